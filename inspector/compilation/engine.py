@@ -1,0 +1,129 @@
+"""The engine contract: `submit` returns a `Job` at once; the job has progress, cancel and result.
+
+Who calls what: a cell, a script or a widget's `submit` calls `Engine.submit` and `Engine.run` from
+any thread; the engine resolves the job on a thread of its own; callbacks added with
+`Job.add_done_callback` and `Job.add_progress_callback` run on that thread, so they must be short
+and must not wait for another job. Every engine passes `tests/engines/test_contract.py`.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.errors import CancelledError
+
+T = TypeVar("T")
+
+
+class Job(Generic[T]):
+    """Work under way. Made by an engine; thread-safe.
+
+    Attributes:
+      stage: "queued", then what the engine is doing ("starting a worker", "compiling",
+        "reading"), last one of "done", "failed", "cancelled".
+    """
+
+    def __init__(self, cancel: Callable[[], None] | None = None) -> None:
+        """Made by engines. `cancel` is called at most once, to stop work that has begun."""
+        self.stage = "queued"
+        self._started = time.monotonic()
+        self._ended: float | None = None
+        self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._cancel = cancel
+        self._progress: list[Callable[[Job[T]], None]] = []
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the job was submitted; stands still once it has ended."""
+        return (self._ended or time.monotonic()) - self._started
+
+    def done(self) -> bool:
+        """Whether there is a result, an error, or the job was cancelled."""
+        return self._future.done()
+
+    def result(self, timeout: float | None = None) -> T:
+        """Waits for the result.
+
+        Args:
+          timeout: seconds, None for no limit.
+
+        Raises:
+          TimeoutError: not ready in time; the job goes on.
+          CancelledError: the job was cancelled.
+          InspectorError: what the engine found (CompilationError, WorkerDiedError, ...).
+        """
+        try:
+            return self._future.result(timeout)
+        except concurrent.futures.TimeoutError as e:
+            if self._future.done():
+                raise
+            raise TimeoutError(f"No result after {timeout} s (stage: {self.stage}); the job goes on.") from e
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The job's error, or None; waits like `result`."""
+        return self._future.exception(timeout)
+
+    def cancel(self) -> bool:
+        """Stops the job. Returns whether it was still running; `result` then raises CancelledError."""
+        if not self.fail(CancelledError("The job was cancelled."), stage="cancelled"):
+            return False
+        if self._cancel is not None:
+            self._cancel()
+        return True
+
+    def add_done_callback(self, callback: Callable[[Job[T]], None]) -> None:
+        """Calls `callback(job)` when the job has ended, at once if it already has."""
+        self._future.add_done_callback(lambda _: callback(self))
+
+    def add_progress_callback(self, callback: Callable[[Job[T]], None]) -> None:
+        """Calls `callback(job)` at each new stage."""
+        self._progress.append(callback)
+
+    def advance(self, stage: str) -> None:
+        """For engines: enters a stage."""
+        if not self.done():
+            self.stage = stage
+            for callback in self._progress:
+                callback(self)
+
+    def resolve(self, value: T) -> bool:
+        """For engines: ends the job with a result. False when it had ended before."""
+        return self._end("done", lambda: self._future.set_result(value))
+
+    def fail(self, error: BaseException, stage: str = "failed") -> bool:
+        """For engines: ends the job with an error. False when it had ended before."""
+        return self._end(stage, lambda: self._future.set_exception(error))
+
+    def _end(self, stage: str, settle: Callable[[], None]) -> bool:
+        if self._future.done():
+            return False
+        previous, self.stage, self._ended = self.stage, stage, time.monotonic()
+        try:
+            settle()
+        except concurrent.futures.InvalidStateError:  # another thread was first
+            self.stage = previous
+            return False
+        return True
+
+
+class Engine(Protocol):
+    """Who compiles and where. Thread-safe."""
+
+    name: str
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        """Starts compiling and returns at once. Errors arrive through the job, none are raised here."""
+        ...
+
+    def run(self, request: RunRequest) -> Job[RunReply]:
+        """Starts running and returns at once. Errors arrive through the job."""
+        ...
+
+    def close(self) -> None:
+        """Ends every process and cancels every job. May be called twice."""
+        ...

@@ -1,0 +1,93 @@
+"""`Program`: what is handed to a compiler, and what is known about its ends.
+
+The part of a `Lowered` that crosses processes. Made by `lowering/`, carried by `CompileRequest`
+and `Compiled`. Bytes, text and numbers only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+
+from inspector.compilation.options import Options
+from inspector.hlo.mesh import Mesh
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Argument:
+    """One array leaf of the arguments, in flattening order.
+
+    Attributes:
+      path: how the user would write it, such as `params['w'][0]`.
+      shape: what one call takes; of one replica under an axis environment, global under a mesh.
+      dtype: NumPy's name (`float32`, `bfloat16`), or `key<fry>` for random keys.
+      parameter: the program's parameter number, or None when the lowering dropped the argument.
+      donated: the caller gives the buffer away.
+      weak_type: a Python scalar's type, which gives way in promotion.
+      sharding: JAX's text of it, or "" when unspecified.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    parameter: int | None
+    donated: bool = False
+    weak_type: bool = False
+    sharding: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """One array leaf of the outputs, in flattening order. `path` is `""` for a single output."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    sharding: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """A lowered module with what its callers must know.
+
+    Attributes:
+      name: the module's name.
+      module: StableHLO as MLIR bytecode, with source locations.
+      arguments: the array arguments.
+      results: the array results.
+      options: build options that the lowering implies (number of replicas and partitions,
+        partitioner, sharding propagation); a user's options come on top.
+      mesh: the axis environment or the JAX mesh, or None when there is neither.
+      platform: "cpu", "tpu" or "cuda": what the module was lowered for.
+      host_callbacks: the program calls back into this very process, so no other can run it.
+      keepalive: what the callbacks need alive; never leaves the process, never compared.
+    """
+
+    name: str
+    module: bytes
+    arguments: tuple[Argument, ...]
+    results: tuple[Result, ...]
+    options: Options
+    mesh: Mesh | None
+    platform: str
+    host_callbacks: bool = False
+    keepalive: object = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def device_count(self) -> int:
+        """Devices that one execution takes: replicas times partitions."""
+        return (self.options.num_replicas or 1) * (self.options.num_partitions or 1)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the module's bytes, in hex."""
+        return hashlib.sha256(self.module).hexdigest()
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return tuple(
+            None if f.name == "keepalive" else getattr(self, f.name) for f in dataclasses.fields(self)
+        )
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        for field, value in zip(dataclasses.fields(self), state, strict=True):
+            object.__setattr__(self, field.name, value)

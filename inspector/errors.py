@@ -1,0 +1,104 @@
+"""What inspector raises, and how it says that something is not known.
+
+    InspectorError
+    ├── LoweringError                 the function could not be traced or lowered
+    │   ├── ArgumentError             an argument is not what the function can be lowered with  (TypeError)
+    │   ├── ParameterError            a parameter of ours cannot be honoured                    (ValueError)
+    │   └── UnboundAxisError          a collective names an axis that nothing binds             (NameError)
+    ├── ModuleError                   malformed or unreadable HLO, StableHLO or saved file      (ValueError)
+    ├── OptionError                   an option that cannot be given to this compiler           (ValueError)
+    │   ├── UnknownFlagError          no such flag in the installed jaxlib
+    │   └── FlagTypeError             a flag's value has the wrong type                         (TypeError)
+    ├── TargetError                   a target that is unknown, absent or too small             (ValueError)
+    ├── CompilationError              XLA refused the request                                   (RuntimeError)
+    │   └── WorkerDiedError           XLA took its process down; the kernel lives
+    ├── ExecutionError                a compiled program could not be run                       (RuntimeError)
+    ├── CancelledError                the job was cancelled
+    └── MissingPackageError           an optional package is not installed                      (ImportError)
+
+Every message says what was got, what was expected and what to do. Foreign errors are mapped
+where they enter (`_jax/`, `engines/`), with the original as `__cause__`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+class InspectorError(Exception):
+    """Base of everything that inspector raises on purpose."""
+
+
+class LoweringError(InspectorError):
+    """The function could not be traced or lowered."""
+
+
+class ArgumentError(LoweringError, TypeError):
+    """An argument is not an array, a ShapeDtypeStruct or a pytree of them."""
+
+
+class ParameterError(LoweringError, ValueError):
+    """A parameter of inspector's own functions has a value that cannot be honoured."""
+
+
+class UnboundAxisError(LoweringError, NameError):
+    """A collective names an axis that neither the axis environment nor a mesh binds."""
+
+
+class ModuleError(InspectorError, ValueError):
+    """HLO, StableHLO or a saved file cannot be read."""
+
+
+class OptionError(InspectorError, ValueError):
+    """An option cannot be given to this compiler."""
+
+
+class UnknownFlagError(OptionError):
+    """The installed jaxlib has no flag of that name."""
+
+
+class FlagTypeError(OptionError, TypeError):
+    """A flag's value does not have the flag's type."""
+
+
+class TargetError(InspectorError, ValueError):
+    """A target is unknown, not available here, or has too few devices."""
+
+
+class CompilationError(InspectorError, RuntimeError):
+    """XLA refused the request."""
+
+
+class WorkerDiedError(CompilationError):
+    """The compiler took its worker process down. Nothing else was lost."""
+
+
+class ExecutionError(InspectorError, RuntimeError):
+    """A compiled program could not be run."""
+
+
+class CancelledError(InspectorError):
+    """The job was cancelled before it had a result."""
+
+
+class MissingPackageError(InspectorError, ImportError):
+    """An optional package is not installed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A value that is not known, with the reason. False in a condition, never a number.
+
+    Attributes:
+      reason: why there is no value, a sentence for the user.
+      remedy: what would bring it, or "" when nothing here can.
+    """
+
+    reason: str
+    remedy: str = ""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return f"unavailable: {self.reason}" + (f" ({self.remedy})" if self.remedy else "")

@@ -1,0 +1,38 @@
+"""Named axes over devices: what gives replica groups their meaning.
+
+An *axis environment* names the replicas of a program, a *device mesh* its partitions. Both are the
+same value here. Knows nothing of JAX; made in `lowering/`, read in `analysis/collectives.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mesh:
+    """Axes in row-major order over logical ids.
+
+    Attributes:
+      axis_names: names, outermost first. `str()` of the user's own axis name objects.
+      axis_sizes: one positive integer a name.
+      kind: "replica" when the ids are replica ids (an axis environment), "partition" when they are
+        partition ids (a JAX mesh under SPMD).
+      device_ids: the logical id at each mesh position, row-major; None for 0, 1, 2, ...
+    """
+
+    axis_names: tuple[str, ...]
+    axis_sizes: tuple[int, ...]
+    kind: Literal["replica", "partition"]
+    device_ids: tuple[int, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of positions."""
+        return math.prod(self.axis_sizes)
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{n}={s}" for n, s in zip(self.axis_names, self.axis_sizes, strict=True))
+        return f"{self.kind} mesh ({axes})"
