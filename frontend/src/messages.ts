@@ -1,0 +1,238 @@
+// Generated from inspector/widgets/messages.py by generate_messages.py. Do not edit.
+
+export const VERSION = 1;
+
+export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
+
+export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "graph" | "collectives" | "stats" | "run";
+
+export type Language = "python" | "jaxpr" | "mlir" | "hlo" | "text";
+
+export type State = "queued" | "running" | "done" | "failed" | "cancelled";
+
+export type GraphMode = "whole" | "scopes" | "around";
+
+export type Stage = "hlo" | "optimized";
+
+export interface Session {
+  type: "session";
+  version: number;
+  name: string;
+  panes: Pane[];
+  height_px: number;
+}
+
+export interface Document {
+  type: "document";
+  pane: TextPane;
+  variant: number | null;
+  language: Language;
+  title: string;
+  line_count: number;
+}
+
+export interface OriginTable {
+  files: string[];
+  origins: [string, [number, number][]][];
+}
+
+export interface LineTable {
+  labels: (number | null)[] | null;
+  instructions: (string | null)[] | null;
+}
+
+export interface Unavailable {
+  type: "unavailable";
+  pane: TextPane;
+  variant: number | null;
+  reason: string;
+  remedy: string;
+}
+
+export interface Error {
+  kind: string;
+  message: string;
+}
+
+export interface Variant {
+  type: "variant";
+  variant: number;
+  label: string;
+  target: string;
+  options: Record<string, unknown>;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+}
+
+export interface VariantRemoved {
+  type: "variant_removed";
+  variant: number;
+}
+
+export interface StatsRow {
+  key: string;
+  label: string;
+  unit: "bytes" | "count" | "seconds";
+  value: number | null;
+  reason: string | null;
+  less_is_better: boolean;
+}
+
+export interface Stats {
+  type: "stats";
+  variant: number;
+  rows: StatsRow[];
+}
+
+export interface Diff {
+  type: "diff";
+  baseline: number;
+  variant: number;
+  hunks: [number, number, number, number][];
+  summary: string;
+}
+
+export interface Mesh {
+  axis_names: string[];
+  axis_sizes: number[];
+  kind: "replica" | "partition";
+  device_ids: number[] | null;
+}
+
+export interface SourceLine {
+  file: string;
+  line: number | null;
+}
+
+export interface Member {
+  group: number;
+  position: number;
+  device: number | null;
+  replica: number | null;
+  partition: number | null;
+  coordinates: number[] | null;
+  before: string;
+  after: string;
+}
+
+export interface Collective {
+  name: string;
+  opcode: string;
+  computation: string;
+  context: string;
+  axes: string[] | null;
+  axes_reason: string;
+  groups: number[][];
+  is_pairs: boolean;
+  group_mode: string;
+  operand_shapes: string[];
+  result_shapes: string[];
+  operand_bytes: number | null;
+  source: SourceLine | null;
+  inserted_by: string;
+  members: Member[];
+}
+
+export interface Collectives {
+  type: "collectives";
+  variant: number;
+  stage: Stage;
+  mesh: Mesh | null;
+  note: string;
+  rows: Collective[];
+}
+
+export interface Graph {
+  type: "graph";
+  id: number;
+  variant: number;
+  mode: GraphMode;
+  svg: string | null;
+  caption: string;
+  error: Error | null;
+}
+
+export interface RunArray {
+  path: string;
+  shape: string;
+  dtype: string;
+  generated: boolean;
+  per_replica: boolean;
+  preview: string[];
+}
+
+export interface RunResult {
+  device_kind: string;
+  durations_s: number[];
+  median_s: number;
+  min_s: number;
+  iqr_s: number;
+  inputs: RunArray[];
+  outputs: RunArray[];
+  note: string;
+}
+
+export interface Run {
+  type: "run";
+  variant: number;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+  result: RunResult | null;
+}
+
+export interface Notice {
+  type: "notice";
+  level: "info" | "error";
+  message: string;
+}
+
+export interface Ready {
+  type: "ready";
+  client: string;
+}
+
+export interface RunRequest {
+  type: "run";
+  variant: number;
+  repeat: number;
+}
+
+export interface CancelRequest {
+  type: "cancel";
+  variant: number;
+}
+
+export interface RemoveRequest {
+  type: "remove";
+  variant: number;
+}
+
+export interface Selection {
+  pane: Pane;
+  variant: number | null;
+  file: string | null;
+  line: number | null;
+  origin: string | null;
+  instruction: string | null;
+}
+
+export interface GraphRequest {
+  type: "graph";
+  id: number;
+  variant: number;
+  mode: GraphMode;
+  selection: Selection | null;
+}
+
+export interface SelectionChanged {
+  type: "select";
+  selection: Selection | null;
+}
+
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Notice;
+
+export type FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | SelectionChanged;
