@@ -1,0 +1,46 @@
+"""Eight virtual CPU devices for the test process, and a way to run a script with one device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DEVICE_COUNT_FLAG = "--xla_force_host_platform_device_count"
+
+# Both are read when JAX starts its backend, and no test module is imported before this one.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICE_COUNT_FLAG}=8".strip()
+
+
+class RunPython(Protocol):
+    """Runs `script` in a fresh interpreter; `env` is added to the environment."""
+
+    def __call__(
+        self, script: str, env: Mapping[str, str] | None = None, timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture(scope="session")
+def one_device_python() -> RunPython:
+    """A fresh interpreter as a user has it: one CPU device, warnings shown, nothing imported."""
+
+    def run(
+        script: str, env: Mapping[str, str] | None = None, timeout_s: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        flags = [flag for flag in os.environ["XLA_FLAGS"].split() if not flag.startswith(DEVICE_COUNT_FLAG)]
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        environment = {**os.environ, "XLA_FLAGS": " ".join(flags), "PYTHONPATH": path, **(env or {})}
+        process = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=timeout_s
+        )
+        assert process.returncode == 0, f"exit status {process.returncode}\n{process.stdout}\n{process.stderr}"
+        return process
+
+    return run

@@ -1,0 +1,270 @@
+"""The import table of the house, checked over the source of every module.
+
+Every `import` counts, wherever it stands: at the top, in a function, under TYPE_CHECKING. A type
+that a room may not import is a dependency as much as a value is. The few that cannot be avoided
+are listed in `DEFERRED`, each with its reason, and must then not run when the module is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import graphlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
+
+BASE = frozenset({"errors", "units", "settings", "_optional"})
+TOP = frozenset({"", "explore", "magics", "cli"})
+
+# What each room may import of ours, beside itself and the base modules.
+ROOMS: Mapping[str, frozenset[str]] = {
+    "base": frozenset(),
+    "_jax": frozenset(),
+    "hlo": frozenset({"_jax"}),
+    "compilation": frozenset({"hlo"}),
+    "lowering": frozenset({"_jax", "hlo", "compilation"}),
+    "engines": frozenset({"_jax", "compilation"}),
+    "execution": frozenset({"compilation"}),
+    "analysis": frozenset({"hlo", "compilation"}),
+    "widgets": frozenset({"analysis", "compilation"}),
+    "top": frozenset({"_jax", "hlo", "compilation", "lowering", "engines", "execution", "analysis", "widgets"}),
+}
+
+# Modules of ours that a room may not import though their room is open to it.
+CLOSED: Mapping[str, frozenset[str]] = {
+    "analysis": frozenset({"inspector.compilation.engine"}),  # values only: an analysis asks for no work
+}
+
+# Packages of others, and the only rooms that may import them.
+FOREIGN: Mapping[str, frozenset[str]] = {
+    "jaxlib": frozenset({"_jax"}),
+    "jax": frozenset({"_jax", "lowering", "engines", "execution", "top"}),  # values load and are read without JAX
+    "ipywidgets": frozenset({"widgets", "top"}),
+    "anywidget": frozenset({"widgets", "top"}),
+    "IPython": frozenset({"widgets", "top"}),
+}
+
+# (module, what it imports) -> why the table is broken here. Never while the module is imported.
+DEFERRED: Mapping[tuple[str, str], str] = {
+    ("inspector.compilation.compiled", "inspector.execution.run"): "result type of Compiled.run, a method users expect",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Import:
+    """One imported module; `deferred` when importing the importer does not run it."""
+
+    target: str
+    line: int
+    deferred: bool
+
+
+def room_of(module: str) -> str | None:
+    """The room a module of ours lives in, None where it has none."""
+    parts = module.split(".")
+    stem = parts[1] if len(parts) > 1 else ""
+    if stem in TOP:
+        return "top"
+    if stem in BASE:
+        return "base"
+    return stem if stem in ROOMS and stem not in ("base", "top") else None
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    """Whether `test` is TYPE_CHECKING or typing.TYPE_CHECKING."""
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def statements(node: ast.AST, deferred: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node below `node`, with whether it runs later than the module's import, or never."""
+    for child in ast.iter_child_nodes(node):
+        below = deferred or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        if isinstance(child, ast.If) and is_type_checking(child.test):
+            for statement in child.body:
+                yield statement, True
+                yield from statements(statement, deferred=True)
+            for statement in child.orelse:
+                yield statement, below
+                yield from statements(statement, below)
+            continue
+        yield child, below
+        yield from statements(child, below)
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    """Dotted names that a statement or a call to `import_module` imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+        return [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+    return []
+
+
+def imports(source: str, modules: frozenset[str]) -> list[Import]:
+    """What a module imports, each name of ours cut back to the module that holds it."""
+    found = []
+    for node, deferred in statements(ast.parse(source)):
+        for name in imported_names(node):
+            target = name if name in modules or not name.startswith("inspector.") else name.rpartition(".")[0]
+            found.append(Import(target, node.lineno, deferred))  # type: ignore[attr-defined]
+    return found
+
+
+def private_uses(source: str) -> list[tuple[int, str]]:
+    """Lines that reach a private part of jax: `jax._src`, `jax.core._x`, `getattr(lax, "_x")`."""
+    tree = ast.parse(source)
+    dotted: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            dotted |= {
+                a.asname or a.name.split(".")[0]: a.name if a.asname else a.name.split(".")[0] for a in node.names
+            }
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            dotted |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    found = []
+    for node in ast.walk(tree):
+        names = imported_names(node)
+        if isinstance(node, ast.Attribute):
+            names = [f"{ast.unparse(node.value)}.{node.attr}"]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr") and len(node.args) > 1:
+            names = [f"{ast.unparse(node.args[0])}.{getattr(node.args[1], 'value', '')}"]
+        for name in names:
+            root, _, rest = name.partition(".")
+            full = name if isinstance(node, (ast.Import, ast.ImportFrom)) else f"{dotted.get(root, root)}.{rest}"
+            parts = full.split(".")
+            if parts[0] == "jax" and any(part.startswith("_") and not part.startswith("__") for part in parts):
+                found.append((node.lineno, full))  # type: ignore[attr-defined]
+    return found
+
+
+def allowed(module: str, target: str) -> bool:
+    """Whether the table lets `module` import `target`."""
+    room = room_of(module)
+    if target.split(".")[0] != "inspector":
+        rooms = FOREIGN.get(target.split(".")[0])
+        return rooms is None or room in rooms
+    assert room is not None
+    if target in CLOSED.get(room, ()):
+        return False
+    return room_of(target) in {room, "base", *ROOMS[room]}
+
+
+def violations(sources: Mapping[str, str]) -> list[str]:
+    """Everything in `sources` (module name to text) that the table does not allow."""
+    modules, found = frozenset(sources), []
+    for module, source in sources.items():
+        if room_of(module) is None:
+            found.append(f"{module}: belongs to no room; rooms are {', '.join(ROOMS)}")
+            continue
+        for each in imports(source, modules):
+            excused = each.deferred and (module, each.target) in DEFERRED
+            if not allowed(module, each.target) and not excused:
+                found.append(f"{module}:{each.line}: {room_of(module)} may not import {each.target}")
+        if room_of(module) != "_jax":
+            found += [
+                f"{module}:{line}: {name} is private; only _jax may use it" for line, name in private_uses(source)
+            ]
+    return found
+
+
+def cycle(sources: Mapping[str, str]) -> list[str]:
+    """A cycle among imports that run at import time, [] where there is none."""
+    modules = frozenset(sources)
+    graph = {
+        module: {each.target for each in imports(source, modules) if not each.deferred and each.target in modules}
+        for module, source in sources.items()
+    }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as e:
+        return list(e.args[1])
+    return []
+
+
+@pytest.fixture(scope="module")
+def package() -> dict[str, str]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
+    return found
+
+
+def test_every_import_is_allowed(package: dict[str, str]) -> None:
+    assert len(package) > 10
+    assert violations(package) == []
+
+
+def test_no_cycles(package: dict[str, str]) -> None:
+    assert cycle(package) == []
+
+
+def test_every_exception_is_used(package: dict[str, str]) -> None:
+    used = {(module, each.target) for module, source in package.items() for each in imports(source, frozenset(package))}
+    # An import of a module that is still to be written resolves to its package.
+    unused = {pair for pair in DEFERRED if pair not in used and pair[1] in package}
+    assert unused == set()
+
+
+PLANTED = {
+    "inspector.analysis.a": ["import jax", "import jax.numpy as jnp", "from inspector.engines import worker",
+                             "from inspector.compilation import engine", "def f():\n    import jax"],
+    "inspector.hlo.a": ["import jaxlib", "from inspector.compilation import options", "import jax"],
+    "inspector.compilation.a": ["from inspector._jax import tracing", "import inspector.lowering.lower",
+                                "if TYPE_CHECKING:\n    from inspector.execution import run"],
+    "inspector.compilation.compiled": ["import inspector.execution.run"],
+    "inspector.widgets.a": ["from inspector.engines import worker", "from inspector._jax import tracing",
+                            "from inspector import lowering"],
+    "inspector.lowering.a": ["import jax._src.core", "from jax import _src", "from jax._src import core",
+                             "import jax\njax._src", "from jax import lax\nlax._x(1)", "import jax\ngetattr(jax, '_src')",
+                             "import jaxlib.mlir", "import ipywidgets", "import importlib\nimportlib.import_module('jaxlib')"],
+    "inspector.engines.a": ["from inspector.lowering import lower", "from inspector.analysis import diff"],
+    "inspector.units": ["from inspector.hlo import mesh"],
+    "inspector.explore": ["from jaxlib import xla_client"],
+    "inspector.helpers": ["import os"],
+}  # fmt: skip
+
+STUBS = dict.fromkeys(
+    [
+        *("inspector", "inspector.errors", "inspector._jax", "inspector._jax.tracing", "inspector.hlo.mesh"),
+        *("inspector.compilation.engine", "inspector.compilation.options", "inspector.execution.run"),
+        *("inspector.lowering", "inspector.lowering.lower", "inspector.engines.worker", "inspector.analysis.diff"),
+    ],
+    "",
+)
+
+
+@pytest.mark.parametrize(("module", "source"), [(module, source) for module in PLANTED for source in PLANTED[module]])
+def test_catches_a_planted_violation(module: str, source: str) -> None:
+    found = violations({**STUBS, module: source})
+    assert found, f"{source!r} in {module} went unseen"
+    assert all(line.startswith(module) for line in found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("inspector._jax.a", "import jaxlib\nfrom jax._src import core\nimport jax\njax._src"),
+        ("inspector.lowering.a", "import jax\njax.__version__\nfrom inspector._jax import tracing"),
+        ("inspector.analysis.a", "import inspector.compilation.options\nfrom inspector.hlo.mesh import Mesh"),
+        ("inspector.compilation.compiled", "def run():\n    from inspector.execution.run import Run"),
+        ("inspector.explore", "from inspector.engines.worker import Worker\nimport ipywidgets"),
+    ],
+)
+def test_lets_the_allowed_pass(module: str, source: str) -> None:
+    assert violations({**STUBS, module: source}) == []
+
+
+def test_catches_a_planted_cycle() -> None:
+    loop = {"inspector.hlo.a": "from inspector.hlo import b", "inspector.hlo.b": "import inspector.hlo.a"}
+    assert set(cycle(loop)) == set(loop)
+    loop["inspector.hlo.b"] = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import inspector.hlo.a"
+    assert cycle(loop) == []
