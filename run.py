@@ -42,7 +42,11 @@ def install_uv() -> str:
     uv = find_uv()
     if code != 0 or uv is None:
         sys.exit(
-            "run.py: got no uv from `" + " ".join(command) + "` (exit status " + str(code) + "), expected it in .tools/.\n"
+            "run.py: got no uv from `"
+            + " ".join(command)
+            + "` (exit status "
+            + str(code)
+            + "), expected it in .tools/.\n"
             "Where pip itself is missing: `sudo apt install python3-pip` on Debian and Ubuntu, `python3 -m ensurepip` elsewhere.\n"
             "Or install uv yourself (https://docs.astral.sh/uv/) and run the same command again."
         )

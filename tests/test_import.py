@@ -20,16 +20,20 @@ import inspector
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
 
-# The audit hook sees what the import starts, and ended again, where a look at the end would not.
+# Watched while it happens: what was started and has ended again is not seen by a look afterwards.
 QUIET = """
 import json, sys, threading
 started = []
 def hook(event, args):
-    if event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "_thread.start_new_thread"):
+    if event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"):
         started.append(event)
 sys.addaudithook(hook)
+start = threading.Thread.start
+def watched(thread):
+    started.append("threading.Thread")
+    start(thread)
+threading.Thread.start = watched
 import inspector
-started += [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
 backends = []
 if "jax" in sys.modules:
     from jax._src import xla_bridge
