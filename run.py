@@ -42,11 +42,7 @@ def install_uv() -> str:
     uv = find_uv()
     if code != 0 or uv is None:
         sys.exit(
-            "run.py: got no uv from `"
-            + " ".join(command)
-            + "` (exit status "
-            + str(code)
-            + "), expected it in .tools/.\n"
+            f"run.py: got no uv from `{' '.join(command)}` (exit status {code}), expected it in .tools/.\n"
             "Where pip itself is missing: `sudo apt install python3-pip` on Debian and Ubuntu, `python3 -m ensurepip` elsewhere.\n"
             "Or install uv yourself (https://docs.astral.sh/uv/) and run the same command again."
         )
@@ -57,7 +53,8 @@ def python_choice() -> list[str]:
     """This interpreter, where we support it; otherwise uv looks for one, or downloads one."""
     if SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
         return ["--python", sys.executable]
-    return ["--python", ">={}.{},<{}.{}".format(*SUPPORTED[0], SUPPORTED[1][0], SUPPORTED[1][1] + 1)]
+    (major, lowest), (_, highest) = SUPPORTED
+    return ["--python", f">={major}.{lowest},<{major}.{highest + 1}"]
 
 
 def uv_arguments(action: str, rest: list[str]) -> list[str]:
