@@ -1,0 +1,263 @@
+"""Compiles StableHLO with a client of this process and reads everything that the executable tells.
+
+Gives and takes bytes, text, numbers and dicts; the only thing else is the live `Executable`,
+which never leaves the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jaxlib.version
+from jax._src import compiler
+from jaxlib import xla_client
+
+from inspector._jax import compile_options as _options
+from inspector._jax.execution import Executable
+from inspector._jax.signature import parse_module, read_signature
+from inspector.errors import CompilationError, ExecutionError, TargetError, Unavailable
+
+_MEMORY = {
+    f"{host}{ours}_bytes": f"{host}{xla}_size_in_bytes"
+    for host in ("", "host_")
+    for ours, xla in (
+        ("argument", "argument"),
+        ("output", "output"),
+        ("alias", "alias"),
+        ("temp", "temp"),
+        ("generated_code", "generated_code"),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Products:
+    """What is read from one executable.
+
+    Attributes:
+      hlo: the optimized HLO, as JAX's `as_text()` gives it.
+      hlo_proto: the same as a serialized `xla.HloModuleProto`.
+      memory: bytes by name (`argument_bytes`, ..., `host_temp_bytes`).
+      cost: XLA's cost analysis, by XLA's names (`flops`, `bytes accessed`).
+      executable: the serialized executable.
+      timings: seconds: `parse_s`, `compile_s`, `read_s`.
+      versions: `jax`, `jaxlib`, `platform_version`.
+    """
+
+    hlo: str
+    hlo_proto: bytes
+    memory: Mapping[str, int] | Unavailable
+    cost: Mapping[str, float] | Unavailable
+    executable: bytes | Unavailable
+    timings: Mapping[str, float]
+    versions: Mapping[str, str]
+
+
+def attached_platform() -> str:
+    """The platform that JAX uses by default in this process: "cpu", "gpu" or "tpu"."""
+    return str(jax.default_backend())
+
+
+def attached_device_count() -> int:
+    """Devices of that platform that belong to this process."""
+    return int(jax.local_device_count())
+
+
+class Client:
+    """The client of one platform in this process. Thread-safe, as XLA's clients are."""
+
+    def __init__(self, platform: str | None = None, device_count: int | None = None) -> None:
+        """Starts the platform's client unless it runs already.
+
+        Args:
+          platform: "cpu", "gpu", "tpu", or None for JAX's default.
+          device_count: how many of its devices to use, None for all.
+
+        Raises:
+          TargetError: this process has no such platform, or not that many devices.
+        """
+        try:
+            devices = jax.local_devices(backend=platform)
+        except RuntimeError as e:
+            raise TargetError(f"This process has no {platform or 'JAX'} device: {e}") from e
+        if device_count is not None and device_count > len(devices):
+            raise TargetError(
+                f"This process has {len(devices)} {devices[0].platform.upper()} device(s), {device_count} are asked"
+                " for. Leave the engine out, so that a worker process with that many starts, or set"
+                f" jax.config.update('jax_num_cpu_devices', {device_count}) before JAX starts."
+            )
+        self.devices = devices[:device_count]
+        self.platform: str = self.devices[0].platform
+        self.device_kind: str = self.devices[0].device_kind
+        self._backend = self.devices[0].client
+        _initialize_custom_calls(self.platform)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Who compiles: `jax`, `jaxlib`, `platform_version`."""
+        return {
+            "jax": jax.__version__,
+            "jaxlib": jaxlib.version.__version__,
+            "platform_version": str(self._backend.platform_version),
+        }
+
+    def compile(
+        self,
+        module: bytes,
+        build_options: Mapping[str, Any],
+        *,
+        platform: str,
+        host_callbacks: Sequence[Any] = (),
+        keepalive: object = None,
+        progress: Callable[[str], None] = lambda stage: None,
+    ) -> tuple[Executable, Products]:
+        """Compiles a module.
+
+        Args:
+          module: StableHLO as MLIR bytecode.
+          build_options: fields of `Options`, None where not said.
+          platform: what the module was lowered for.
+          host_callbacks: JAX's callback objects, in the module's order.
+          keepalive: held as long as the executable lives.
+          progress: called at the start of "compiling" and "reading".
+
+        Raises:
+          ModuleError: not StableHLO.
+          OptionError: options that jaxlib or XLA does not take.
+          TargetError: too few devices, or another platform's module.
+          CompilationError: XLA refused.
+        """
+        self._check_platform(platform)
+        assignment = _options.device_assignment(build_options, self.devices)
+        started = time.perf_counter()
+        parsed = parse_module(module)
+        signature = read_signature(parsed)
+        options = self._options(build_options, assignment, compiler.use_detailed_logging(parsed))
+        compiling = time.perf_counter()
+        progress("compiling")
+        try:
+            extra = {"host_callbacks": list(host_callbacks)} if host_callbacks else {}
+            raw = self._backend.compile_and_load(
+                parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
+            )
+        except Exception as e:
+            raise _options.map_compile_error(e, build_options) or CompilationError(f"XLA refused the program: {e}") from e
+        reading = time.perf_counter()
+        progress("reading")
+        executable = Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks)))
+        products = _read(raw, self.versions, bool(host_callbacks))
+        timings = {
+            "parse_s": compiling - started,
+            "compile_s": reading - compiling,
+            "read_s": time.perf_counter() - reading,
+        }
+        return executable, dataclasses.replace(products, timings=timings)
+
+    def load(self, serialized: bytes, module: bytes, build_options: Mapping[str, Any], versions: Mapping[str, str]) -> Executable:
+        """A live executable from `Products.executable`.
+
+        Args:
+          serialized: the executable's bytes. Trusted: XLA does not check them.
+          module: the StableHLO that it was compiled from.
+          build_options: those it was compiled with.
+          versions: those that compiled it; another jaxlib's executables are not loaded.
+
+        Raises:
+          ExecutionError: bytes of another version, or that this client cannot load.
+        """
+        ours = self.versions
+        if versions.get("jaxlib") != ours["jaxlib"]:
+            raise ExecutionError(
+                f"The executable was compiled by jaxlib {versions.get('jaxlib')}, this is jaxlib {ours['jaxlib']},"
+                " and executables do not carry over. Compile the program again here."
+            )
+        assignment = _options.device_assignment(build_options, self.devices)
+        parsed = parse_module(module)
+        options = self._options(build_options, assignment, detailed_logging=False)
+        try:
+            raw = self._backend.deserialize_executable(serialized, _device_list(assignment), options)
+        except Exception as e:
+            raise ExecutionError(f"XLA cannot load the executable ({len(serialized)} bytes): {e}") from e
+        return Executable(raw, read_signature(parsed), assignment, None)
+
+    def _options(self, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool) -> xla_client.CompileOptions:
+        return _options.make_compile_options(
+            build_options, assignment, detailed_logging=detailed_logging, backend=self._backend
+        )
+
+    def _check_platform(self, platform: str) -> None:
+        names = {"gpu": ("gpu", "cuda", "rocm")}.get(self.platform, (self.platform,))
+        if platform not in names:
+            raise TargetError(
+                f"The program was lowered for {platform}, but the device here is a {self.platform}"
+                f" ({self.device_kind}). Lower it again for this target."
+            )
+
+
+def _device_list(assignment: Any) -> Any:
+    return xla_client.DeviceList(tuple(assignment.flat))
+
+
+def _initialize_custom_calls(platform: str) -> None:
+    # JAX does this while lowering. A process that only compiles must do it itself: LAPACK's function
+    # pointers are null until then, and running such a program would be a segmentation fault.
+    if platform == "cpu":
+        from jaxlib import lapack
+
+        lapack._lapack.initialize()
+
+
+def _read(raw: Any, versions: Mapping[str, str], host_callbacks: bool) -> Products:
+    modules = raw.hlo_modules()
+    return Products(
+        hlo=_text(raw, modules),
+        hlo_proto=modules[0].as_serialized_hlo_module_proto(),
+        memory=_memory(raw),
+        cost=_cost(raw),
+        executable=_serialized(raw, host_callbacks),
+        timings={},
+        versions=versions,
+    )
+
+
+def _text(raw: Any, modules: Sequence[Any]) -> str:
+    # In JAX's order, so that the text is the one that `as_text()` shows.
+    if hasattr(raw, "get_hlo_text"):
+        try:
+            return str(raw.get_hlo_text())
+        except Exception:  # UNIMPLEMENTED on some back-ends, which then have modules
+            pass
+    return "\n\n".join(module.to_string() for module in modules)
+
+
+def _memory(raw: Any) -> Mapping[str, int] | Unavailable:
+    try:
+        stats = raw.get_compiled_memory_stats()
+        return {ours: int(getattr(stats, theirs)) for ours, theirs in _MEMORY.items()}
+    except Exception as e:
+        return Unavailable(f"the back-end reports no memory statistics: {e}")
+
+
+def _cost(raw: Any) -> Mapping[str, float] | Unavailable:
+    try:
+        cost = raw.cost_analysis()
+    except Exception as e:
+        return Unavailable(f"the back-end has no cost analysis: {e}")
+    if isinstance(cost, (list, tuple)):
+        cost = cost[0] if cost else None
+    if not cost:
+        return Unavailable("the back-end's cost analysis is empty")
+    return {str(name): float(value) for name, value in cost.items()}
+
+
+def _serialized(raw: Any, host_callbacks: bool) -> bytes | Unavailable:
+    if host_callbacks:
+        return Unavailable("the program calls back into this process, so its executable cannot leave it")
+    try:
+        return bytes(raw.serialize())
+    except Exception as e:
+        return Unavailable(f"the back-end does not serialize executables: {e}")

@@ -1,0 +1,154 @@
+"""Build options as plain values -> jaxlib's `CompileOptions`, the way JAX itself makes them.
+
+JAX's own `get_compile_options` does the work, so that whatever the JAX configuration of this
+process says (optimization level, disabled passes, partitioner) holds here too, and the optimized
+module equals the one of `jax.jit(f).lower(...).compile()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jax._src import compiler, config
+from jaxlib import xla_client
+
+from inspector.errors import FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
+
+# What JAX reads from its configuration when it makes compile options. A process that compiles for
+# another takes these values over. Names that this JAX does not have are left out.
+CONFIG_NAMES = (
+    "jax_exec_time_optimization_effort",
+    "jax_memory_fitting_effort",
+    "jax_optimization_level",
+    "jax_memory_fitting_level",
+    "jax_compiler_enable_remat_pass",
+    "jax_disable_most_optimizations",
+    "jax_use_shardy_partitioner",
+    "jax_xla_profile_version",
+    "jax_compiler_detailed_logging_min_ops",
+)
+
+
+def read_config() -> dict[str, Any]:
+    """This process's JAX configuration as far as it changes what is compiled; JSON-serialisable."""
+    values: Mapping[str, Any] = config.config.values
+    return {name: values[name] for name in CONFIG_NAMES if name in values}
+
+
+def apply_config(values: Mapping[str, Any]) -> None:
+    """Takes over another process's `read_config()`."""
+    for name, value in values.items():
+        if config.config.values.get(name) != value:
+            config.update(name, value)
+
+
+def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) -> np.ndarray:
+    """The devices that one execution takes.
+
+    Args:
+      build_options: fields of `Options`, None where not said.
+      devices: the client's devices; the first ones are taken when no assignment is given.
+
+    Returns:
+      An object array of devices, [num_replicas, num_partitions].
+
+    Raises:
+      OptionError: an assignment of the wrong shape, or with a device twice.
+      TargetError: more devices than there are, or an id that no device has.
+    """
+    shape = (build_options.get("num_replicas") or 1, build_options.get("num_partitions") or 1)
+    needed = shape[0] * shape[1]
+    if needed > len(devices):
+        raise TargetError(
+            f"The program takes {needed} devices ({shape[0]} replicas x {shape[1]} partitions), but here"
+            f" are {_count(devices)}. Use the target 'cpu:{needed}' for {needed} virtual CPU devices."
+        )
+    ids = build_options.get("device_assignment")
+    flat = list(devices[:needed]) if ids is None else _assigned(ids, shape, devices)
+    assignment = np.empty(needed, dtype=object)
+    assignment[:] = flat
+    return assignment.reshape(shape)
+
+
+def make_compile_options(
+    build_options: Mapping[str, Any], assignment: np.ndarray, *, detailed_logging: bool, backend: Any
+) -> xla_client.CompileOptions:
+    """jaxlib's `CompileOptions`.
+
+    Args:
+      build_options: fields of `Options`, None where not said; `flags` by name.
+      assignment: from `device_assignment`.
+      detailed_logging: what JAX decides by the module's size.
+      backend: the client that will compile.
+
+    Raises:
+      OptionError: a value that jaxlib does not take.
+    """
+    num_replicas, num_partitions = assignment.shape
+    try:
+        options = compiler.get_compile_options(
+            num_replicas=num_replicas,
+            num_partitions=num_partitions,
+            device_assignment=assignment,
+            env_options_overrides=dict(build_options.get("flags") or {}),
+            detailed_logging=detailed_logging,
+            backend=backend,
+        )
+        _set_build_options(options, build_options)
+    except (TypeError, ValueError) as e:
+        raise OptionError(f"jaxlib does not take these options ({_said(build_options)}): {_first_line(e)}") from e
+    return options
+
+
+def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> InspectorError | None:
+    """The `OptionError` that XLA's words mean, or None when they are not about options."""
+    text = _first_line(error)
+    if "No such compile option" in text:
+        return UnknownFlagError(f"XLA: {text} Flags given: {_said(build_options)}.")
+    if "While setting option" in text and "is not a valid" in text:
+        return FlagTypeError(f"XLA: {text} Flags given: {_said(build_options)}.")
+    return None
+
+
+def _set_build_options(options: xla_client.CompileOptions, said: Mapping[str, Any]) -> None:
+    build = options.executable_build_options
+    for name in ("use_spmd_partitioning", "use_shardy_partitioner"):
+        if said.get(name) is not None:
+            setattr(build, name, said[name])
+    for name in ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"):
+        if said.get(name) is not None:
+            setattr(build, name, list(said[name]))
+    if said.get("parameter_is_tupled_arguments") is not None:
+        options.parameter_is_tupled_arguments = said["parameter_is_tupled_arguments"]
+
+
+def _assigned(ids: Sequence[Sequence[int]], shape: tuple[int, int], devices: Sequence[Any]) -> list[Any]:
+    if len(ids) != shape[0] or any(len(row) != shape[1] for row in ids):
+        raise OptionError(
+            f"device_assignment must have {shape[0]} rows (replicas) of {shape[1]} device ids (partitions),"
+            f" got {[list(row) for row in ids]}."
+        )
+    flat = [i for row in ids for i in row]
+    if len(set(flat)) != len(flat):
+        raise OptionError(f"device_assignment names a device twice: {[list(row) for row in ids]}.")
+    by_id = {device.id: device for device in devices}
+    unknown = [i for i in flat if i not in by_id]
+    if unknown:
+        raise TargetError(f"device_assignment names devices {unknown}, but here are {_count(devices)}: {sorted(by_id)}.")
+    return [by_id[i] for i in flat]
+
+
+def _count(devices: Sequence[Any]) -> str:
+    kind = devices[0].platform.upper() if devices else ""
+    return f"{len(devices)} {kind} device{'' if len(devices) == 1 else 's'}"
+
+
+def _said(build_options: Mapping[str, Any]) -> str:
+    flags = build_options.get("flags") or {}
+    return " ".join(f"{name}={value!r}" for name, value in flags.items()) or "none"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,83 @@
+"""Products of a compiler -> the values of the contract. Used by every engine."""
+
+from __future__ import annotations
+
+from inspector._jax.client import Products
+from inspector._jax.execution import Execution
+from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.request import CompileRequest, RunReply
+from inspector.errors import OptionError, Unavailable
+
+
+def check_request(request: CompileRequest) -> None:
+    """Refuses what would hang or abort XLA and can be known beforehand.
+
+    Raises:
+      OptionError: the user's partitioner is not the one that the program was lowered for.
+    """
+    lowered, asked = request.program.options.use_shardy_partitioner, request.options.use_shardy_partitioner
+    if asked is not None and lowered is not None and asked != lowered:
+        names = {True: "Shardy", False: "GSPMD"}
+        raise OptionError(
+            f"use_shardy_partitioner={asked} asks for {names[asked]}, but the program was lowered for"
+            f" {names[lowered]}, and XLA hangs or aborts on a mix. Set jax_use_shardy_partitioner to {asked}"
+            " and lower the function again."
+        )
+
+
+def make_compiled(
+    request: CompileRequest,
+    engine: str,
+    products: Products,
+    *,
+    queue_s: float,
+    total_s: float,
+    warnings: tuple[str, ...] = (),
+) -> Compiled:
+    """A `Compiled` from what was read of the executable.
+
+    Args:
+      request: what was asked.
+      engine: the engine's name.
+      products: what was read.
+      queue_s: seconds from submission until work began.
+      total_s: seconds from submission until now.
+      warnings: what the compiler said.
+    """
+    return Compiled(
+        program=request.program,
+        options=request.options,
+        target=request.target,
+        engine=engine,
+        hlo=products.hlo,
+        hlo_proto=products.hlo_proto,
+        memory=_memory(products),
+        cost=_cost(products),
+        timings={**products.timings, "queue_s": queue_s, "total_s": total_s},
+        executable=products.executable,
+        versions=products.versions,
+        warnings=warnings,
+    )
+
+
+def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply:
+    """A `RunReply` from a measurement."""
+    return RunReply(execution.outputs, execution.durations_s, execution.device_kind, warnings)
+
+
+def _memory(products: Products) -> Memory | Unavailable:
+    return products.memory if isinstance(products.memory, Unavailable) else Memory(**products.memory)
+
+
+def _cost(products: Products) -> Cost | Unavailable:
+    cost = products.cost
+    if isinstance(cost, Unavailable):
+        return cost
+
+    def value(name: str) -> float | Unavailable:
+        # XLA leaves out what it counted none of; without any flops property it did not count at all.
+        if name in cost:
+            return cost[name]
+        return 0.0 if "bytes accessed" in cost or "flops" in cost else Unavailable(f"XLA's cost analysis has no {name!r}")
+
+    return Cost(value("flops"), value("transcendentals"), value("bytes accessed"))

@@ -1,0 +1,112 @@
+"""`InlineEngine`: the kernel's own client, on a thread of its own.
+
+For the attached accelerator, where only the process that holds it can compile as it will run, and
+for programs with host callbacks, which live in this very process. What aborts XLA here takes the
+kernel down, and a cancelled compile goes on in the background.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TypeVar
+
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.engine import Job
+from inspector.compilation.program import Program
+from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.compilation.target import Target
+from inspector.engines.lane import Lane, advance
+from inspector.engines.serving import Callbacks, Server
+from inspector.errors import CancelledError, ExecutionError, UnknownFlagError, FlagTypeError
+
+T = TypeVar("T")
+
+
+class InlineEngine:
+    """Compiles and runs in this process. Thread-safe; one job at a time."""
+
+    name = "inline"
+
+    def __init__(self) -> None:
+        self._lane = Lane("inspector-inline")
+        self._servers: dict[Target, Server] = {}
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        """Starts compiling; see `Engine.submit`."""
+        job: Job[Compiled] = _InlineJob()
+        self._lane.put(job, lambda: self._compile(job, request))
+        return job
+
+    def run(self, request: RunRequest) -> Job[RunReply]:
+        """Starts running; see `Engine.run`."""
+        job: Job[RunReply] = _InlineJob()
+        self._lane.put(job, lambda: self._run(job, request))
+        return job
+
+    def close(self) -> None:
+        """Cancels what is queued. What XLA is doing is waited for a moment, it cannot be stopped."""
+        self._lane.close(timeout_s=5.0)
+        self._servers.clear()
+
+    def _compile(self, job: Job[Compiled], request: CompileRequest) -> Compiled:
+        from inspector._jax.compile_options import read_config
+        from inspector.engines.assemble import check_request, make_compiled
+        from inspector.engines.messages import compile_order
+
+        queue_s = job.elapsed_s
+        check_request(request)
+        callbacks = _callbacks(request.program)
+        order = compile_order(request, read_config())
+        server = self._server(request.target)
+        try:
+            products = server.compile(order, lambda stage: advance(job, stage), callbacks)
+        except (UnknownFlagError, FlagTypeError):
+            request.options.check()  # says more, where it knows the flag
+            raise
+        return make_compiled(request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s)
+
+    def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
+        from inspector._jax.compile_options import read_config
+        from inspector.engines.assemble import make_reply
+        from inspector.engines.messages import run_order
+
+        callbacks = _callbacks(request.compiled.program)
+        order = run_order(request, read_config())
+        server = self._server(request.compiled.target)
+        return make_reply(server.run(order, lambda stage: advance(job, stage), callbacks))
+
+    def _server(self, target: Target) -> Server:
+        from inspector._jax.client import Client
+
+        if target not in self._servers:
+            client = Client() if target.kind == "attached" else Client("cpu", target.device_count)
+            self._servers[target] = Server(client)
+        return self._servers[target]
+
+
+class _InlineJob(Job[T]):
+    def cancel(self) -> bool:
+        """Drops the result. Says when the work itself goes on."""
+        if self.stage == "queued":
+            return super().cancel()
+        return self.fail(
+            CancelledError(
+                "The job was cancelled and its result will be dropped, but XLA cannot be stopped inside this"
+                " process: it goes on in the background until it is done, and later jobs wait for it."
+            ),
+            stage="cancelled",
+        )
+
+
+def _callbacks(program: Program) -> Callbacks:
+    """JAX's callback objects of a program, `(host_callbacks, anything else to keep alive)`."""
+    if not program.host_callbacks:
+        return None
+    if program.keepalive is None:
+        raise ExecutionError(
+            f"The program {program.name!r} calls back into the process that lowered it, and this is another one"
+            " (it was saved, or sent, without its callbacks). Lower the function again here."
+        )
+    host_callbacks, _ = program.keepalive  # type: ignore[misc]  # the contract's type is object
+    del host_callbacks
+    return program.keepalive  # type: ignore[return-value]

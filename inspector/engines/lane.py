@@ -1,0 +1,81 @@
+"""A queue of jobs and the thread that does them one after the other.
+
+The engine's caller puts jobs in from any thread; work, callbacks of jobs and their results all
+happen on the lane's own thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from inspector.compilation.engine import Job
+from inspector.errors import CancelledError
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Lane:
+    """Jobs in order. The thread starts with the first job and ends with `close`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._queue: queue.SimpleQueue[tuple[Job[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def put(self, job: Job[T], work: Callable[[], T]) -> None:
+        """Queues a job. `work` runs on the lane's thread; what it raises fails the job."""
+        with self._lock:
+            if not self._closed:
+                self._queue.put((job, work))
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+                    self._thread.start()
+                return
+        job.fail(closed_error())
+
+    def close(self, timeout_s: float = 0.0) -> None:
+        """Cancels what is queued and waits up to `timeout_s` for what runs. May be called twice."""
+        with self._lock:
+            first, self._closed = not self._closed, True
+        if first:
+            self._queue.put(None)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    def _serve(self) -> None:
+        while (item := self._queue.get()) is not None:
+            job, work = item
+            if self._closed:
+                job.fail(closed_error(), stage="cancelled")
+            elif not job.done():
+                _do(job, work)
+            # Not to keep results alive until the next job comes.
+            del item, job, work
+
+
+def advance(job: Job[Any], stage: str) -> None:
+    """`job.advance`, whatever a listener's callback raises."""
+    try:
+        job.advance(stage)
+    except Exception:
+        _log.exception("A progress callback of a job failed.")
+
+
+def closed_error() -> CancelledError:
+    """What jobs of a closed engine end with."""
+    return CancelledError("The engine was closed before the job ran.")
+
+
+def _do(job: Job[T], work: Callable[[], T]) -> None:
+    try:
+        job.resolve(work())
+    except BaseException as e:  # the lane's thread must live on; the job carries the error
+        job.fail(e)

@@ -1,0 +1,208 @@
+"""What the kernel and a worker tell each other, as headers and blobs for `wire.py`.
+
+    kernel -> worker                             worker -> kernel
+    compile  module, build options, config       stage    what it is doing now
+    run      module, executable, inputs          compiled | ran | error, with "recycle"
+
+Both sides import this module, so a message is written and read in one place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inspector import errors
+from inspector.compilation.request import CompileRequest, RunRequest
+from inspector.engines.wire import Blob
+from inspector.errors import CompilationError, InspectorError, Unavailable
+
+if TYPE_CHECKING:
+    from inspector._jax.client import Products
+    from inspector._jax.execution import Execution
+
+Header = dict[str, Any]
+Message = tuple[Header, list[Blob]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompileOrder:
+    """A compile request as a worker sees it. `key` names the executable in the worker's memory."""
+
+    key: str
+    module: bytes
+    build_options: Mapping[str, Any]
+    platform: str
+    config: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunOrder:
+    """A run request as a worker sees it; `executable` is None when XLA gave no bytes."""
+
+    compile: CompileOrder
+    executable: bytes | None
+    versions: Mapping[str, str]
+    inputs: tuple[np.ndarray, ...]
+    per_replica: tuple[bool, ...]
+    names: tuple[str, ...]
+    repeat: int
+    warmup: int
+
+
+def compile_order(request: CompileRequest, config: Mapping[str, Any]) -> CompileOrder:
+    """The order for a request. `config` is what `_jax.compile_options.read_config` gave."""
+    options = json.loads(request.build_options.to_json())
+    return CompileOrder(request.digest, request.program.module, options, request.program.platform, config)
+
+
+def run_order(request: RunRequest, config: Mapping[str, Any]) -> RunOrder:
+    """The order for a request."""
+    compiled = request.compiled
+    compile_request = CompileRequest(compiled.program, compiled.options, compiled.target)
+    parameters = [a for a in compiled.program.arguments if a.parameter is not None]
+    parameters.sort(key=lambda a: a.parameter or 0)
+    executable = compiled.executable
+    return RunOrder(
+        compile=compile_order(compile_request, config),
+        executable=executable if isinstance(executable, bytes) else None,
+        versions=dict(compiled.versions),
+        inputs=request.inputs,
+        per_replica=request.per_replica,
+        names=tuple(a.path for a in parameters),
+        repeat=request.repeat,
+        warmup=request.warmup,
+    )
+
+
+def write_compile(order: CompileOrder) -> Message:
+    """`CompileOrder` as a message."""
+    header = {f.name: getattr(order, f.name) for f in dataclasses.fields(order) if f.name != "module"}
+    return {"do": "compile", **header}, [order.module]
+
+
+def read_compile(header: Header, blobs: Sequence[bytes]) -> CompileOrder:
+    """The inverse of `write_compile`."""
+    fields = {f.name: header[f.name] for f in dataclasses.fields(CompileOrder) if f.name != "module"}
+    return CompileOrder(module=blobs[0], **fields)
+
+
+def write_run(order: RunOrder) -> Message:
+    """`RunOrder` as a message."""
+    compile_header, compile_blobs = write_compile(order.compile)
+    arrays, array_blobs = _write_arrays(order.inputs)
+    header = {
+        "do": "run",
+        "compile": compile_header,
+        "has_executable": order.executable is not None,
+        "versions": dict(order.versions),
+        "inputs": arrays,
+        "per_replica": list(order.per_replica),
+        "names": list(order.names),
+        "repeat": order.repeat,
+        "warmup": order.warmup,
+    }
+    return header, [*compile_blobs, order.executable or b"", *array_blobs]
+
+
+def read_run(header: Header, blobs: Sequence[bytes]) -> RunOrder:
+    """The inverse of `write_run`."""
+    return RunOrder(
+        compile=read_compile(header["compile"], blobs[:1]),
+        executable=blobs[1] if header["has_executable"] else None,
+        versions=header["versions"],
+        inputs=_read_arrays(header["inputs"], blobs[2:]),
+        per_replica=tuple(header["per_replica"]),
+        names=tuple(header["names"]),
+        repeat=header["repeat"],
+        warmup=header["warmup"],
+    )
+
+
+def write_products(products: Products) -> Message:
+    """`Products` as a message."""
+    header = {
+        "reply": "compiled",
+        "memory": _write_value(products.memory),
+        "cost": _write_value(products.cost),
+        "timings": dict(products.timings),
+        "versions": dict(products.versions),
+        "executable": None if isinstance(products.executable, bytes) else _write_value(products.executable),
+    }
+    executable = products.executable if isinstance(products.executable, bytes) else b""
+    return header, [products.hlo.encode(), products.hlo_proto, executable]
+
+
+def read_products(header: Header, blobs: Sequence[bytes]) -> Products:
+    """The inverse of `write_products`."""
+    from inspector._jax.client import Products
+
+    return Products(
+        hlo=blobs[0].decode(),
+        hlo_proto=blobs[1],
+        memory=_read_value(header["memory"]),
+        cost=_read_value(header["cost"]),
+        executable=blobs[2] if header["executable"] is None else _read_value(header["executable"]),
+        timings=header["timings"],
+        versions=header["versions"],
+    )
+
+
+def write_execution(execution: Execution) -> Message:
+    """`Execution` as a message."""
+    arrays, blobs = _write_arrays(execution.outputs)
+    durations = list(execution.durations_s)
+    return {"reply": "ran", "outputs": arrays, "durations_s": durations, "device_kind": execution.device_kind}, blobs
+
+
+def read_execution(header: Header, blobs: Sequence[bytes]) -> Execution:
+    """The inverse of `write_execution`."""
+    from inspector._jax.execution import Execution
+
+    outputs = _read_arrays(header["outputs"], blobs)
+    return Execution(outputs, tuple(header["durations_s"]), header["device_kind"])
+
+
+def write_error(error: BaseException) -> Message:
+    """An error as a message; those that are not ours become a `CompilationError` that names them."""
+    ours = isinstance(error, InspectorError)
+    text = str(error) if ours else f"The worker failed with {type(error).__name__}: {error}"
+    return {"reply": "error", "type": type(error).__name__ if ours else "CompilationError", "text": text}, []
+
+
+def read_error(header: Header) -> InspectorError:
+    """The inverse of `write_error`."""
+    kind = getattr(errors, header["type"], CompilationError)
+    return kind(header["text"])  # type: ignore[no-any-return]
+
+
+def _write_arrays(arrays: Sequence[np.ndarray]) -> tuple[list[Any], list[Blob]]:
+    specs = [[a.dtype.name, list(a.shape)] for a in arrays]
+    # Through bytes and not a buffer: NumPy exports no buffer for bfloat16 and its like.
+    return specs, [np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in arrays]
+
+
+def _read_arrays(specs: Sequence[Any], blobs: Sequence[bytes]) -> tuple[np.ndarray, ...]:
+    from inspector._jax.signature import dtype_of
+
+    arrays = []
+    for (name, shape), blob in zip(specs, blobs, strict=True):
+        # bytearray: the result is the user's to write to.
+        arrays.append(np.frombuffer(bytearray(blob), dtype_of(name)).reshape(shape))
+    return tuple(arrays)
+
+
+def _write_value(value: Any) -> Any:
+    if isinstance(value, Unavailable):
+        return {"unavailable": value.reason, "remedy": value.remedy}
+    return dict(value)
+
+
+def _read_value(value: Any) -> Any:
+    if "unavailable" in value:
+        return Unavailable(value["unavailable"], value["remedy"])
+    return value

@@ -1,0 +1,63 @@
+"""Messages between the kernel and a worker: a JSON header and raw blobs. No pickle.
+
+    4 bytes   length of the header, little-endian
+    header    JSON object in UTF-8; its "blobs" lists the lengths of what follows
+    blobs     raw bytes, one after the other
+
+Knows nothing of what the messages mean (see `messages.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
+
+Blob = bytes | bytearray | memoryview
+
+_LENGTH = struct.Struct("<I")
+# A header carries names, shapes and numbers. A longer one means that something else wrote here.
+_MAX_HEADER_BYTES = 256 << 20
+
+
+class WireError(Exception):
+    """What arrived is not a message."""
+
+
+def write_message(stream: BinaryIO, header: Mapping[str, Any], blobs: Sequence[Blob] = ()) -> None:
+    """Writes one message and flushes. Raises OSError when the other end is gone."""
+    lengths = [memoryview(blob).nbytes for blob in blobs]
+    text = json.dumps({**header, "blobs": lengths}).encode()
+    stream.write(_LENGTH.pack(len(text)))
+    stream.write(text)
+    for blob in blobs:
+        stream.write(blob)
+    stream.flush()
+
+
+def read_message(stream: BinaryIO) -> tuple[dict[str, Any], list[bytes]]:
+    """Reads one message.
+
+    Raises:
+      EOFError: the other end is gone, between messages or within one.
+      WireError: not a message.
+    """
+    (length,) = _LENGTH.unpack(_read(stream, _LENGTH.size))
+    if length > _MAX_HEADER_BYTES:
+        raise WireError(f"A header of {length} bytes is no header; the stream is damaged.")
+    try:
+        header = json.loads(_read(stream, length))
+        lengths = header.pop("blobs")
+        if not all(isinstance(n, int) and n >= 0 for n in lengths):
+            raise ValueError(f"blob lengths {lengths}")
+    except (ValueError, AttributeError, KeyError, TypeError) as e:
+        raise WireError(f"The header cannot be read ({e}); the stream is damaged.") from e
+    return header, [_read(stream, n) for n in lengths]
+
+
+def _read(stream: BinaryIO, length: int) -> bytes:
+    data = stream.read(length)
+    if data is None or len(data) < length:
+        raise EOFError("the other end closed the stream")
+    return data
