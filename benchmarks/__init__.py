@@ -1,0 +1,1 @@
+"""Real workloads, and what it costs to look at them."""
