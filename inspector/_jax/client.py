@@ -19,7 +19,7 @@ from jaxlib import xla_client
 from inspector._jax import compile_options as _options
 from inspector._jax.execution import Executable
 from inspector._jax.signature import parse_module, read_signature
-from inspector.errors import CompilationError, ExecutionError, TargetError, Unavailable
+from inspector.errors import ExecutionError, TargetError, Unavailable
 
 _MEMORY = {
     f"{host}{ours}_bytes": f"{host}{xla}_size_in_bytes"
@@ -145,7 +145,7 @@ class Client:
                 parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
             )
         except Exception as e:
-            raise _options.map_compile_error(e, build_options) or CompilationError(f"XLA refused the program: {e}") from e
+            raise _options.map_compile_error(e, build_options) from e
         reading = time.perf_counter()
         progress("reading")
         executable = Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks)))

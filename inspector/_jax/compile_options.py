@@ -14,7 +14,7 @@ import numpy as np
 from jax._src import compiler, config
 from jaxlib import xla_client
 
-from inspector.errors import FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
+from inspector.errors import CompilationError, FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
 
 # What JAX reads from its configuration when it makes compile options. A process that compiles for
 # another takes these values over. Names that this JAX does not have are left out.
@@ -102,14 +102,16 @@ def make_compile_options(
     return options
 
 
-def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> InspectorError | None:
-    """The `OptionError` that XLA's words mean, or None when they are not about options."""
+def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> InspectorError:
+    """Our error for what XLA raised: an `OptionError` where its words are about an option."""
     text = _first_line(error)
     if "No such compile option" in text:
         return UnknownFlagError(f"XLA: {text} Flags given: {_said(build_options)}.")
     if "While setting option" in text and "is not a valid" in text:
         return FlagTypeError(f"XLA: {text} Flags given: {_said(build_options)}.")
-    return None
+    flags = _said(build_options)
+    advice = "Leave out or change a flag." if flags != "none" else "The flags are the default ones: the cause is in the module."
+    return CompilationError(f"XLA refused the program (flags given: {flags}): {error} {advice}")
 
 
 def _set_build_options(options: xla_client.CompileOptions, said: Mapping[str, Any]) -> None:

@@ -1,0 +1,349 @@
+"""`WorkerEngine`: isolated processes, one for each number of virtual CPU devices, kept warm.
+
+An aborting flag, a hang, an out-of-memory or a leak costs one worker; the kernel and every
+finished result live on. Requests for one device environment are served in order, environments
+side by side. Cancelling kills the worker, so that the compile stops; the next request gets a new
+one, which the fork server makes in some tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.engine import Job
+from inspector.compilation.options import Options
+from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.compilation.target import Target
+from inspector.engines.lane import Lane, advance, closed_error
+from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
+from inspector.engines.wire import WireError
+from inspector.errors import ExecutionError, FlagTypeError, TargetError, UnknownFlagError, WorkerDiedError
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How workers live.
+
+    Attributes:
+      time_limit_s: a request that takes longer costs its worker; None for no limit.
+      max_requests: requests after which a worker is replaced.
+      memory_limit_bytes: resident memory above which it is replaced after a request; None for a
+        quarter of the machine's, at least 2 GiB.
+      max_executables: executables that a worker keeps alive for running.
+      start: "fork" through the fork server, "spawn" in a fresh interpreter, "auto" for the first
+        where it works.
+    """
+
+    time_limit_s: float | None = None
+    max_requests: int = 500
+    memory_limit_bytes: int | None = None
+    max_executables: int = 4
+    start: Literal["auto", "fork", "spawn"] = "auto"
+
+
+class WorkerEngine:
+    """Compiles and runs in worker processes. Thread-safe."""
+
+    name = "worker"
+
+    def __init__(self, settings: WorkerSettings | None = None) -> None:
+        self._settings = settings or WorkerSettings()
+        self._starter = _Starter(self._settings)
+        self._environments: dict[int, _Environment] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        self._owner = os.getpid()
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        """Starts compiling; see `Engine.submit`."""
+        return self._put(request.target, lambda environment, job: self._compile(environment, job, request))
+
+    def run(self, request: RunRequest) -> Job[RunReply]:
+        """Starts running; see `Engine.run`."""
+        return self._put(request.compiled.target, lambda environment, job: self._run(environment, job, request))
+
+    def warm(self, target: Target) -> Job[None]:
+        """Starts the target's worker now, so that the first request finds it ready."""
+        return self._put(target, lambda environment, job: environment.prepare(job))
+
+    def close(self) -> None:
+        """Ends every process and cancels every job. May be called twice."""
+        if os.getpid() != self._owner:  # a fork of the kernel: the workers are its parent's
+            return
+        with self._lock:
+            self._closed = True
+            environments = list(self._environments.values())
+        for environment in environments:
+            environment.close()
+        self._starter.close()
+
+    def _put(self, target: Target, work: Callable[[_Environment, Job[T]], T]) -> Job[T]:
+        try:
+            environment = self._environment(target)
+        except Exception as e:
+            job: Job[T] = Job()
+            job.fail(e)
+            return job
+        return environment.put(work)
+
+    def _environment(self, target: Target) -> _Environment:
+        device_count = _device_count(target)
+        with self._lock:
+            if self._closed:
+                raise closed_error()
+            if device_count not in self._environments:
+                self._environments[device_count] = _Environment(device_count, self._starter, self._settings)
+            return self._environments[device_count]
+
+    def _compile(self, environment: _Environment, job: Job[Compiled], request: CompileRequest) -> Compiled:
+        from inspector._jax.compile_options import read_config
+        from inspector.engines import messages
+        from inspector.engines.assemble import check_request, make_compiled
+
+        queue_s = job.elapsed_s
+        check_request(request)
+        if request.program.host_callbacks:
+            raise TargetError(_callbacks_text(request.program.name))
+        header, blobs = messages.write_compile(messages.compile_order(request, read_config()))
+        what = f"compiling {request.program.name!r} for {request.target}"
+        header, blobs, said = environment.ask(job, (header, blobs), what, request.build_options, request.options)
+        products = messages.read_products(header, blobs)
+        return make_compiled(
+            request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings_in(said)
+        )
+
+    def _run(self, environment: _Environment, job: Job[RunReply], request: RunRequest) -> RunReply:
+        from inspector._jax.compile_options import read_config
+        from inspector.engines import messages
+        from inspector.engines.assemble import make_reply
+
+        compiled = request.compiled
+        if compiled.program.host_callbacks:
+            raise ExecutionError(_callbacks_text(compiled.program.name))
+        message = messages.write_run(messages.run_order(request, read_config()))
+        what = f"running {compiled.program.name!r} on {compiled.target}"
+        header, blobs, said = environment.ask(job, message, what, compiled.build_options, compiled.options)
+        return make_reply(messages.read_execution(header, blobs), warnings_in(said))
+
+
+class _Starter:
+    """Makes processes for every environment of an engine."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._fork_server = ForkServer()
+        self._fork = settings.start == "fork" or (settings.start == "auto" and ForkServer.supported())
+        self._must_fork = settings.start == "fork"
+
+    def start(self, environment: dict[str, Any]) -> Process:
+        """Raises StartError."""
+        if self._fork:
+            try:
+                return self._fork_server.fork(environment)
+            except StartError:
+                if self._must_fork:
+                    raise
+                self._fork = False  # no second try on this machine; a fresh interpreter always works
+        return spawn(environment)
+
+    def close(self) -> None:
+        self._fork_server.close()
+
+
+class _Environment:
+    """One device environment: its queue, its worker, the job under way."""
+
+    def __init__(self, device_count: int, starter: _Starter, settings: WorkerSettings) -> None:
+        self._message = {
+            "device_count": device_count,
+            "max_executables": settings.max_executables,
+            "max_requests": settings.max_requests,
+            "memory_limit_bytes": settings.memory_limit_bytes or _default_memory_limit_bytes(),
+        }
+        self._starter = starter
+        self._time_limit_s = settings.time_limit_s
+        self._lane = Lane(f"inspector-worker-{device_count}")
+        self._lock = threading.Lock()
+        self._worker: Process | None = None  # set on the lane's thread only
+        self._busy: tuple[Job[Any], Process] | None = None
+        self._closed = False
+
+    def put(self, work: Callable[[_Environment, Job[T]], T]) -> Job[T]:
+        """Queues work; it runs on the lane's thread."""
+        job: Job[T] = Job(cancel=lambda: self._cancel(job))
+        self._lane.put(job, lambda: work(self, job))
+        return job
+
+    def prepare(self, job: Job[Any]) -> None:
+        """Starts a worker unless one is ready."""
+        self._ready(job)
+
+    def ask(
+        self,
+        job: Job[Any],
+        message: tuple[dict[str, Any], list[Any]],
+        what: str,
+        options: Options,
+        asked: Options,
+    ) -> tuple[dict[str, Any], list[bytes], str]:
+        """Sends a request and waits for its answer.
+
+        Args:
+          job: gets the stages; cancelling it kills the worker.
+          message: the request.
+          what: for messages, such as "compiling 'jit_f' for cpu:8".
+          options: all that the compiler is told.
+          asked: the user's part of it.
+
+        Returns:
+          Header and blobs of the answer, and what XLA wrote meanwhile.
+
+        Raises:
+          InspectorError: what the worker answered.
+          WorkerDiedError: it did not.
+        """
+        from inspector.engines import messages
+
+        worker = self._ready(job)
+        with self._lock:
+            if job.done() or self._closed:
+                raise closed_error()
+            self._busy = (job, worker)
+        limit = _TimeLimit(worker, self._time_limit_s)
+        try:
+            header, blobs = self._converse(job, worker, message)
+        except (EOFError, OSError, WireError) as e:
+            limit.stop()
+            raise self._died(what, options, limit) from e
+        finally:
+            limit.stop()
+            with self._lock:
+                self._busy = None
+        said = worker.read_log()
+        if header["recycle"]:
+            self._replace()
+        if header["reply"] == "error":
+            error = messages.read_error(header)
+            if isinstance(error, (UnknownFlagError, FlagTypeError)):
+                asked.check()  # says more, where it knows the flag
+            raise error
+        return header, blobs, said
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            busy = self._busy
+        if busy is not None:
+            busy[0].fail(closed_error(), stage="cancelled")
+            busy[1].kill()
+        self._lane.close(timeout_s=10.0)
+        self._discard()
+
+    def _converse(self, job: Job[Any], worker: Process, message: tuple[dict[str, Any], list[Any]]) -> Any:
+        worker.send(*message)
+        while True:
+            header, blobs = worker.receive()
+            if "stage" not in header:
+                return header, blobs
+            advance(job, header["stage"])
+
+    def _ready(self, job: Job[Any]) -> Process:
+        if self._worker is not None and self._worker.alive():
+            return self._worker
+        self._discard()
+        advance(job, "starting a worker")
+        try:
+            self._worker = self._starter.start(self._message)
+        except StartError as e:
+            raise WorkerDiedError(f"{e} Use engine='inline' to compile in this process.") from e
+        return self._worker
+
+    def _cancel(self, job: Job[Any]) -> None:
+        with self._lock:
+            if self._busy is not None and self._busy[0] is job:
+                self._busy[1].kill()
+
+    def _discard(self) -> int | None:
+        worker, self._worker = self._worker, None
+        return worker.close() if worker is not None else None
+
+    def _replace(self) -> None:
+        """A new worker as soon as what is queued has been done, so that the next request finds one."""
+        self._discard()
+        if not self._closed:
+            job: Job[None] = Job()
+            self._lane.put(job, lambda: self.prepare(job))
+
+    def _died(self, what: str, options: Options, limit: _TimeLimit) -> WorkerDiedError:
+        worker = self._worker
+        status = self._discard()
+        death = Death.of(status, worker.read_log() if worker is not None else "")
+        self._replace()
+        flags = " ".join(f"{name}={value}" for name, value in options.flags.items())
+        with_flags = f"with the flags {flags}" if flags else "with default flags"
+        remedy = "Nothing else was lost and the next request gets a new worker."
+        if limit.reached:
+            return WorkerDiedError(
+                f"{what.capitalize()} {with_flags} took longer than the limit of {limit.limit_s:g} s, so its worker"
+                f" was stopped. {remedy}"
+            )
+        advice = "Leave out or change a flag." if flags else "The module or its inputs are more than XLA can take here."
+        fatal = f": {death.fatal}" if death.fatal else ""
+        return WorkerDiedError(f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {remedy} {advice}")
+
+
+class _TimeLimit:
+    """Kills a worker that takes too long."""
+
+    def __init__(self, worker: Process, limit_s: float | None) -> None:
+        self.limit_s = limit_s or 0.0
+        self.reached = False
+        self._worker = worker
+        self._timer: threading.Timer | None = None
+        if limit_s is not None:
+            self._timer = threading.Timer(limit_s, self._end)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end(self) -> None:
+        self.reached = True
+        self._worker.kill()
+
+
+def _device_count(target: Target) -> int:
+    if target.kind == "cpu":
+        return target.device_count or 1
+    from inspector._jax.client import attached_device_count, attached_platform
+
+    platform = attached_platform()
+    if platform != "cpu":
+        raise TargetError(
+            f"The attached device is a {platform}, which belongs to this process: a worker cannot use it."
+            " Use engine='inline', or the target 'cpu'."
+        )
+    return attached_device_count()
+
+
+def _default_memory_limit_bytes() -> int:
+    total = 0
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(2 << 30, total // 4)
+
+
+def _callbacks_text(name: str) -> str:
+    return (
+        f"The program {name!r} calls back into this process (jax.debug.print, io_callback, pure_callback), so no"
+        " worker can compile or run it. Use engine='inline'."
+    )

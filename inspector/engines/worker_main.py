@@ -1,0 +1,232 @@
+"""The process side of the worker engine: the fork server, and the worker that it forks.
+
+    kernel --starts--> fork server --forks--> worker, one a device environment
+       └── messages over one socket a worker ───┘
+
+The fork server has imported JAX and nothing more. It must never lower, compile or start a client:
+a process that forks after that makes children that hang. It has one thread of its own, waits for
+the kernel's orders and hands each worker its end of a socket and a file for stdout and stderr.
+
+Where there is no fork, `spawned` is a worker in a fresh interpreter, on stdin and stdout.
+
+Nobody outlives the kernel: a worker's stream ends with the kernel, and on Linux the system kills
+workers with the fork server, which watches its parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+from typing import Any, BinaryIO
+
+_PR_SET_PDEATHSIG = 1
+_PARENT_CHECK_S = 0.5
+_MESSAGE_BYTES = 1 << 16
+
+
+def main(arguments: list[str]) -> None:
+    """Entry point of `process.py`: `fork-server FD` or `worker ENVIRONMENT`."""
+    role, argument = arguments
+    if role == "fork-server":
+        fork_server(int(argument))
+    else:
+        spawned(json.loads(argument))
+
+
+def fork_server(control_fd: int) -> None:
+    """Forks workers for the kernel until the kernel is gone.
+
+    Orders, one JSON datagram each: `{"do": "fork", "environment": ...}` with two descriptors (the
+    worker's socket, its log) answered by `{"pid": ...}`; `{"do": "reap", "pid": ...}` answered by
+    `{"status": ...}`, None while the process still ends.
+    """
+    control = socket.socket(fileno=control_fd)
+    parent = os.getppid()
+    warnings.simplefilter("ignore")  # both Python and JAX warn of a fork
+    _import_everything()
+    gc.collect()
+    gc.freeze()
+    control.send(json.dumps({"ready": True}).encode())
+    while True:
+        readable, _, _ = select.select([control], [], [], _PARENT_CHECK_S)
+        if os.getppid() != parent:
+            os._exit(0)
+        if readable:
+            _obey(control)
+
+
+def spawned(environment: dict[str, Any]) -> None:
+    """A worker in a fresh interpreter. The protocol takes stdin and stdout; prints go to stderr."""
+    reader = os.fdopen(os.dup(0), "rb")
+    writer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    _serve(reader, writer, environment)
+    os._exit(0)
+
+
+def _import_everything() -> None:
+    import jax.numpy  # noqa: F401
+    import jaxlib.lapack  # noqa: F401
+    import scipy.linalg  # noqa: F401  LAPACK's functions come from there, and importing it is slow
+
+    import inspector._jax.client  # noqa: F401
+    import inspector.engines.messages
+    import inspector.engines.serving  # noqa: F401
+
+
+def _obey(control: socket.socket) -> None:
+    data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
+    if not data:
+        os._exit(0)
+    order = json.loads(data)
+    if order["do"] == "reap":
+        pid, status = os.waitpid(order["pid"], os.WNOHANG)
+        reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None}
+    else:
+        reply = {"pid": _fork(control, descriptors, order["environment"])}
+        for descriptor in descriptors:
+            os.close(descriptor)
+    with contextlib.suppress(BrokenPipeError):
+        control.send(json.dumps(reply).encode())
+
+
+def _fork(control: socket.socket, descriptors: list[int], environment: dict[str, Any]) -> int:
+    server = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        control.close()
+        _die_with(server)
+        stream_fd, log_fd = descriptors
+        os.dup2(log_fd, 1)
+        os.dup2(log_fd, 2)
+        stream = socket.socket(fileno=stream_fd)
+        _serve(stream.makefile("rb"), stream.makefile("wb"), environment)
+    finally:
+        os._exit(0)  # never back into the server's loop, no atexit handlers of the server
+
+
+def _die_with(parent: int) -> None:
+    """The system kills this process when its parent ends, even in the middle of a compile."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_PARENT_CHECK_S)
+    os._exit(0)
+
+
+def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> None:
+    """Answers requests until the kernel closes the stream."""
+    from inspector.engines.messages import write_error
+    from inspector.engines.wire import read_message, write_message
+
+    # Ctrl-C in a terminal is the kernel's, and a core file of XLA nobody's.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _no_core_files()
+    try:
+        server = _start(environment)
+    except Exception as e:
+        write_message(writer, *write_error(e))
+        return
+    write_message(writer, {"reply": "ready"})
+    limits = _Limits(environment)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            header, blobs = read_message(reader)
+            reply, reply_blobs = _answer(server, writer, header, blobs)
+            write_message(writer, {**reply, "recycle": limits.reached()}, reply_blobs)
+            del header, blobs, reply, reply_blobs  # not to hold them while idle
+
+
+def _start(environment: dict[str, Any]) -> Any:
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", environment["device_count"])
+    jax.config.update("jax_enable_compilation_cache", False)
+    from inspector._jax.client import Client
+    from inspector.engines.serving import Server
+
+    return Server(Client("cpu", environment["device_count"]), environment["max_executables"])
+
+
+def _answer(server: Any, writer: BinaryIO, header: dict[str, Any], blobs: list[bytes]) -> Any:
+    from inspector._jax.compile_options import apply_config
+    from inspector.engines import messages
+    from inspector.engines.wire import write_message
+
+    def progress(stage: str) -> None:
+        write_message(writer, {"stage": stage})
+
+    try:
+        if header["do"] == "compile":
+            order = messages.read_compile(header, blobs)
+            apply_config(order.config)
+            return messages.write_products(server.compile(order, progress))
+        run = messages.read_run(header, blobs)
+        apply_config(run.compile.config)
+        return messages.write_execution(server.run(run, progress))
+    except Exception as e:
+        return messages.write_error(e)
+
+
+class _Limits:
+    """When a worker has served enough: executables leave memory maps and heap behind."""
+
+    _MAPS_EVERY = 8  # counting maps costs a millisecond
+
+    def __init__(self, environment: dict[str, Any]) -> None:
+        self._max_requests = environment["max_requests"]
+        self._memory_limit_bytes = environment["memory_limit_bytes"]
+        self._requests = 0
+
+    def reached(self) -> bool:
+        """After each request."""
+        self._requests += 1
+        if self._requests >= self._max_requests:
+            return True
+        try:
+            if _resident_bytes() > self._memory_limit_bytes:
+                return True
+            return self._requests % self._MAPS_EVERY == 0 and _map_count() > _max_map_count() // 2
+        except OSError:  # no /proc here
+            return False
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _map_count() -> int:
+    with open("/proc/self/maps", "rb") as f:
+        return f.read().count(b"\n")
+
+
+def _max_map_count() -> int:
+    with open("/proc/sys/vm/max_map_count", encoding="ascii") as f:
+        return int(f.read())
+
+
+def _no_core_files() -> None:
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
