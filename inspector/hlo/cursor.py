@@ -1,0 +1,96 @@
+"""`Cursor`: a position in a short text, for recursive-descent parsers with errors that say where."""
+
+from __future__ import annotations
+
+from inspector.errors import ModuleError
+
+_SHOWN_BEFORE, _SHOWN_AFTER = 30, 20
+
+
+class Cursor:
+    """Reads tokens off a text; white space between tokens is skipped."""
+
+    def __init__(self, text: str, subject: str) -> None:
+        """Reads from the start of `text`; `subject` names it in messages: "replica groups"."""
+        self.text = text
+        self.subject = subject
+        self.position = 0
+
+    def at(self, token: str) -> bool:
+        """Whether `token` comes next."""
+        while self.position < len(self.text) and self.text[self.position].isspace():
+            self.position += 1
+        return self.text.startswith(token, self.position)
+
+    def accept(self, token: str) -> bool:
+        """Reads `token` if it comes next."""
+        found = self.at(token)
+        self.position += len(token) if found else 0
+        return found
+
+    def expect(self, token: str) -> None:
+        """Reads `token`.
+
+        Raises:
+          ModuleError: something else comes next.
+        """
+        if not self.accept(token):
+            raise self.error(repr(token))
+
+    def end(self) -> None:
+        """Raises a ModuleError unless the text is read to its end."""
+        if not self.at("") or self.position < len(self.text):
+            raise self.error("the end")
+
+    def integer(self) -> int:
+        """Reads an integer, negative ones included."""
+        self.at("")
+        end = self.position + self.text.startswith("-", self.position)
+        while end < len(self.text) and self.text[end] in "0123456789":
+            end += 1
+        digits = self.text[self.position : end]
+        if digits in ("", "-"):
+            raise self.error("an integer")
+        self.position = end
+        return int(digits)
+
+    def integers(self, close: str) -> tuple[int, ...]:
+        """Reads integers separated by commas, up to and including `close`.
+
+        One `split` for the whole list: a module of a million devices has millions of ids.
+        """
+        end = self.text.find(close, self.position)
+        if end < 0:
+            raise self.error(repr(close))
+        words = self.text[self.position : end].split(",")
+        if words == [""] or (len(words) == 1 and words[0].isspace()):
+            words = []
+        numbers = []
+        for word in words:
+            digits = word.strip()
+            if not (digits.isascii() and digits.removeprefix("-").isdigit()):
+                raise self.error(f"integers up to {close!r}")
+            numbers.append(int(digits))
+        self.position = end + len(close)
+        return tuple(numbers)
+
+    def quoted(self) -> str:
+        """Reads a name in single or double quotes."""
+        quote = '"' if self.at('"') else "'"
+        self.expect(quote)
+        end = self.text.find(quote, self.position)
+        if end < 0:
+            raise self.error(f"the closing {quote}")
+        name = self.text[self.position : end]
+        self.position = end + 1
+        return name
+
+    def error(self, expected: str) -> ModuleError:
+        """The error for something else than `expected` at the current position."""
+        start, stop = max(0, self.position - _SHOWN_BEFORE), self.position + _SHOWN_AFTER
+        before = ("…" if start else "") + self.text[start : self.position]
+        after = self.text[self.position : stop] + ("…" if stop < len(self.text) else "")
+        return ModuleError(
+            f"Cannot read {self.subject} at position {self.position}: expected {expected},"
+            f" got {after!r} after {before!r}."
+        )

@@ -1,0 +1,138 @@
+"""`Schema`: protobuf message classes made from descriptors, in a pool of their own.
+
+The descriptors come from the installed jaxlib (`_jax/descriptors.py`), so a new jaxlib's fields are
+read without a change here. Where jaxlib is absent (a saved result on another machine) a small set
+that ships with inspector serves. A pool of its own keeps our `xla.*` from clashing with TensorFlow's
+or xprof's in the same process.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import EnumDescriptor
+from google.protobuf.message import Message
+
+from inspector._jax import descriptors
+from inspector.errors import MissingPackageError, ModuleError
+
+FALLBACK_FILE = "descriptors.binpb"
+"""Name, beside this module, of the `FileDescriptorSet` that serves without jaxlib."""
+
+FALLBACK_ROOTS = ("xla/service/hlo.proto", "xla/pjrt/proto/compile_options.proto")
+"""The files whose closure the fallback holds."""
+
+READ_FIELDS: dict[str, dict[str, int]] = {
+    "xla.HloProto": {"hlo_module": 1},
+    "xla.HloModuleProto": {
+        "name": 1, "entry_computation_name": 2, "computations": 3, "entry_computation_id": 6, "stack_frame_index": 17,
+    },
+    "xla.HloComputationProto": {
+        "name": 1, "instructions": 2, "id": 5, "root_id": 6, "is_fusion_computation": 7, "execution_thread": 8,
+    },
+    "xla.HloInstructionProto": {
+        "name": 1, "opcode": 2, "shape": 3, "metadata": 7, "parameter_number": 9, "fusion_kind": 11,
+        "dimensions": 14, "channel_id": 26, "custom_call_target": 28, "id": 35, "operand_ids": 36,
+        "called_computation_ids": 38, "sharding": 40, "backend_config": 43, "replica_groups": 49,
+        "source_target_pairs": 52, "frontend_attributes": 68, "use_global_device_ids": 71,
+        "collective_device_list": 87, "iota_collective_device_list": 92, "mesh_axes_replica_group_list": 93,
+    },
+    "xla.OpMetadata": {"op_name": 2, "source_file": 3, "source_line": 4, "stack_frame_id": 15},
+    "xla.StackFrameIndexProto": {"file_names": 1, "function_names": 2, "file_locations": 3, "stack_frames": 4},
+    "xla.StackFrameIndexProto.FileLocation": {"file_name_id": 1, "function_name_id": 2, "line": 3},
+    "xla.StackFrameIndexProto.StackFrame": {"file_location_id": 1, "parent_frame_id": 2},
+    "xla.CollectiveDeviceListProto": {"replica_groups": 1},
+    "xla.IotaReplicaGroupListProto": {
+        "num_replica_groups": 1, "num_devices_per_group": 2, "iota_reshape_dims": 3, "iota_transpose_perm": 4,
+    },
+    "xla.MeshAxesReplicaGroupListProto": {"mesh": 1, "axes": 2},
+    "xla.MeshProto": {"axes": 1, "device_ids": 2, "iota_transform": 3},
+    "xla.MeshProto.IotaTransform": {"reshape_dims": 1, "transpose_perm": 2},
+    "xla.MeshProto.MeshAxis": {"name": 1, "size": 2},
+    "xla.AxisRefProto": {"mesh_axis_index": 1, "sub_axis_info": 2},
+    "xla.AxisRefProto.SubAxis": {"pre_size": 1, "size": 2},
+    "xla.ReplicaGroup": {"replica_ids": 1},
+    "xla.SourceTarget": {"source": 1, "target": 2},
+    "xla.ShapeProto": {
+        "element_type": 2, "dimensions": 3, "tuple_shapes": 4, "layout": 5, "is_dynamic_dimension": 6,
+    },
+    "xla.LayoutProto": {
+        "minor_to_major": 1, "tiles": 6, "element_size_in_bits": 7, "memory_space": 8,
+        "tail_padding_alignment_in_elements": 16,
+    },
+    "xla.TileProto": {"dimensions": 1},
+    "xla.OpSharding": {
+        "type": 1, "tile_assignment_dimensions": 3, "tile_assignment_devices": 4, "tuple_shardings": 5,
+        "replicate_on_last_tile_dim": 6, "last_tile_dims": 8, "iota_reshape_dims": 9, "iota_transpose_perm": 10,
+    },
+}  # fmt: skip
+"""Message to field to number: what inspector reads of HLO. A test holds the installed jaxlib to it."""
+
+
+class Schema:
+    """Message classes by full name.
+
+    Attributes:
+      source: where the descriptors came from, for error messages.
+    """
+
+    def __init__(self, descriptor_set: bytes, source: str) -> None:
+        """Builds the pool.
+
+        Args:
+          descriptor_set: a serialized `FileDescriptorSet`, dependencies before dependents.
+          source: where it came from.
+
+        Raises:
+          ModuleError: not a descriptor set, or an incomplete one.
+        """
+        self.source = source
+        self._pool = descriptor_pool.DescriptorPool()
+        try:
+            for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file:
+                self._pool.Add(file)
+        except Exception as e:  # protobuf's backends raise TypeError, KeyError or DecodeError
+            raise ModuleError(f"The protobuf descriptors from {source} cannot be used: {e}") from e
+
+    def message(self, full_name: str) -> type[Message]:
+        """The message class named, such as `"xla.HloModuleProto"`.
+
+        Raises:
+          ModuleError: this schema has no such message.
+        """
+        try:
+            descriptor = self._pool.FindMessageTypeByName(full_name)
+        except KeyError as e:
+            raise ModuleError(f"The protobuf schema of {self.source} has no message {full_name}.") from e
+        return message_factory.GetMessageClass(descriptor)
+
+    def enum(self, full_name: str) -> EnumDescriptor:
+        """The enum named, such as `"xla.PrimitiveType"`.
+
+        Raises:
+          ModuleError: this schema has no such enum.
+        """
+        try:
+            enum: Any = self._pool.FindEnumTypeByName(full_name)
+        except KeyError as e:
+            raise ModuleError(f"The protobuf schema of {self.source} has no enum {full_name}.") from e
+        return enum
+
+
+@functools.lru_cache(maxsize=1)
+def installed_schema() -> Schema:
+    """The installed jaxlib's schema, or the fallback where jaxlib is not installed."""
+    try:
+        return Schema(descriptors.installed_descriptors(), "the installed jaxlib")
+    except MissingPackageError:
+        return fallback_schema()
+
+
+@functools.lru_cache(maxsize=1)
+def fallback_schema() -> Schema:
+    """The schema that ships with inspector: HLO and CompileOptions of one jaxlib."""
+    data = resources.files("inspector.hlo").joinpath(FALLBACK_FILE).read_bytes()
+    return Schema(data, "inspector's own copy")

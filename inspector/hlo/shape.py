@@ -1,0 +1,142 @@
+"""`Shape`: element type, dimensions and layout of an HLO value; or a tuple of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+_UNSIZED = frozenset({"token", "opaque"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array lies in memory.
+
+    Attributes:
+      minor_to_major: dimension numbers, fastest varying first.
+      tiles: tile sizes, outermost tile first.
+      memory_space: 0 is the device's main memory.
+      element_bits: bits an element takes when packed below its natural size, else 0.
+      tail_alignment: elements that the allocation is rounded up to.
+    """
+
+    minor_to_major: tuple[int, ...]
+    tiles: tuple[tuple[int, ...], ...] = ()
+    memory_space: int = 0
+    element_bits: int = 0
+    tail_alignment: int = 1
+
+    @classmethod
+    def from_proto(cls, proto: Any) -> Layout:
+        """A `Layout` from an `xla.LayoutProto`."""
+        return cls(
+            tuple(proto.minor_to_major),
+            tuple(tuple(tile.dimensions) for tile in proto.tiles),
+            proto.memory_space,
+            proto.element_size_in_bits,
+            proto.tail_padding_alignment_in_elements or 1,
+        )
+
+    def __str__(self) -> str:
+        """HLO text, such as `{1,0:T(8,128)S(1)}`."""
+        details = ("T" if self.tiles else "") + "".join(f"({_tile(tile)})" for tile in self.tiles)
+        if self.tail_alignment != 1:
+            details += f"L({self.tail_alignment})"
+        if self.element_bits:
+            details += f"E({self.element_bits})"
+        if self.memory_space:
+            details += f"S({self.memory_space})"
+        return "{" + ",".join(map(str, self.minor_to_major)) + (f":{details}" if details else "") + "}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shape:
+    """The shape of an HLO value.
+
+    Attributes:
+      element_type: HLO's name (`f32`, `bf16`, `pred`, `token`, ...), `tuple`, or `buffer`.
+      dimensions: sizes; upper bounds where `dynamic`.
+      layout: None for tuples and where the compiler has not chosen one.
+      tuple_shapes: the elements of a tuple; the content of a buffer.
+      dynamic: one boolean a dimension, or () when all are static.
+    """
+
+    element_type: str
+    dimensions: tuple[int, ...] = ()
+    layout: Layout | None = None
+    tuple_shapes: tuple[Shape, ...] = ()
+    dynamic: tuple[bool, ...] = ()
+
+    @classmethod
+    def from_proto(cls, proto: Any) -> Shape:
+        """A `Shape` from an `xla.ShapeProto`."""
+        enum = proto.DESCRIPTOR.fields_by_name["element_type"].enum_type
+        value = enum.values_by_number.get(proto.element_type)
+        # OPAQUE_TYPE is spelled so because OPAQUE clashes with a macro; HLO text says opaque.
+        name = value.name.lower().removesuffix("_type") if value else f"type{proto.element_type}"
+        return cls(
+            name,
+            tuple(proto.dimensions),
+            Layout.from_proto(proto.layout) if proto.HasField("layout") else None,
+            tuple(cls.from_proto(element) for element in proto.tuple_shapes),
+            tuple(proto.is_dynamic_dimension) if any(proto.is_dynamic_dimension) else (),
+        )
+
+    @property
+    def is_tuple(self) -> bool:
+        return self.element_type == "tuple"
+
+    @property
+    def leaves(self) -> tuple[Shape, ...]:
+        """The arrays in it, in order: itself, unless it is a tuple."""
+        if self.is_tuple or self.element_type == "buffer":
+            return tuple(leaf for element in self.tuple_shapes for leaf in element.leaves)
+        return (self,)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of all arrays in it, without padding or tuple pointers; 0 for tokens.
+
+        Types below a byte take one byte an element, unless the layout packs them.
+        """
+        if self.tuple_shapes or self.is_tuple:
+            return sum(leaf.byte_size for leaf in self.leaves)
+        packed_bits = self.layout.element_bits if self.layout else 0
+        bits = packed_bits or max(8, element_bits(self.element_type))
+        if self.element_type in _UNSIZED:
+            return 0
+        return -(-math.prod(self.dimensions) * bits // 8)
+
+    def without_layout(self) -> Shape:
+        """The same without layouts, for short text."""
+        elements = tuple(element.without_layout() for element in self.tuple_shapes)
+        return dataclasses.replace(self, layout=None, tuple_shapes=elements)
+
+    def __str__(self) -> str:
+        """HLO text, such as `f32[2,3]{1,0}` or `(f32[2], s32[])`."""
+        if self.is_tuple:
+            return "(" + ", ".join(map(str, self.tuple_shapes)) + ")"
+        if self.element_type == "buffer":
+            return "b(" + ", ".join(map(str, self.tuple_shapes)) + ")"
+        dynamic = self.dynamic or (False,) * len(self.dimensions)
+        sizes = ("<=" * d + str(n) for n, d in zip(self.dimensions, dynamic, strict=True))
+        has_layout = self.layout and (self.layout.minor_to_major or self.layout != Layout(()))
+        return f"{self.element_type}[{','.join(sizes)}]" + (str(self.layout) if has_layout else "")
+
+
+def element_bits(element_type: str) -> int:
+    """Bits of an element type by its HLO name: `bf16` 16, `f8e4m3fn` 8, `pred` 8; 0 for tokens."""
+    if element_type == "pred":
+        return 8
+    digits = ""
+    for character in element_type.lstrip("abcdefghijklmnopqrstuvwxyz"):
+        if not character.isdigit():
+            break
+        digits += character
+    return int(digits or 0)
+
+
+def _tile(dimensions: tuple[int, ...]) -> str:
+    combined = -(2**63)  # xla::Tile::kCombineDimension, printed as *
+    return ",".join("*" if size == combined else str(size) for size in dimensions)

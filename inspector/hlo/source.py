@@ -1,0 +1,73 @@
+"""`Frame` and `Origin`: where in the user's Python an instruction comes from.
+
+Made from HLO metadata in `hlo/module.py`, and from MLIR locations where a lowered module is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frame:
+    """One level of a Python call stack.
+
+    Attributes:
+      file: path as Python had it; IPython's own name for a notebook cell.
+      line: 1-based, or 0 when the compiler did not record it.
+      function: qualified name, or "" when the compiler did not record it.
+    """
+
+    file: str
+    line: int
+    function: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """What an instruction was made from.
+
+    Attributes:
+      op_name: JAX's name stack, ending in the primitive, such as `jit(f)/shard_map/psum`; "" when unknown.
+      frames: the call stack, innermost first; empty when unknown.
+    """
+
+    op_name: str
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Root:
+    """Where the user's program begins on the Python stack, so that origins can end there.
+
+    JAX's locations go on into whoever called the lowering, and a cached lowering remembers an
+    earlier caller.
+
+    Attributes:
+      scope: the `op_name` that every operation's begins with; alone it names no operation.
+      file: of the function that was lowered, "" when not known.
+      lines: its first and last line.
+      callers: (file, line) of the stack that asked for the lowering.
+    """
+
+    scope: str = ""
+    file: str = ""
+    lines: tuple[int, int] = (0, 0)
+    callers: frozenset[tuple[str, int]] = frozenset()
+
+    def trim(self, origins: Iterable[Origin]) -> tuple[Origin, ...]:
+        """The origins that name an operation, without the frames above the function."""
+        named = (o for o in origins if o.op_name != self.scope or not o.op_name)
+        return tuple(dict.fromkeys(dataclasses.replace(o, frames=self._below(o.frames)) for o in named))
+
+    def _below(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        first, last = self.lines
+        for depth in range(len(frames) - 1, -1, -1):
+            if frames[depth].file == self.file and first <= frames[depth].line <= last:
+                return frames[: depth + 1]
+        # JAX keeps the innermost frames only, so a deep stack may not reach the function.
+        for depth, frame in enumerate(frames):
+            if (frame.file, frame.line) in self.callers:
+                return frames[:depth]
+        return frames

@@ -1,0 +1,193 @@
+"""Modules of both JAX versions against what the oracle's parser reads in their text."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.errors import ModuleError
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.schema import installed_schema
+from inspector.hlo.source import Frame
+
+DATA = Path(__file__).parent / "data"
+CASES = sorted(file.name.removesuffix(".pb") for file in DATA.glob("*.pb"))
+
+
+def load(case: str) -> Module:
+    return Module.from_proto((DATA / f"{case}.pb").read_bytes())
+
+
+def expected(case: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for computation, instructions in json.loads((DATA / f"{case}.json").read_text())["comps"].items():
+        for instruction in instructions:
+            yield computation, instruction
+
+
+def sugared_opcode(instruction: Instruction) -> str:
+    """What jaxlib's text prints for the generic asynchronous opcodes."""
+    if not instruction.opcode.startswith("async-"):
+        return instruction.opcode
+    inner = instruction
+    while not inner.called_computations:
+        inner = inner.operands[0]
+    return inner.called_computations[0].root.opcode + instruction.opcode.removeprefix("async")
+
+
+def test_there_are_cases_of_both_versions() -> None:
+    assert {case[-4:] for case in CASES} == {"0.10", "0.12"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_instructions(case: str) -> None:
+    module = load(case)
+    names = set()
+    for computation, parsed in expected(case):
+        names.add(parsed["name"])
+        instruction = module.instruction(parsed["name"])
+        assert instruction.computation.name == computation
+        assert sugared_opcode(instruction) == parsed["opcode"]
+        assert instruction.is_root == parsed["root"]
+        assert str(instruction.shape.without_layout()).replace(" ", "") == parsed["shape"]
+        if parsed["opcode"] not in ("constant", "parameter", "iota"):
+            assert [operand.name for operand in instruction.operands] == parsed["operands"]
+        if parsed["opcode"] == "parameter":
+            assert instruction.parameter_number == int(parsed["operands"])
+            assert instruction.computation.parameters[int(parsed["operands"])] is instruction
+        if parsed.get("replica_groups") and not instruction.opcode.startswith("async-"):
+            assert instruction.replica_groups.to_lists() == parsed["replica_groups"]
+        if "source_target_pairs" in parsed:
+            assert [list(pair) for pair in instruction.source_target_pairs] == parsed["source_target_pairs"]
+    hidden = {i.name for i in module.instructions() if i.computation.execution_thread or is_wrapped(i)}
+    assert names == {i.name for i in module.instructions()} - hidden
+
+
+def is_wrapped(instruction: Instruction) -> bool:
+    callers = instruction.computation.module.callers.get(instruction.computation.name, ())
+    return any(caller.opcode.startswith("async-") for caller in callers)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_entry(case: str) -> None:
+    module = load(case)
+    assert module.entry.name == json.loads((DATA / f"{case}.json").read_text())["entry"]
+    assert module.entry.is_entry
+    assert sum(computation.is_entry for computation in module.computations) == 1
+
+
+@pytest.mark.parametrize("version", ["0.10", "0.12"])
+def test_origins_point_at_the_lines_that_made_them(version: str) -> None:
+    module = load(f"shard_map.{version}")
+    origins = module.origins()
+    source = (DATA.parent / "make_data.py").read_text().splitlines()
+    for instruction in module.instructions():
+        if instruction.opcode == "collective-permute":
+            origin = origins[instruction.name]
+            assert origin == instruction.origin
+            assert origin.op_name == instruction.op_name == "jit(every_collective)/shard_map/ppermute"
+            frame = origin.innermost
+            assert frame is not None
+            assert frame == instruction.frames[0]
+            assert (frame.file, frame.function) == ("tests/hlo/make_data.py", "every_collective")
+            assert "lax.ppermute" in source[frame.line - 1]
+            assert [f.function for f in origin.frames] == ["every_collective", "save_compiled", "main", "<module>"]
+            break
+    else:
+        pytest.fail("no collective-permute in the module")
+    unknown = {i.name for i in module.instructions()} - set(origins)
+    assert all(module.instruction(name).origin.op_name == "" for name in unknown)
+
+
+def test_old_metadata_without_a_stack() -> None:
+    module = load("plain.0.10")
+    copy = installed_schema().message("xla.HloModuleProto").FromString(module.proto.SerializeToString())
+    instruction = copy.computations[0].instructions[0]  # type: ignore[attr-defined]
+    instruction.metadata.stack_frame_id = 0
+    instruction.metadata.source_file, instruction.metadata.source_line = "f.py", 7
+    origins = Module.from_proto(copy.SerializeToString()).origins()
+    assert origins[instruction.name].frames == (Frame("f.py", 7),)
+
+
+def test_calls() -> None:
+    module = load("shard_map.0.12")
+    (loop,) = (i for i in module.entry.instructions if i.opcode == "while")
+    body, condition = loop.called_computations
+    assert condition.root.shape.element_type == "pred"
+    assert any(i.opcode == "all-reduce" for i in body.instructions)
+    assert module.callers[body.name] == (loop,)
+    assert loop.to_apply is None
+    reduction = next(i for i in body.instructions if i.opcode == "all-reduce")
+    assert reduction.to_apply is not None
+    assert reduction.to_apply.root.opcode == "add"
+    assert b"known_trip_count" in loop.backend_config
+
+
+def test_partitioned_module_says_which_collectives_the_partitioner_made() -> None:
+    module = load("partitioned.0.12")
+    made = [i for i in module.instructions() if i.frontend_attributes.get("is_spmd_generated") == "true"]
+    assert {i.opcode for i in made} == {"all-reduce", "all-gather"}
+
+
+def test_hlo_proto_is_accepted() -> None:
+    data = (DATA / "plain.0.12.pb").read_bytes()
+    wrapper = installed_schema().message("xla.HloProto")()
+    wrapper.hlo_module.ParseFromString(data)  # type: ignore[attr-defined]
+    assert Module.from_proto(wrapper.SerializeToString()).name == load("plain.0.12").name
+
+
+@pytest.mark.parametrize("data", [b"", b"HloModule m", b"\x00" * 20, b"\x0a\x03abc"], ids=repr)
+def test_other_bytes(data: bytes) -> None:
+    with pytest.raises(ModuleError, match=rf"Cannot read {len(data)} bytes as an HLO module: expected a serialized"):
+        Module.from_proto(data)
+
+
+def test_truncated_bytes() -> None:
+    data = (DATA / "plain.0.12.pb").read_bytes()
+    for length in range(1, len(data) - 1, 97):
+        with pytest.raises(ModuleError):
+            Module.from_proto(data[:length])
+
+
+def test_names_that_are_not_there() -> None:
+    module = load("plain.0.12")
+    with pytest.raises(ModuleError, match="has no instruction 'nope'"):
+        module.instruction("nope")
+    with pytest.raises(ModuleError, match="has no computation 'nope'"):
+        module.computation("nope")
+    assert module.instruction("%tuple.1") is module.entry.root
+
+
+def test_damaged_references() -> None:
+    module = load("plain.0.12")
+    copy = installed_schema().message("xla.HloModuleProto").FromString(module.proto.SerializeToString())
+    entry = next(c for c in copy.computations if c.id == copy.entry_computation_id)  # type: ignore[attr-defined]
+    entry.instructions[-1].operand_ids[0] = 999
+    with pytest.raises(ModuleError, match="refers to an instruction 999 that it lacks"):
+        _ = Module.from_proto(copy.SerializeToString()).entry.instructions[-1].operands
+
+
+def test_large_modules_are_fast() -> None:
+    """About 220,000 instructions: read, walked with shapes and origins. Measured 0.6 s on two shared cores."""
+    small = load("shard_map.0.12").proto
+    big = type(small).FromString(small.SerializeToString())
+    entry = next(c for c in big.computations if c.id == big.entry_computation_id)
+    originals = list(entry.instructions)
+    for copy in range(220_000 // len(originals)):
+        for original in originals:
+            instruction = entry.instructions.add()
+            instruction.CopyFrom(original)
+            instruction.name = f"{original.name}.copy{copy}"
+    data = big.SerializeToString()
+    start = time.process_time()
+    module = Module.from_proto(data)
+    origins = module.origins()
+    byte_count = sum(instruction.shape.byte_size for instruction in module.instructions())
+    seconds = time.process_time() - start
+    assert len(origins) > 150_000
+    assert byte_count > 1_000_000
+    assert seconds < 4

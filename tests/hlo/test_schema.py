@@ -1,0 +1,64 @@
+"""Message classes, and the promise that the fields we read are still there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inspector.errors import ModuleError
+from inspector.hlo.schema import READ_FIELDS, Schema, fallback_schema, installed_schema
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.mark.parametrize("message", READ_FIELDS)
+@pytest.mark.parametrize("schema", [installed_schema(), fallback_schema()], ids=["installed", "fallback"])
+def test_every_field_that_we_read_is_there_under_its_number(schema: Schema, message: str) -> None:
+    fields = schema.message(message).DESCRIPTOR.fields_by_name
+    for name, number in READ_FIELDS[message].items():
+        found = fields[name].number if name in fields else None
+        assert found == number, (
+            f"\n\n*** {message}.{name} is field {found} in {schema.source}, but inspector/hlo reads it as {number}."
+            "\n*** HLO's protobuf schema has changed: adapt inspector/hlo and READ_FIELDS before anything else.\n"
+        )
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(
+        ModuleError, match=r"The protobuf schema of the installed jaxlib has no message xla\.Nonsense\."
+    ):
+        installed_schema().message("xla.Nonsense")
+    with pytest.raises(ModuleError, match=r"has no enum xla\.Nonsense\."):
+        installed_schema().enum("xla.Nonsense")
+
+
+def test_enum() -> None:
+    assert installed_schema().enum("xla.PrimitiveType").values_by_name["F32"].number == 11
+
+
+def test_broken_descriptors() -> None:
+    with pytest.raises(ModuleError, match="The protobuf descriptors from a test cannot be used"):
+        Schema(b"\xff\xff\xff", "a test")
+
+
+def test_modules_load_without_jax() -> None:
+    """A saved result opens where jaxlib is not installed."""
+    script = f"""
+import sys, importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name == "jaxlib" else real(name, *a)
+for name in ("jax", "jaxlib"):
+    sys.modules[name] = None
+from inspector.hlo.module import Module
+from pathlib import Path
+for file in sorted(Path({str(DATA)!r}).glob("*.pb")):
+    module = Module.from_proto(file.read_bytes())
+    print(file.name, sum(1 for _ in module.instructions()))
+"""
+    root = str(Path(__file__).parents[2])
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=root, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "shard_map.0.12.pb" in process.stdout
