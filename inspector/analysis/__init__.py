@@ -1,0 +1,1 @@
+"""Pure functions of what was lowered and compiled: tables, graphs, differences."""

@@ -1,0 +1,1 @@
+"""Values of compiling (program, options, target, request, compiled) and the engine contract."""

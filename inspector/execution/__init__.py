@@ -1,0 +1,1 @@
+"""What to run, how often, on which inputs; statistics of what came back."""

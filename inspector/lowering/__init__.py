@@ -1,0 +1,1 @@
+"""From the user's Python to a `Lowered`: the only room that runs it."""

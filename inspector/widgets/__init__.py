@@ -1,0 +1,1 @@
+"""Panes and the Explorer that arranges them. Imported only when a widget is asked for."""

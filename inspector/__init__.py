@@ -1,0 +1,56 @@
+"""inspector: what did XLA make of my function, and what changes if I turn this knob?
+
+Names load what they need when first used: importing this package starts no device and imports no
+widget package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inspector.compilation.compiled import Compiled as Compiled
+    from inspector.compilation.options import Options as Options
+    from inspector.compilation.target import Target as Target
+    from inspector.errors import InspectorError as InspectorError
+    from inspector.errors import Unavailable as Unavailable
+    from inspector.explore import explore as explore
+    from inspector.lowering.lower import lower as lower
+    from inspector.lowering.lowered import Lowered as Lowered
+    from inspector.lowering.xla_computation import xla_computation as xla_computation
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Compiled": "inspector.compilation.compiled",
+    "InspectorError": "inspector.errors",
+    "Lowered": "inspector.lowering.lowered",
+    "Options": "inspector.compilation.options",
+    "Target": "inspector.compilation.target",
+    "Unavailable": "inspector.errors",
+    "explore": "inspector.explore",
+    "lower": "inspector.lowering.lower",
+    "xla_computation": "inspector.lowering.xla_computation",
+}
+
+__all__ = [*_HOMES, "__version__", "load_ipython_extension"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'inspector' has no attribute {name!r}. It has: {', '.join(sorted(_HOMES))}.")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """`%load_ext inspector`: registers `%explore`."""
+    from inspector.magics import load_ipython_extension as load
+
+    load(ipython)

@@ -1,0 +1,197 @@
+"""Lowering under an axis environment: JAX's own replica branch, which nothing public reaches any more.
+
+`jax.make_jaxpr(axis_env=...)` traces with the names bound; the private module lowering then runs
+with a *replica context*, in which every collective rule makes dense replica groups and no channel.
+Up to JAX 0.10.0 that is JAX's `ReplicaAxisContext`. Later versions take that branch for any context
+that is neither `SPMDAxisContext` nor `ShardingContext`, but their rules for `axis_index` and
+`ppermute` no longer know it, so ours override them.
+
+Private JAX: `mlir.lower_jaxpr_to_module`, `mlir.LoweringParameters`, `sharding_impls`,
+`core.remove_named_axis_effects`, `effects.ordered_effects`, `lax.parallel` primitives,
+`pxla.axis_groups`, `config.traceback_filtering` and `traceback_util.filter_traceback`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import inspect
+import math
+import traceback
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import config, core, effects, sharding_impls, source_info_util, traceback_util
+from jax._src.interpreters import mlir, pxla
+from jax._src.lax import parallel
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from inspector._jax import jaxprs
+from inspector.errors import LoweringError
+
+AxisEnv = Sequence[tuple[Hashable, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplicaLowering:
+    """What came of it. `out_shape` is a pytree of ShapeDtypeStructs."""
+
+    module: Any
+    jaxpr: Any
+    out_shape: Any
+    keepalive: Any
+    host_callbacks: bool
+
+
+def lower_with_replicas(
+    fun: Callable[..., Any],
+    leaves: Sequence[Any],
+    axis_env: AxisEnv,
+    donated: Sequence[bool],
+    platform: str,
+    name: str,
+) -> ReplicaLowering:
+    """Traces and lowers `fun(*leaves)` with the axes of `axis_env` bound. Needs no devices.
+
+    Args:
+      fun: takes the array leaves in order, returns a pytree.
+      leaves: arrays, scalars or ShapeDtypeStructs.
+      axis_env: axis names and sizes, outermost first.
+      donated: one boolean a leaf.
+      platform: "cpu", "tpu" or "cuda".
+      name: the module's name.
+    """
+    environment = [(axis, int(size)) for axis, size in axis_env]
+    trace = jax.make_jaxpr(fun, axis_env=environment or None, return_shape=True)
+    try:
+        with config.traceback_filtering("off"):
+            closed, out_shape = trace(*leaves)
+    except Exception as e:
+        if _went_through_pmap(e):
+            raise LoweringError(_NO_MESH) from e
+        assert e.__traceback__ is not None
+        raise e.with_traceback(traceback_util.filter_traceback(e.__traceback__)) from None
+    if environment and jaxprs.mesh_of(closed) is not None:
+        raise LoweringError(_NO_MESH)
+    traced = closed
+    if environment:
+        closed = _without_axis_effects(closed, {axis for axis, _ in environment})
+    context, parameters = _replica_context(environment)
+    result = mlir.lower_jaxpr_to_module(
+        name, closed, **_lowering_arguments(closed, context, parameters, donated, platform)
+    )
+    with result.module.context, ir.Location.unknown():
+        result.module.operation.attributes["sym_name"] = ir.StringAttr.get(_module_name(name))
+    struct = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), out_shape)
+    callbacks = bool(getattr(result, "host_callbacks", None)) or result.keepalive is not None
+    return ReplicaLowering(result.module, traced, struct, result.keepalive, callbacks)
+
+
+_NO_MESH = (
+    "The function calls jax.pmap, which JAX no longer lowers inside of a program for replicas: it is a shard_map"
+    " over devices now, as is jax.shard_map itself. Call the mapped function and name its axis in axis_env, such"
+    " as axis_env=[('i', 2), ('p', 4)]."
+)
+
+
+def _went_through_pmap(error: BaseException) -> bool:
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(f.f_code.co_filename.endswith(("jax/_src/pmap.py", "jax\\_src\\pmap.py")) for f, _ in frames)
+
+
+def _lowering_arguments(
+    closed: Any, context: Any, parameters: Any, donated: Sequence[bool], platform: str
+) -> dict[str, Any]:
+    """The keywords that this JAX's `lower_jaxpr_to_module` takes, among those of any supported one."""
+    offered: dict[str, Any] = {
+        "ordered_effects": list(effects.ordered_effects.filter_in(closed.effects)),
+        "platforms": [platform],
+        "backend": None,
+        "axis_context": context,
+        "donated_args": list(donated),
+        "lowering_parameters": parameters,
+        "num_const_args": 0,
+        "in_avals": closed.in_avals,
+        "out_avals": closed.out_avals,
+    }
+    if hasattr(source_info_util, "new_name_stack"):
+        offered["name_stack"] = source_info_util.new_name_stack()
+    taken = inspect.signature(mlir.lower_jaxpr_to_module).parameters
+    return {name: value for name, value in offered.items() if name in taken}
+
+
+def _without_axis_effects(closed: Any, names: set[Hashable]) -> Any:
+    if not hasattr(core, "ClosedJaxpr"):  # since JAX 0.11 a jaxpr carries its constants
+        return core.remove_named_axis_effects(closed, names)
+    return core.ClosedJaxpr(core.remove_named_axis_effects(closed.jaxpr, names), closed.consts)
+
+
+def _replica_context(environment: Sequence[tuple[Hashable, int]]) -> tuple[Any, Any]:
+    if hasattr(sharding_impls, "ReplicaAxisContext"):
+        names, sizes = tuple(n for n, _ in environment), tuple(s for _, s in environment)
+        internals: Any = sharding_impls  # its AxisEnv is gone where ReplicaAxisContext is
+        axes = internals.AxisEnv(math.prod(sizes), names, sizes)
+        return internals.ReplicaAxisContext(axes), mlir.LoweringParameters()
+    rules: Any = ((parallel.axis_index_p, _lower_axis_index), (parallel.ppermute_p, _lower_ppermute))
+    return _ReplicaContext(_ReplicaMesh(environment)), mlir.LoweringParameters(override_lowering_rules=rules)
+
+
+# MLIR's stubs ask for a Buffer, which NumPy's declare on Python 3.12 and later only.
+_dense: Any = ir.DenseElementsAttr.get
+_dense_int: Any = ir.DenseIntElementsAttr.get
+
+
+class _ReplicaMesh:
+    """What JAX's rules read of a mesh."""
+
+    is_scalar = False
+    manual_axes = ()
+
+    def __init__(self, environment: Sequence[tuple[Hashable, int]]) -> None:
+        self.axis_names = tuple(name for name, _ in environment)
+        self.axis_sizes = tuple(size for _, size in environment)
+        self.size = math.prod(self.axis_sizes)
+        self.shape = collections.OrderedDict(environment)
+        self.empty = not environment
+
+
+@dataclasses.dataclass(frozen=True)
+class _ReplicaContext:
+    mesh: _ReplicaMesh
+    manual_axes: frozenset[Hashable] = frozenset()
+
+
+def _lower_axis_index(ctx: Any, *, axis_name: Any) -> list[Any]:
+    """`(replica_id / inner sizes) mod size`."""
+    mesh = ctx.module_context.axis_context.mesh
+    if isinstance(axis_name, tuple):
+        (axis_name,) = axis_name
+    position = max(k for k, name in enumerate(mesh.axis_names) if name == axis_name)
+    u32 = ir.RankedTensorType.get([], ir.IntegerType.get_unsigned(32))
+
+    def constant(value: int) -> Any:
+        return stablehlo.constant(_dense(np.array([value], np.uint32), type=u32))
+
+    inner = constant(math.prod(mesh.axis_sizes[position + 1 :]))
+    size = constant(mesh.axis_sizes[position])
+    index = stablehlo.remainder(stablehlo.divide(stablehlo.replica_id(), inner), size)
+    return [stablehlo.convert(ir.RankedTensorType.get([], ir.IntegerType.get_signless(32)), index)]
+
+
+def _lower_ppermute(ctx: Any, x: Any, *, axis_name: Any, perm: Any, **_: Any) -> Any:
+    groups = pxla.axis_groups(ctx.module_context.axis_context, axis_name)
+    size = len(groups[0])
+    sources, targets = [s % size for s, _ in perm], [t % size for _, t in perm]
+    if len(set(sources)) != len(sources) or len(set(targets)) != len(targets):
+        raise ValueError(f"ppermute sources and destinations must be unique, got {perm}.")
+    pairs = [(sorted(g)[s], sorted(g)[t]) for g in groups for s, t in perm]
+    attribute = _dense_int(np.asarray(pairs, np.int64).reshape(-1, 2))
+    return stablehlo.CollectivePermuteOp(x, attribute).results
+
+
+def _module_name(name: str) -> str:
+    """What MLIR and HLO take as a name: other characters become underscores, as in old JAX."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name)

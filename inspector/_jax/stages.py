@@ -1,0 +1,97 @@
+"""JAX's own stages, opened: what `Traced`, `Lowered` and `Exported` know beyond their public face.
+
+Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, devices),
+`source_info_util.register_exclusion` (our frames are not the user's).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+from typing import Any
+
+import jax
+from jax._src import source_info_util
+from jax._src.sharding_impls import UNSPECIFIED, UnspecifiedValue
+
+Traced = jax.stages.Traced
+Lowered = jax.stages.Lowered
+
+
+@dataclasses.dataclass(frozen=True)
+class LoweredFacts:
+    """What a `jax.stages.Lowered` tells its own `compile`.
+
+    Attributes:
+      module: the StableHLO `ir.Module`.
+      arguments: (key path, shape, dtype, donated, weak type) a leaf, in flattening order.
+      kept: indices of the arguments that are parameters.
+      argument_shardings: JAX sharding or None, one a kept argument.
+      result_shardings: the same of results.
+      results: (key path, shape, dtype) a leaf.
+      device_count: devices that the lowering is for.
+      propagate_to_parameters, propagate_to_results: whether XLA may choose the sharding.
+      host_callbacks: the program calls into this process.
+      keepalive: what the callbacks need.
+      in_tree: `jax.tree_util.PyTreeDef` of `(args, kwargs)`.
+      out_shape: the result's pytree of ShapeDtypeStructs.
+    """
+
+    module: Any
+    arguments: tuple[tuple[Any, tuple[int, ...], Any, bool, bool], ...]
+    kept: tuple[int, ...]
+    argument_shardings: tuple[Any, ...]
+    result_shardings: tuple[Any, ...]
+    results: tuple[tuple[Any, tuple[int, ...], Any], ...]
+    device_count: int
+    propagate_to_parameters: tuple[bool, ...]
+    propagate_to_results: tuple[bool, ...]
+    host_callbacks: bool
+    keepalive: Any
+    in_tree: Any
+    out_shape: Any
+
+
+def uses_shardy() -> bool:
+    """Whether JAX lowers for the Shardy partitioner now."""
+    return bool(jax.config.read("jax_use_shardy_partitioner"))
+
+
+@functools.cache
+def hide_own_frames() -> None:
+    """Tells JAX that inspector's frames are not the user's, so that locations are as without it."""
+    source_info_util.register_exclusion(str(pathlib.Path(__file__).parents[1]) + os.sep)
+
+
+def lowered_facts(lowered: Any) -> LoweredFacts:
+    """Opens a `jax.stages.Lowered`."""
+    compile_args = lowered._lowering.compile_args
+    arguments, in_tree = jax.tree_util.tree_flatten_with_path(lowered.args_info)
+    results, _ = jax.tree_util.tree_flatten_with_path(lowered.out_info)
+    in_shardings = tuple(_specified(s) for s in compile_args["in_shardings"])
+    out_shardings = tuple(_specified(s) for s in compile_args["out_shardings"])
+    kept = compile_args.get("kept_var_idx")
+    return LoweredFacts(
+        module=lowered.compiler_ir("stablehlo"),
+        arguments=tuple(
+            (path, tuple(a.shape), a.dtype, a.donated, bool(getattr(a._aval, "weak_type", False)))
+            for path, a in arguments
+        ),
+        kept=tuple(range(len(arguments))) if kept is None else tuple(sorted(kept)),
+        argument_shardings=in_shardings,
+        result_shardings=out_shardings,
+        results=tuple((path, tuple(r.shape), r.dtype) for path, r in results),
+        device_count=int(compile_args["num_devices"]),
+        propagate_to_parameters=tuple(s is None for s in in_shardings),
+        propagate_to_results=tuple(s is None for s in out_shardings),
+        host_callbacks=bool(compile_args["host_callbacks"]) or bool(compile_args["keepalive"]),
+        keepalive=(compile_args["keepalive"], compile_args["host_callbacks"]),
+        in_tree=in_tree,
+        out_shape=lowered.out_info,
+    )
+
+
+def _specified(sharding: Any) -> Any:
+    return None if sharding is UNSPECIFIED or isinstance(sharding, UnspecifiedValue) else sharding

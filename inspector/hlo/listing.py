@@ -1,0 +1,57 @@
+"""`Listing`: a text for reading, with where each of its lines came from.
+
+The common form of Python source, jaxpr, StableHLO and HLO: the panes link on it, so a line of one
+listing finds its relatives in all others through equal origins.
+"""
+
+from __future__ import annotations
+
+import array
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from inspector.hlo.source import Origin
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Listing:
+    """Lines with origins.
+
+    Attributes:
+      text: the lines, joined by newlines.
+      line_origins: little-endian int32, one a line: an index into `origins`, or -1.
+      origins: the distinct places that lines come from. More than one origin in an entry: the line
+        stands for several, as inside of a function that is called twice.
+      instructions: what each line defines (an instruction's name) or None; empty when the language
+        has no instruction names.
+      labels: the number to show beside each line or None for a heading; empty for 1, 2, 3, ...
+    """
+
+    text: str
+    line_origins: bytes
+    origins: tuple[tuple[Origin, ...], ...]
+    instructions: tuple[str | None, ...] = ()
+    labels: tuple[int | None, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        origins: Iterable[Sequence[Origin]],
+        instructions: Sequence[str | None] = (),
+        labels: Sequence[int | None] = (),
+    ) -> Listing:
+        """A listing from the origins of each line, none or more."""
+        table: dict[tuple[Origin, ...], int] = {}
+        indices = array.array("i", (table.setdefault(tuple(o), len(table)) if o else -1 for o in origins))
+        return cls(text, indices.tobytes(), tuple(table), tuple(instructions), tuple(labels))
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines."""
+        return len(self.line_origins) // 4
+
+    def origins_of(self, line: int) -> tuple[Origin, ...]:
+        """Where a line (from 0) came from; `()` when nothing says."""
+        index = memoryview(self.line_origins).cast("i")[line]
+        return () if index < 0 else self.origins[index]

@@ -1,0 +1,241 @@
+"""Reads MLIR text that carries locations: takes them out, and says where each line came from.
+
+MLIR has bindings for operations but prints several on one line and one over many, so the relation
+of lines to operations exists in the printed text only. Grammar (mlir/docs/LangRef.md, "Location
+attributes"):
+
+    trailing := ' loc(' body ')'
+    body     := '#locN' | 'unknown' | string ':' line ':' column [' to ' ...]      a place in a file
+              | string [ '(' body ')' ]                                           a name for a place
+              | 'callsite(' body ' at ' body ')' | 'fused' ['<' ... '>'] '[' body, .. ']'
+
+JAX writes an operation's `op_name` as the outermost name, and each frame of the Python stack as a
+name (the function) around a file place, joined by call sites, innermost first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from inspector.hlo.listing import Listing
+from inspector.hlo.source import Frame, Origin, Root
+
+# Tokens only; the structure is parsed by `_Reader`. A string must be skipped as a whole, because
+# dense constants and metadata may contain anything.
+_INTERESTING = re.compile(r'"(?:[^"\\]|\\.)*"| loc\(')
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ALIAS = re.compile(r"#loc\d*")
+_PLACE = re.compile(r":(\d+):(\d+)(?: to (?:(\d+)?:)?\d+)?")
+_ESCAPE = re.compile(r'\\(\\|"|n|t|[0-9A-Fa-f]{2})')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Location:
+    name: str = ""
+    frames: tuple[Frame, ...] = ()
+
+
+def read_located_text(text: str, root: Root = Root()) -> Listing:  # noqa: B008 - frozen
+    """The text without its locations, as a listing.
+
+    Args:
+      text: a module printed with debug information (`get_asm(enable_debug_info=True)`).
+      root: where the program begins; origins end there.
+
+    Returns:
+      One origin a line: of the operation that starts there, also when its own location stands at
+      the end of its regions.
+    """
+    body: list[str] = []
+    definitions: dict[str, tuple[str, int]] = {}
+    for line in text.split("\n"):
+        alias = _ALIAS.match(line)
+        if alias and line.startswith(" = loc(", alias.end()):
+            definitions[alias.group()] = (line, alias.end() + len(" = loc("))
+        else:
+            body.append(line)
+    while body and not body[-1]:
+        body.pop()
+    reader = _Reader(definitions)
+    stripped = [_strip(line, reader) for line in body]
+    lines = [line for line, _ in stripped]
+    locations = _spread_over_regions(lines, [location for _, location in stripped])
+    return Listing.of("\n".join(lines), [root.trim(entry) for entry in _origins(lines, locations)])
+
+
+def _strip(line: str, reader: _Reader) -> tuple[str, _Location | None]:
+    """A line without its locations, and the last of them (an operation's own stands last)."""
+    if " loc(" not in line:
+        return line, None
+    pieces: list[str] = []
+    location: _Location | None = None
+    kept = position = 0
+    while match := _INTERESTING.search(line, position):
+        position = match.end()
+        if line[match.start()] == '"':
+            continue
+        pieces.append(line[kept : match.start()])
+        location, position = reader.read(line, position)
+        position = kept = position + 1  # the closing parenthesis
+    pieces.append(line[kept:])
+    return "".join(pieces), location
+
+
+def _spread_over_regions(lines: Sequence[str], locations: list[_Location | None]) -> list[_Location | None]:
+    """Gives the first line of an operation with regions the location after its last one."""
+    spread = list(locations)
+    open_lines: list[int] = []
+    for index, line in enumerate(lines):
+        text = line.strip()
+        if text.startswith("}") and open_lines:
+            start = open_lines.pop()
+            if text.endswith("{"):  # `} do {`, `}, {`: the same operation goes on
+                open_lines.append(start)
+                continue
+            spread[start] = locations[index]
+        elif text.endswith("{"):
+            open_lines.append(index)
+            spread[index] = None  # what stood there are the arguments' locations
+    return spread
+
+
+def _origins(lines: Sequence[str], locations: Sequence[_Location | None]) -> list[tuple[Origin, ...]]:
+    """The origins of each line: its own location, below every place that calls its function."""
+    functions = _functions(lines)
+    callers: dict[str, list[int]] = {}
+    for index, line in enumerate(lines):
+        callee = _callee(line)
+        if callee:
+            callers.setdefault(callee, []).append(index)
+    sites: dict[str, tuple[_Location, ...]] = {}
+
+    def call_sites(function: str, depth: int = 0) -> tuple[_Location, ...]:
+        if function not in sites:
+            found: dict[_Location, None] = {}
+            for index in callers.get(function, ()) if depth < _CALL_DEPTH else ():
+                outer = call_sites(functions[index], depth + 1) if functions[index] else ()
+                found.update(dict.fromkeys(_below(locations[index], outer)))
+            sites[function] = tuple(found)[:_CALL_SITES]
+        return sites[function]
+
+    below: dict[tuple[str, _Location | None], tuple[Origin, ...]] = {}
+    result = []
+    for function, location in zip(functions, locations, strict=True):
+        key = (function, location)
+        if key not in below:
+            places = _below(location, call_sites(function) if function else ())
+            below[key] = tuple(Origin(p.name, p.frames) for p in places if p.name or p.frames)
+        result.append(below[key])
+    return result
+
+
+def _functions(lines: Sequence[str]) -> list[str]:
+    """The private function that each line is in, or "" in `main` and outside."""
+    current, result = "", []
+    for line in lines:
+        if line.startswith("  func.func "):
+            name = line[line.index("@") + 1 : line.index("(", line.index("@"))]
+            current = "" if " public " in line else name
+        result.append(current)
+    return result
+
+
+def _callee(line: str) -> str:
+    """The function that the line's operation calls, or ""."""
+    at = line.find("call @")
+    if at < 1 or line[at - 1] not in " .":
+        return ""
+    return line[at + len("call @") : line.index("(", at)]
+
+
+def _below(location: _Location | None, sites: tuple[_Location, ...]) -> tuple[_Location, ...]:
+    """A location as seen from each call site, as XLA names it once the call is inlined."""
+    own = location or _Location()
+    if not sites:
+        return (own,)
+    if not own.name:
+        return ()
+    return tuple(
+        _Location(f"{site.name}/{own.name}" if site.name else own.name, own.frames or site.frames) for site in sites
+    )
+
+
+# A function that is called from more places, or more deeply, links to the first ones only.
+_CALL_SITES = 32
+_CALL_DEPTH = 16
+
+
+class _Reader:
+    """Recursive descent over location bodies; aliases are read once."""
+
+    def __init__(self, definitions: dict[str, tuple[str, int]]) -> None:
+        self._definitions = definitions
+        self._known: dict[str, _Location] = {}
+
+    def read(self, text: str, at: int) -> tuple[_Location, int]:
+        """Reads a body at `at`; returns it and the position after it."""
+        if text.startswith("#", at):
+            alias = _ALIAS.match(text, at)
+            assert alias is not None, text[at : at + 40]
+            return self._resolve(alias.group()), alias.end()
+        if text.startswith('"', at):
+            return self._read_named(text, at)
+        if text.startswith("callsite(", at):
+            callee, at = self.read(text, at + len("callsite("))
+            caller, at = self.read(text, at + len(" at "))
+            return _Location(callee.name, callee.frames + caller.frames), at + 1
+        if text.startswith("fused", at):
+            return self._read_fused(text, at + len("fused"))
+        return _Location(), _end_of_body(text, at)  # `unknown`, or a kind that carries no place
+
+    def _resolve(self, alias: str) -> _Location:
+        if alias not in self._known:
+            definition = self._definitions.get(alias)
+            self._known[alias] = self.read(*definition)[0] if definition else _Location()
+        return self._known[alias]
+
+    def _read_named(self, text: str, at: int) -> tuple[_Location, int]:
+        string = _STRING.match(text, at)
+        assert string is not None, text[at : at + 40]
+        value, at = _unescape(string.group(1)), string.end()
+        if place := _PLACE.match(text, at):
+            return _Location("", (Frame(value, int(place.group(1)), ""),)), place.end()
+        if not text.startswith("(", at):
+            return _Location(value), at
+        child, at = self.read(text, at + 1)
+        return _name(value, child), at + 1
+
+    def _read_fused(self, text: str, at: int) -> tuple[_Location, int]:
+        if text.startswith("<", at):
+            at = text.index("[", at)
+        first: _Location | None = None
+        while text[at] != "]":
+            part, at = self.read(text, at + len("[") if first is None else at + len(", "))
+            first = first if first is not None and (first.name or first.frames) else part
+        return first or _Location(), at + 1
+
+
+def _name(value: str, child: _Location) -> _Location:
+    """A name around a bare place is a function's, around anything else an operation's."""
+    if len(child.frames) == 1 and not child.name and not child.frames[0].function:
+        frame = child.frames[0]
+        return _Location("", (Frame(frame.file, frame.line, value),))
+    return _Location(value, child.frames)
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        code = match.group(1)
+        return {"n": "\n", "t": "\t"}.get(code) or (code if code in '\\"' else chr(int(code, 16)))
+
+    return _ESCAPE.sub(replace, text) if "\\" in text else text
+
+
+def _end_of_body(text: str, at: int) -> int:
+    depth = 0
+    while depth or text[at] not in "),]":
+        depth += {"(": 1, "[": 1, "<": 1, ")": -1, "]": -1, ">": -1}.get(text[at], 0)
+        at += 1
+    return at

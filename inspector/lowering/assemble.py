@@ -1,0 +1,84 @@
+"""The last step of every lowering: a module and its program become a `Lowered`. And names and errors that all share."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from inspector._jax import modules
+from inspector.compilation.program import Program
+from inspector.errors import InspectorError, Unavailable, UnboundAxisError
+from inspector.hlo.listing import Listing
+from inspector.hlo.mlir_text import read_located_text
+from inspector.hlo.source import Root
+from inspector.lowering.axis_env import parse_axis_env
+from inspector.lowering.listings import definition, jaxpr_listing, source_listing
+from inspector.lowering.lowered import Lowered
+
+
+def assemble(
+    program: Program, module: Any, jaxpr: Any, fun: Any, *, tuple_args: bool = False, return_tuple: bool = False,
+    in_tree: Any = None, out_shape: Any = None,
+) -> Lowered:  # fmt: skip
+    """A `Lowered` of a program, its `ir.Module`, and its jaxpr and function where they are known."""
+    root = _root(program, fun)
+    stablehlo = read_located_text(modules.located_text(module), root)
+    computation = modules.to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
+    hlo_proto = computation.as_serialized_hlo_module_proto()
+    listing: Listing | Unavailable = Unavailable(
+        "the program was given after tracing, so it has no jaxpr", "lower the function itself"
+    )
+    if jaxpr is not None:
+        listing = jaxpr_listing(jaxpr, root)
+    known = [stablehlo] if isinstance(listing, Unavailable) else [listing, stablehlo]
+    return Lowered(
+        program=program,
+        source=source_listing(fun, known),
+        jaxpr_listing=listing,
+        stablehlo_listing=stablehlo,
+        hlo=modules.hlo_text(hlo_proto),
+        hlo_proto=hlo_proto,
+        root=root,
+        tuple_args=tuple_args,
+        return_tuple=return_tuple,
+        in_tree=in_tree,
+        out_shape=out_shape,
+    )
+
+
+def _root(program: Program, fun: Any) -> Root:
+    stack = traceback.walk_stack(sys._getframe())  # noqa: SLF001 - the documented way to walk one's own stack
+    callers = frozenset((frame.f_code.co_filename, line) for frame, line in stack)
+    # JAX puts `jit(f)` before every op_name of the module `jit_f`, and our replica lowering the name itself.
+    name = program.name
+    scope = f"jit({name.removeprefix('jit_')})" if name.startswith("jit_") else name
+    file, lines = definition(fun) or ("", (0, 0))
+    return Root(scope, file, lines, callers)
+
+
+@contextlib.contextmanager
+def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
+    """Maps JAX's tracing errors to ours; those that JAX words best keep their class and text."""
+    try:
+        yield
+    except NameError as error:
+        if isinstance(error, InspectorError) or "axis name" not in str(error):
+            raise
+        bound = ", ".join(repr(name) for name, _ in parse_axis_env(axis_env)) or "none"
+        raise UnboundAxisError(
+            f"{error} in {fun_name(fun)}. Axes that are bound: {bound}. Give the axis a size with"
+            " axis_env=[(name, size)], or wrap the function in jax.shard_map."
+        ) from error
+
+
+def fun_name(fun: Any) -> str:
+    """What to call a function in a message."""
+    return str(getattr(fun, "__name__", None) or getattr(getattr(fun, "func", None), "__name__", None) or "fun")
+
+
+def mlir_platform(platform: str) -> str:
+    """The platform that JAX lowers for when its backend says "gpu"."""
+    return "cuda" if platform == "gpu" else platform

@@ -1,0 +1,61 @@
+"""Axis environments: names for replicas, as `jax.pmap` would set them up."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from inspector.errors import ParameterError
+from inspector.hlo.mesh import Mesh
+
+AxisEnv = Sequence[tuple[Hashable, int]] | Mapping[Hashable, int]
+
+
+def parse_axis_env(axis_env: AxisEnv | None) -> tuple[tuple[Hashable, int], ...]:
+    """Pairs of axis name and size, outermost first; `()` for None.
+
+    Args:
+      axis_env: a sequence of pairs or a dict. A name is any hashable; a name given twice means its
+        last size, as in JAX.
+
+    Raises:
+      ParameterError: not pairs, an unhashable name, or a size that is no integer from 0.
+      TypeError: a size that is not an integer, as old JAX raised it.
+    """
+    if axis_env is None:
+        return ()
+    pairs = list(axis_env.items()) if isinstance(axis_env, Mapping) else list(axis_env)
+    return tuple(_pair(p) for p in pairs)
+
+
+def _pair(pair: Any) -> tuple[Hashable, int]:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ParameterError(
+            f"axis_env holds {pair!r}. Expected pairs of axis name and size, such as [('i', 4), ('j', 2)]."
+        )
+    name, size = pair
+    try:
+        hash(name)
+    except TypeError:
+        raise ParameterError(f"axis_env names an axis {name!r}, which cannot be hashed. Expected a string.") from None
+    try:
+        count = operator.index(size)
+    except TypeError:
+        raise _SizeError(
+            f"axis_env gives axis {name!r} the size {size!r}. Expected an integer, such as ({name!r}, 4)."
+        ) from None
+    if count < 0:
+        raise ParameterError(f"axis_env gives axis {name!r} the size {count}. Expected a positive integer.")
+    return name, count
+
+
+class _SizeError(ParameterError, TypeError):
+    """A size of the wrong type: TypeError, as `jax.xla_computation` raised it."""
+
+
+def replica_mesh(axis_env: Sequence[tuple[Hashable, int]]) -> Mesh | None:
+    """The mesh that an axis environment lays over replica ids, or None for no axes."""
+    if not axis_env:
+        return None
+    return Mesh(tuple(str(n) for n, _ in axis_env), tuple(s for _, s in axis_env), "replica")

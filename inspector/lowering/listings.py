@@ -1,0 +1,145 @@
+"""The user's own text as listings: the jaxpr, and the Python source that it came from."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import linecache
+import os
+import pathlib
+import sysconfig
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from inspector._jax import jaxprs
+from inspector.errors import Unavailable
+from inspector.hlo.listing import Listing
+from inspector.hlo.source import Frame, Origin, Root
+
+# Notebook machinery between the user's cell and the top of the stack: never what a reader wants.
+_MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy", "inspector")
+
+
+def jaxpr_listing(jaxpr: Any, root: Root) -> Listing:
+    """A jaxpr with the origins of each line."""
+    text, equations = jaxprs.print_jaxpr(jaxpr)
+    places = jaxprs.equation_places(jaxpr, root.scope)
+    known = {
+        id(eqn): root.trim(_origin(*place) for place in places.get(id(eqn), ())) for eqn in equations if eqn is not None
+    }
+    return Listing.of(text, [() if eqn is None else known[id(eqn)] for eqn in equations])
+
+
+def _origin(op_name: str, frames: tuple[tuple[str, int, str], ...]) -> Origin:
+    return Origin(op_name, tuple(Frame(*frame) for frame in frames))
+
+
+def source_listing(fun: Any, listings: Iterable[Listing]) -> Listing | Unavailable:
+    """The Python that the listings name: whole notebook cells, else the enclosing definitions.
+
+    Args:
+      fun: the function lowered, whose file comes first; None when not known.
+      listings: whose origins name files and lines.
+    """
+    lines: dict[str, collections.Counter[int]] = collections.defaultdict(collections.Counter)
+    for listing in listings:
+        for frame in (f for entry in listing.origins for origin in entry for f in origin.frames):
+            lines[frame.file][frame.line] += 1
+    first, span = definition(fun) or ("", (0, 0))
+    if first:
+        lines[first].update([span[0]])
+    files = sorted(
+        (f for f in lines if _is_users(f)), key=lambda f: (f != first, _is_library(f), -sum(lines[f].values()))
+    )
+    blocks = [block for file in files for block in _file_blocks(file, lines[file])]
+    if not blocks:
+        return Unavailable(
+            "no source file of the program can be read", "define the function in a file or a notebook cell"
+        )
+    text: list[str] = []
+    origins: list[tuple[Origin, ...]] = []
+    labels: list[int | None] = []
+    for file, start, block in blocks:
+        text += [f"# {_short_name(file)}", *block]
+        origins += [(), *((Origin("", (Frame(file, start + i, ""),)),) for i in range(len(block)))]
+        labels += [None, *range(start, start + len(block))]
+    return Listing.of("\n".join(text), origins, labels=labels)
+
+
+def _file_blocks(file: str, lines: collections.Counter[int]) -> list[tuple[str, int, list[str]]]:
+    """(file, first line number, lines) of the parts of a file that are named."""
+    whole = [line.rstrip("\n") for line in linecache.getlines(file)]
+    if not whole:
+        return []
+    if _is_cell(file) or len(whole) <= _SHORT_FILE:
+        return [(file, 1, whole)]
+    spans = _definitions("\n".join(whole)) or [(1, len(whole))]
+    wanted = sorted({span for span in spans for line in lines if span[0] <= line <= span[1]})
+    return [(file, start, whole[start - 1 : end]) for start, end in wanted]
+
+
+def _definitions(text: str) -> list[tuple[int, int]]:
+    """Line spans of the top-level statements, decorators included."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return []
+    spans = []
+    for node in tree.body:
+        decorators = getattr(node, "decorator_list", [])
+        start = min([node.lineno, *(d.lineno for d in decorators)])
+        spans.append((start, node.end_lineno or node.lineno))
+    return spans
+
+
+def definition(fun: Any) -> tuple[str, tuple[int, int]] | None:
+    """The file, first and last line of a function's code; None when it has none."""
+    code = _code_of(fun)
+    if code is None:
+        return None
+    return code.co_filename, (code.co_firstlineno, _last_line(code))
+
+
+def _last_line(code: types.CodeType) -> int:
+    own = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+    return max([own, *(_last_line(c) for c in code.co_consts if isinstance(c, types.CodeType))])
+
+
+def _code_of(fun: Any) -> Any:
+    """The code object behind jit, partial, methods and wrappers; None when there is none."""
+    for _ in range(10):
+        if hasattr(fun, "__code__") and not hasattr(fun, "__wrapped__"):
+            return fun.__code__
+        fun = getattr(fun, "__wrapped__", None) or getattr(fun, "func", None) or getattr(fun, "__func__", None)
+        if fun is None:
+            return None
+    return None
+
+
+def _is_users(file: str) -> bool:
+    parts = file.replace(os.sep, "/").split("/")
+    return not any(name in parts for name in _MACHINERY) or _is_cell(file)
+
+
+def _is_cell(file: str) -> bool:
+    """Notebook cells: ipykernel's temporary files, IPython's `<ipython-input-...>`."""
+    return "ipykernel_" in file or file.startswith("<ipython-input")
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"))) and not _is_cell(file)
+
+
+def _short_name(file: str) -> str:
+    return (
+        "notebook cell"
+        if _is_cell(file)
+        else os.path.relpath(file)
+        if file.startswith(str(pathlib.Path.cwd()))
+        else file
+    )
+
+
+# Files up to this many lines are shown whole.
+_SHORT_FILE = 60

@@ -1,0 +1,147 @@
+"""`Lowered`: a function after JAX and before XLA. A frozen value of text, bytes and numbers.
+
+Goes to `compilation/` as `Lowered.program`, to `analysis/` as HLO and listings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from inspector._jax import modules
+from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.program import Argument, Program, Result
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.errors import Unavailable
+from inspector.hlo.listing import Listing
+from inspector.hlo.mesh import Mesh
+from inspector.hlo.source import Root
+
+if TYPE_CHECKING:
+    from inspector.analysis.collectives import Collectives
+    from inspector.compilation.compiled import Compiled
+    from inspector.compilation.engine import Engine
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lowered:
+    """A lowered function.
+
+    Attributes:
+      program: the module and its ends: what a compiler gets.
+      source: the user's own code that the module came from.
+      jaxpr_listing: the jaxpr with the origin of each line.
+      stablehlo_listing: StableHLO with the origin of each line; long constants left out.
+      hlo: HLO before any optimization, with metadata.
+      hlo_proto: the same as a serialized HloModuleProto.
+      root: where the program begins on the Python stack; listings end there, `hlo` goes on.
+      tuple_args, return_tuple: how `computation` passes arguments and results.
+      in_tree: the pytree structure of `(args, kwargs)`, static arguments left out, or None when the
+        module came without. Stays in this process.
+      out_shape: the result's pytree with shapes and dtypes as leaves, or None likewise.
+    """
+
+    program: Program
+    source: Listing | Unavailable
+    jaxpr_listing: Listing | Unavailable
+    stablehlo_listing: Listing
+    hlo: str
+    hlo_proto: bytes
+    root: Root = dataclasses.field(default_factory=Root)
+    tuple_args: bool = False
+    return_tuple: bool = False
+    in_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
+    out_shape: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The module's name."""
+        return self.program.name
+
+    @property
+    def jaxpr(self) -> str | Unavailable:
+        """The jaxpr's text."""
+        return self.jaxpr_listing if isinstance(self.jaxpr_listing, Unavailable) else self.jaxpr_listing.text
+
+    @property
+    def stablehlo(self) -> str:
+        """The whole StableHLO module as MLIR text, every constant included."""
+        return modules.full_text(self.program.module)
+
+    @property
+    def inputs(self) -> tuple[Argument, ...]:
+        """The array arguments."""
+        return self.program.arguments
+
+    @property
+    def outputs(self) -> tuple[Result, ...]:
+        """The array results."""
+        return self.program.results
+
+    @property
+    def axis_env(self) -> Mesh | None:
+        """The axis environment, or None."""
+        mesh = self.program.mesh
+        return mesh if mesh is not None and mesh.kind == "replica" else None
+
+    @property
+    def computation(self) -> Any:
+        """Jaxlib's own `XlaComputation`: `as_hlo_text()`, `as_serialized_hlo_module_proto()`, ..."""
+        return modules.computation_from_proto(self.hlo_proto)
+
+    def dot(self) -> str:
+        """XLA's own DOT graph of the HLO."""
+        return modules.hlo_dot(self.hlo_proto)
+
+    def collectives(self) -> Collectives:
+        """The collectives of the HLO, with their replica groups and the axes that these mean."""
+        from inspector.analysis.collectives import collectives
+        from inspector.hlo.module import Module
+
+        options = self.program.options
+        return collectives(
+            Module.from_proto(self.hlo_proto), self.program.mesh, options.num_replicas or 1, options.num_partitions or 1
+        )
+
+    def request(
+        self, options: Options | Mapping[str, FlagValue] | str | None = None, target: str | Target = "attached"
+    ) -> CompileRequest:
+        """What an engine is asked for.
+
+        Raises:
+          OptionError, UnknownFlagError, FlagTypeError: before any compiler sees them.
+          TargetError: an unknown target.
+        """
+        checked = Options.of(options)
+        checked.check()
+        return CompileRequest(self.program, checked, Target.parse(target))
+
+    def compile(
+        self,
+        options: Options | Mapping[str, FlagValue] | str | None = None,
+        target: str | Target = "attached",
+        engine: Engine | None = None,
+    ) -> Compiled:
+        """Compiles and waits.
+
+        Args:
+          options: an `Options`, a dict of flags by name, or the text of an XLA_FLAGS variable.
+          target: "attached" (this process's device) or "cpu:N" (N virtual CPU devices).
+          engine: who compiles; None for the one that suits program and target.
+
+        Raises:
+          OptionError, TargetError: the request is wrong.
+          CompilationError: XLA refused it.
+          WorkerDiedError: XLA crashed; its worker is lost, nothing else.
+        """
+        from inspector.engines import default_engine
+
+        request = self.request(options, target)
+        return (engine or default_engine(self.program, request.target)).submit(request).result()
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{a.path or '_'}: {a.dtype}{list(a.shape)}" for a in self.inputs)
+        mesh = f", {self.program.mesh}" if self.program.mesh else ""
+        return f"<Lowered {self.name}({inputs}) for {self.program.platform}{mesh}>"

@@ -1,0 +1,199 @@
+"""Opens what is lowered or traced already: JAX's stages, exports, StableHLO and HLO modules."""
+
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from inspector._jax import jaxprs, modules, stages
+from inspector.compilation.options import Options
+from inspector.compilation.program import Argument, Program, Result
+from inspector.errors import LoweringError, ParameterError
+from inspector.hlo.mesh import Mesh
+from inspector.lowering.arguments import argument_names, dtype_name, result_name
+from inspector.lowering.assemble import assemble, mlir_platform
+from inspector.lowering.lowered import Lowered
+
+
+def open_lowered(given: Any, platform: str | None) -> Lowered:
+    """Opens what is not a function."""
+    if isinstance(given, stages.Traced):
+        return from_stages(given, None, None, platform)
+    if isinstance(given, stages.Lowered):
+        if platform is not None:
+            raise ParameterError("A jax.stages.Lowered is lowered for its platform already; platform cannot change it.")
+        return from_stages(None, given, None, None)
+    if isinstance(given, jax.export.Exported):
+        return _open_exported(given, platform)
+    if hasattr(given, "as_serialized_hlo_module_proto"):
+        return _open_hlo(given.as_serialized_hlo_module_proto(), platform)
+    module = _read(given)
+    if _is_hlo(module):
+        return _open_hlo(module, platform)
+    return _open_stablehlo(module, platform)
+
+
+def _read(given: Any) -> bytes | str:
+    if isinstance(given, (bytes, bytearray)):
+        return _text_if_utf8(bytes(given))
+    if isinstance(given, os.PathLike) or (
+        isinstance(given, str) and "\n" not in given and pathlib.Path(given).exists()
+    ):
+        try:
+            return _text_if_utf8(pathlib.Path(given).read_bytes())
+        except OSError as e:
+            raise ParameterError(f"Cannot read {os.fspath(given)!r}: {e.strerror}.") from e
+    if isinstance(given, str):
+        return given
+    raise ParameterError(
+        f"Cannot lower a {type(given).__name__}. Expected a function, a jax.stages.Traced or Lowered, a"
+        " jax.export.Exported, or StableHLO or HLO as text, bytes or a path."
+    )
+
+
+def _text_if_utf8(data: bytes) -> bytes | str:
+    # MLIR bytecode begins with `ML\xefR`, a proto with a field tag; both have bytes that no text has.
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data
+    return data if "\0" in text or text[:1] == "\x0a" else text
+
+
+def _is_hlo(module: bytes | str) -> bool:
+    if isinstance(module, str):
+        first = next((line for line in module.splitlines() if line.strip() and not line.lstrip().startswith("//")), "")
+        return first.lstrip().startswith(("HloModule", "ENTRY", "%"))
+    return not module.startswith(b"ML\xefR")
+
+
+def _open_hlo(module: bytes | str, platform: str | None) -> Lowered:
+    _, stablehlo = modules.parse_hlo(module)
+    return _open_stablehlo(stablehlo, platform)
+
+
+def _open_stablehlo(given: bytes | str, platform: str | None) -> Lowered:
+    module = modules.parse_stablehlo(given)
+    facts = modules.module_facts(module)
+    mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == facts.num_partitions), None)
+    return assemble(_module_program(module, facts, mesh, platform), module, None, None)
+
+
+def _module_program(module: Any, facts: modules.ModuleFacts, mesh: Mesh | None, platform: str | None) -> Program:
+    return Program(
+        name=facts.name,
+        module=modules.to_bytecode(module),
+        arguments=tuple(Argument(f"arg{i}", shape, _numpy_dtype(t), i) for i, (shape, t) in enumerate(facts.parameters)),
+        results=tuple(Result(f"[{i}]" if len(facts.results) > 1 else "", s, _numpy_dtype(t)) for i, (s, t) in enumerate(facts.results)),
+        options=Options(
+            num_replicas=facts.num_replicas,
+            num_partitions=facts.num_partitions,
+            use_spmd_partitioning=True,
+            use_shardy_partitioner=facts.uses_shardy,
+        ),
+        mesh=mesh,
+        platform=platform or jax.default_backend(),
+    )  # fmt: skip
+
+
+def _open_exported(exported: Any, platform: str | None) -> Lowered:
+    if any(not isinstance(d, int) for aval in exported.in_avals for d in aval.shape):
+        raise ParameterError(
+            f"{exported.fun_name} is exported with symbolic dimensions. Lower it at concrete shapes:"
+            " lower(jax.jit(exported.call), *args)."
+        )
+    if len(exported.platforms) > 1:
+        raise ParameterError(
+            f"{exported.fun_name} is exported for {exported.platforms}. Export it for one platform, or lower"
+            " jax.jit(exported.call) with example arguments."
+        )
+    if platform not in (None, *exported.platforms):
+        raise ParameterError(f"{exported.fun_name} is exported for {exported.platforms[0]}, not for {platform}.")
+    return _open_stablehlo(exported.mlir_module_serialized, exported.platforms[0])
+
+
+def from_stages(
+    traced: Any, lowered: Any, fun: Any, platform: str | None, names: Callable[[Any], str] | None = None
+) -> Lowered:
+    """A `Lowered` of JAX's stages, one of which may be None.
+
+    Args:
+      traced: a `jax.stages.Traced`; gives the jaxpr, and the lowering when `lowered` is None.
+      lowered: a `jax.stages.Lowered`.
+      fun: the function, for its source; None when not known.
+      platform: what to lower for, None for JAX's default backend.
+      names: a key path into `(args, kwargs)` to what the user would write.
+    """
+    platform = platform or jax.default_backend()
+    if lowered is None:
+        lowered = traced.lower(lowering_platforms=(mlir_platform(platform),))
+    facts = stages.lowered_facts(lowered)
+    module_facts = modules.module_facts(facts.module)
+    names = names or argument_names(fun, len(lowered.args_info[0]) if isinstance(lowered.args_info, tuple) else 0)
+    jaxpr = None if traced is None else traced.jaxpr
+    mesh = _partition_mesh(facts, module_facts, jaxpr)
+    partitions = max(facts.device_count, mesh.size if mesh else 1, module_facts.num_partitions)
+    numbers = {leaf: number for number, leaf in enumerate(facts.kept)}
+    hoisted = len(module_facts.parameters) - len(facts.kept)
+    if hoisted:
+        raise LoweringError(
+            f"The lowered module has {hoisted} parameters that are not arguments of the function (ordered effects or"
+            " hoisted constants), which inspector cannot pass. Set jax_use_simplified_jaxpr_constants=False, or"
+            " remove ordered effects."
+        )
+    program = Program(
+        name=module_facts.name,
+        module=modules.to_bytecode(facts.module),
+        arguments=tuple(
+            Argument(
+                names(path), shape, dtype_name(dtype), numbers.get(i), donated, weak,
+                _sharding_text(facts.argument_shardings[numbers[i]] if i in numbers else None),
+            )
+            for i, (path, shape, dtype, donated, weak) in enumerate(facts.arguments)
+        ),
+        results=tuple(
+            Result(result_name(path), shape, dtype_name(dtype), _sharding_text(sharding))
+            for (path, shape, dtype), sharding in zip(facts.results, facts.result_shardings, strict=True)
+        ),
+        options=Options(
+            num_replicas=1,
+            num_partitions=partitions,
+            use_spmd_partitioning=True,
+            use_shardy_partitioner=stages.uses_shardy(),
+            allow_spmd_sharding_propagation_to_parameters=facts.propagate_to_parameters,
+            allow_spmd_sharding_propagation_to_output=facts.propagate_to_results,
+        ),
+        mesh=mesh,
+        platform=platform,
+        host_callbacks=facts.host_callbacks,
+        keepalive=facts.keepalive,
+    )  # fmt: skip
+    return assemble(program, facts.module, jaxpr, fun, in_tree=facts.in_tree, out_shape=facts.out_shape)
+
+
+def _partition_mesh(facts: stages.LoweredFacts, module_facts: modules.ModuleFacts, jaxpr: Any) -> Mesh | None:
+    """The JAX mesh that gives partitions their names: of the shardings, else of a `shard_map`."""
+    shardings = [s for s in (*facts.argument_shardings, *facts.result_shardings) if hasattr(s, "mesh")]
+    candidates = [s.mesh for s in shardings]
+    if jaxpr is not None:
+        candidates += [mesh for mesh in [jaxprs.mesh_of(jaxpr)] if mesh is not None]
+    for mesh in candidates:
+        if mesh.size > 1:
+            return Mesh(tuple(str(n) for n in mesh.axis_names), tuple(int(s) for s in mesh.axis_sizes), "partition")
+    for names, sizes, ids in module_facts.meshes:
+        if math.prod(sizes) > 1:
+            return Mesh(names, sizes, "partition", ids)
+    return None
+
+
+def _sharding_text(sharding: Any) -> str:
+    return "" if sharding is None else str(getattr(sharding, "spec", sharding))
+
+
+def _numpy_dtype(mlir_type: str) -> str:
+    return modules.NUMPY_DTYPES.get(mlir_type, mlir_type)

@@ -1,0 +1,91 @@
+"""`xla_computation`: the function that JAX removed in 0.4.34, with its full signature and behaviour.
+
+Recorded behaviour of JAX 0.4.30 is the test (`tests/data/oracle`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+
+from inspector._jax import stages
+from inspector.errors import ParameterError
+from inspector.lowering.arguments import positions
+from inspector.lowering.assemble import mapped_errors
+from inspector.lowering.axis_env import AxisEnv, parse_axis_env
+from inspector.lowering.replicas import lower_replicas
+
+
+def xla_computation(
+    fun: Callable[..., Any],
+    static_argnums: int | Iterable[int] = (),
+    axis_env: AxisEnv | None = None,
+    in_parts: Any = None,
+    out_parts: Any = None,
+    backend: str | None = None,
+    tuple_args: bool = False,
+    instantiate_const_outputs: bool | None = None,
+    return_shape: bool = False,
+    donate_argnums: int | Iterable[int] = (),
+) -> Callable[..., Any]:
+    """A function that, applied to example arguments, gives the XLA computation of `fun`.
+
+    Args:
+      fun: the function; takes and returns pytrees of arrays.
+      static_argnums: positions of arguments that are compile-time constants.
+      axis_env: axis names and sizes that collectives in `fun` may use, as `jax.pmap` would set
+        them up: `[('i', 4), ('j', 2)]`. Needs no devices, and any size lowers as fast.
+      in_parts: must be None: `sharded_jit`, which it was for, is gone.
+      out_parts: must be None likewise.
+      backend: platform to lower for ("cpu", "gpu", "tpu"); None for the default. It must be present
+        when it is "gpu" or "tpu", as it had to be.
+      tuple_args: pass all arguments as one tuple. None never tupled in the versions that ran.
+      instantiate_const_outputs: must be None: it did nothing, and was an error before the end.
+      return_shape: return `(computation, out_shape)`, the second a pytree of objects with shape
+        and dtype like the result of `fun`.
+      donate_argnums: positions of arguments whose buffers the computation may reuse.
+
+    Returns:
+      A function of example arguments. Its result is jaxlib's `XlaComputation`, with
+      `as_hlo_text()`, `as_serialized_hlo_module_proto()` and `as_hlo_dot_graph()`.
+
+    Raises:
+      ParameterError: a parameter that cannot be honoured (a ValueError).
+      ArgumentError: an example argument is not an array (a TypeError).
+      UnboundAxisError: an axis that `axis_env` does not name (a NameError).
+    """
+    for name, value in (
+        ("instantiate_const_outputs", instantiate_const_outputs), ("in_parts", in_parts), ("out_parts", out_parts),
+    ):  # fmt: skip
+        if value is not None:
+            raise ParameterError(f"{name}={value!r} cannot be honoured: {_GONE[name]} Leave it out.")
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun!r}.")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"Expected a function, got a generator function: {fun!r}.")
+    static, donated = positions(static_argnums), positions(donate_argnums)
+    if backend in ("gpu", "cuda", "rocm", "tpu"):
+        jax.devices(backend)
+    stages.hide_own_frames()
+
+    def computation_maker(*args: Any, **kwargs: Any) -> Any:
+        with mapped_errors(fun, axis_env):
+            lowered = lower_replicas(
+                fun, args, kwargs, parse_axis_env(axis_env), static, donated, backend,
+                f"xla_computation_{getattr(fun, '__name__', 'unknown')}",
+                tuple_args=bool(tuple_args), return_tuple=True,
+            )  # fmt: skip
+        return (lowered.computation, lowered.out_shape) if return_shape else lowered.computation
+
+    return functools.wraps(fun)(computation_maker) if hasattr(fun, "__name__") else computation_maker
+
+
+_GONE = {
+    "instantiate_const_outputs": "it had no effect, and JAX 0.4.30 refused it.",
+    "in_parts": "sharded_jit, whose partitioning it described, is gone. Use jax.jit with shardings, or jax.shard_map.",
+    "out_parts": "sharded_jit, whose partitioning it described, is gone. Use jax.jit with shardings, or jax.shard_map.",
+}

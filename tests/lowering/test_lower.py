@@ -1,0 +1,228 @@
+"""`lower`: everything that it opens, and what the `Lowered` then knows."""
+
+from __future__ import annotations
+
+import pickle
+import types
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import inspector
+from inspector.errors import ArgumentError, ModuleError, ParameterError, Unavailable, UnboundAxisError
+
+X = jax.ShapeDtypeStruct((4, 3), jnp.float32)
+
+
+def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+    return jnp.tanh(x @ params["w"] + params["b"]).sum()
+
+
+PARAMS = {"w": jnp.ones((3, 2)), "b": jnp.ones(2)}
+
+
+def test_plain_function_is_lowered_as_jit_does() -> None:
+    lowered = inspector.lower(loss, PARAMS, X)
+    reference = jax.jit(loss).lower(PARAMS, X)
+    assert lowered.stablehlo == str(reference.compiler_ir().operation.get_asm())
+    assert lowered.computation.as_hlo_text() == reference.compiler_ir("hlo").as_hlo_text()
+    assert [a.path for a in lowered.inputs] == ["params['b']", "params['w']", "x"]
+    assert [a.shape for a in lowered.inputs] == [(2,), (3, 2), (4, 3)]
+    assert lowered.outputs[0].shape == ()
+    assert lowered.name == "jit_loss"
+
+
+def test_every_stage_gives_the_same_module() -> None:
+    jitted = jax.jit(loss)
+    traced = jitted.trace(PARAMS, X)
+    texts = {
+        inspector.lower(jitted, PARAMS, X).stablehlo,
+        inspector.lower(traced).stablehlo,
+        inspector.lower(traced.lower()).stablehlo,
+        inspector.lower(loss, PARAMS, X).stablehlo,
+    }
+    assert len(texts) == 1
+
+
+def test_a_lowered_stage_has_no_jaxpr_and_says_so() -> None:
+    jaxpr = inspector.lower(jax.jit(loss).lower(PARAMS, X)).jaxpr
+    assert isinstance(jaxpr, Unavailable)
+    assert "given after tracing" in jaxpr.reason
+
+
+def test_unused_arguments_have_no_parameter() -> None:
+    lowered = inspector.lower(lambda a, b, c: a + c, 1.0, jnp.ones(3), 2.0)
+    assert [a.parameter for a in lowered.inputs] == [0, None, 1]
+
+
+def test_static_donated_and_keyword_arguments() -> None:
+    def f(n: int, x: jax.Array, *, scale: jax.Array) -> jax.Array:
+        return x * n * scale
+
+    lowered = inspector.lower(f, 3, X, kwargs={"scale": 2.0}, static_argnums=0, donate_argnums=1)
+    assert [(a.path, a.donated) for a in lowered.inputs] == [("x", True), ("scale", False)]
+    assert "constant" in lowered.hlo
+
+
+def test_duck_typed_arguments_of_a_jitted_function() -> None:
+    duck = types.SimpleNamespace(shape=(4, 3), dtype=np.dtype(np.float32))
+    assert inspector.lower(jax.jit(jnp.sin), duck).stablehlo == inspector.lower(jnp.sin, X).stablehlo
+
+
+def test_shard_map_names_its_mesh_without_devices() -> None:
+    mesh = AbstractMesh((64, 16), ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
+    f = jax.shard_map(lambda x: lax.psum(x, "model"), mesh=mesh, in_specs=P("data", "model"), out_specs=P("data"))
+    lowered = inspector.lower(f, jax.ShapeDtypeStruct((64, 16), jnp.float32))
+    assert str(lowered.program.mesh) == "partition mesh (data=64, model=16)"
+    assert lowered.program.options.num_partitions == 1024
+
+
+def test_sharded_arguments_name_their_mesh() -> None:
+    mesh = Mesh(np.array(jax.devices()[:8]).reshape(4, 2), ("a", "b"))
+    x = jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=NamedSharding(mesh, P("a", "b")))
+    lowered = inspector.lower(lambda x: x @ x, x)
+    assert lowered.program.mesh is not None
+    assert lowered.program.mesh.axis_names == ("a", "b")
+    assert lowered.program.device_count == 8
+    assert "'a'" in lowered.inputs[0].sharding
+
+
+def test_axis_environment() -> None:
+    lowered = inspector.lower(lambda x: lax.psum(x, "i"), X, axis_env={"i": 4096})
+    assert lowered.axis_env is not None
+    assert lowered.axis_env.size == 4096
+    assert lowered.program.options.num_replicas == 4096
+    assert "4095}}" in lowered.hlo
+
+
+def test_exported() -> None:
+    exported = jax.export.export(jax.jit(loss))(PARAMS, X)
+    assert [a.shape for a in inspector.lower(exported).inputs] == [(2,), (3, 2), (4, 3)]
+
+
+def test_module_text_bytes_and_path(tmp_path: Path) -> None:
+    lowered = inspector.lower(loss, PARAMS, X)
+    path = tmp_path / "module.mlir"
+    path.write_text(lowered.stablehlo)
+    forms = [lowered.stablehlo, lowered.stablehlo.encode(), lowered.program.module, path, str(path)]
+    assert {inspector.lower(form).stablehlo for form in forms} == {lowered.stablehlo}
+
+
+def test_hlo_text_proto_and_computation() -> None:
+    lowered = inspector.lower(loss, PARAMS, X)
+    for form in (lowered.hlo, lowered.hlo_proto, lowered.computation):
+        opened = inspector.lower(form)
+        assert [a.shape for a in opened.inputs] == [(2,), (3, 2), (4, 3)]
+        assert "dot(" in opened.hlo
+
+
+@pytest.mark.parametrize(
+    "text", ["HloModule broken\nENTRY e { ROOT x = f32[] parameter(0) ]", "module { func.func }", b"\xff\xfe\x00junk"]
+)
+def test_malformed_modules(text: str | bytes) -> None:
+    with pytest.raises(ModuleError, match=r"(?s)Cannot read the (HLO|StableHLO) module: .*Expected"):
+        inspector.lower(text)
+
+
+def test_hlo_that_aborts_its_reader_costs_nothing() -> None:
+    killer = """HloModule m, entry_computation_layout={(f32[2])->f32[4]}
+ENTRY e { x = f32[2] parameter(0)
+ ROOT g = f32[4] all-gather(x), replica_groups=mesh['a'=0] {'a'}, dimensions={0}, channel_id=1, use_global_device_ids=true }"""
+    with pytest.raises(ModuleError, match="Cannot read the HLO module"):
+        inspector.lower(killer)
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ArgumentError, match=r"x is 'text' of type str, not a valid JAX type"):
+        inspector.lower(lambda x: x, "text")
+    with pytest.raises(UnboundAxisError, match=r"unbound axis name: i\. .*Axes that are bound: none"):
+        inspector.lower(lambda x: lax.psum(x, "i"), X)
+    with pytest.raises(ParameterError, match="is jitted already"):
+        inspector.lower(jax.jit(jnp.sin), X, donate_argnums=0)
+    with pytest.raises(ParameterError, match=r"args, axis_env cannot be given with a str"):
+        inspector.lower("HloModule", X, axis_env={"i": 2})
+    with pytest.raises(ParameterError, match="Cannot lower a int"):
+        inspector.lower(3)
+
+
+def test_wrong_rank_is_jax_s_own_message() -> None:
+    with pytest.raises(TypeError, match="dot_general requires contracting dimensions"):
+        inspector.lower(loss, PARAMS, jax.ShapeDtypeStruct((4, 7), jnp.float32))
+
+
+def test_host_callbacks_are_noticed() -> None:
+    def f(x: jax.Array) -> jax.Array:
+        jax.debug.print("x {}", x)
+        return x
+
+    assert inspector.lower(f, X).program.host_callbacks
+    assert inspector.lower(f, X, axis_env={"i": 2}).program.host_callbacks
+    assert not inspector.lower(jnp.sin, X).program.host_callbacks
+
+
+def test_lowered_pickles_equal() -> None:
+    lowered = inspector.lower(loss, PARAMS, X)
+    assert pickle.loads(pickle.dumps(lowered.program)) == lowered.program
+
+
+def test_partial_and_methods_have_names() -> None:
+    lowered = inspector.lower(partial(loss, PARAMS), X)
+    assert lowered.inputs[0].path == "x"
+
+
+class TestListings:
+    def test_lines_of_the_same_operation_share_an_origin(self) -> None:
+        lowered = inspector.lower(loss, PARAMS, X)
+        assert not isinstance(lowered.jaxpr_listing, Unavailable)
+        jaxpr = lowered.jaxpr_listing
+        stablehlo = lowered.stablehlo_listing
+        tanh_eqn = next(i for i, line in enumerate(jaxpr.text.split("\n")) if "= tanh" in line)
+        tanh_op = next(i for i, line in enumerate(stablehlo.text.split("\n")) if "stablehlo.tanh" in line)
+        assert jaxpr.origins_of(tanh_eqn) == stablehlo.origins_of(tanh_op)
+        (origin,) = jaxpr.origins_of(tanh_eqn)
+        assert origin.op_name == "jit(loss)/tanh"
+        assert origin.frames[0].file == __file__
+        assert origin.frames[0].function == "loss"
+
+    def test_inner_functions_come_from_where_they_are_called(self) -> None:
+        @jax.jit
+        def inner(x: jax.Array) -> jax.Array:
+            return jnp.exp(x)
+
+        def outer(x: jax.Array) -> jax.Array:
+            y = inner(x)
+            return inner(y + 1.0)
+
+        listing = inspector.lower(outer, X).stablehlo_listing
+        line = next(i for i, text in enumerate(listing.text.split("\n")) if "stablehlo.exponential" in text)
+        assert [o.op_name for o in listing.origins_of(line)] == ["jit(outer)/jit(inner)/exp"] * len(
+            listing.origins_of(line)
+        )
+        assert len({o.frames for o in listing.origins_of(line)}) >= 1
+
+    def test_text_keeps_everything_but_locations(self) -> None:
+        lowered = inspector.lower(loss, PARAMS, X)
+        assert lowered.stablehlo_listing.text.strip() == lowered.stablehlo.strip()
+
+    def test_strings_that_look_like_locations_stay(self) -> None:
+        def f(x: jax.Array) -> jax.Array:
+            with jax.named_scope('a " loc(x) \\ b'):
+                return x + 1
+
+        origins = inspector.lower(f, X).stablehlo_listing.origins
+        assert any('a " loc(x)' in o.op_name for entry in origins for o in entry)
+
+    def test_source_shows_the_function(self) -> None:
+        lowered = inspector.lower(loss, PARAMS, X)
+        assert not isinstance(lowered.source, Unavailable)
+        lines = lowered.source.text.split("\n")
+        at = next(i for i, line in enumerate(lines) if "jnp.tanh(x @ params" in line)
+        assert lowered.source.labels[at] == loss.__code__.co_firstlineno + 1
+        assert lowered.source.line_count == len(lines) == len(lowered.source.labels)
