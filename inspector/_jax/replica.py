@@ -72,8 +72,8 @@ def lower_with_replicas(
     except Exception as e:
         if _went_through_pmap(e):
             raise LoweringError(_NO_MESH) from e
-        assert e.__traceback__ is not None
-        raise e.with_traceback(traceback_util.filter_traceback(e.__traceback__)) from None
+        filtered: Any = traceback_util.filter_traceback
+        raise e.with_traceback(filtered(e.__traceback__)) from None
     if environment and jaxprs.mesh_of(closed) is not None:
         raise LoweringError(_NO_MESH)
     traced = closed

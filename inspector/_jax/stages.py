@@ -13,8 +13,8 @@ import pathlib
 from typing import Any
 
 import jax
-from jax._src import source_info_util
-from jax._src.sharding_impls import UNSPECIFIED, UnspecifiedValue
+from jax._src import config, source_info_util
+from jax._src.named_sharding import UNSPECIFIED, UnspecifiedValue
 
 Traced = jax.stages.Traced
 Lowered = jax.stages.Lowered
@@ -56,7 +56,7 @@ class LoweredFacts:
 
 def uses_shardy() -> bool:
     """Whether JAX lowers for the Shardy partitioner now."""
-    return bool(jax.config.read("jax_use_shardy_partitioner"))
+    return bool(config.use_shardy_partitioner.value)
 
 
 @functools.cache

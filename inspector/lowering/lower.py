@@ -54,7 +54,7 @@ def lower(
       ModuleError: a module that cannot be read.
     """
     stages.hide_own_frames()
-    given = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
+    given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
     given |= {"static_argnums": static_argnums, "donate_argnums": donate_argnums}
     if not callable(fun) or isinstance(fun, (stages.Traced, stages.Lowered)):
         _refuse_parameters(fun, given)
