@@ -74,6 +74,16 @@ class Cursor:
         self.position = end + len(close)
         return tuple(numbers)
 
+    def until(self, stop: str) -> str:
+        """Reads a bare word that ends before `stop`."""
+        self.at("")
+        end = self.text.find(stop, self.position)
+        if end < 0:
+            raise self.error(f"a name and {stop!r}")
+        word = self.text[self.position : end]
+        self.position = end
+        return word
+
     def quoted(self) -> str:
         """Reads a name in single or double quotes."""
         quote = '"' if self.at('"') else "'"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
-from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import EnumDescriptor
@@ -116,7 +115,7 @@ class Schema:
           ModuleError: this schema has no such enum.
         """
         try:
-            enum: Any = self._pool.FindEnumTypeByName(full_name)
+            enum: EnumDescriptor = self._pool.FindEnumTypeByName(full_name)
         except KeyError as e:
             raise ModuleError(f"The protobuf schema of {self.source} has no enum {full_name}.") from e
         return enum

@@ -1,0 +1,164 @@
+"""jaxlib's text of an HLO module, made readable: without metadata, and with what each line defines.
+
+The module itself comes from its proto (`hlo/module.py`). The text is what people know, so panes show
+it; its order differs from the proto's, so lines are tied to instructions by name. Each step jumps to
+the next quote or brace with `str.find`: 29 MB take about a second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from inspector.errors import ModuleError
+
+_METADATA = ", metadata={"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DisplayText:
+    """Text for reading.
+
+    Attributes:
+      text: the module's text without instruction metadata and without the tables of source frames.
+      instruction_names: for each line, the instruction that it defines (without `%`), or None.
+      computation_names: for each line, the computation that it belongs to, or None; its first line
+        is the computation's header.
+    """
+
+    text: str
+    instruction_names: tuple[str | None, ...]
+    computation_names: tuple[str | None, ...]
+
+
+def display_text(text: str) -> DisplayText:
+    """The readable form of a module's text.
+
+    Args:
+      text: what jaxlib's `HloModule.to_string()`, `as_hlo_text()` or a dump wrote, of any version.
+
+    Raises:
+      ModuleError: a string or a metadata brace is not closed; says in which line.
+    """
+    lines: list[str] = []
+    instructions: list[str | None] = []
+    computations: list[str | None] = []
+    computation: str | None = None
+    for number, line in _logical_lines(text):
+        instruction = None
+        if computation is not None:
+            line = _without_metadata(line, number)
+            instruction = _defined_name(line)
+        elif _is_header(line):
+            computation = _header_name(line)
+        elif not (line.startswith("HloModule") or (not line and lines and lines[-1])):
+            continue  # the tables of files, functions and frames, and doubled blank lines
+        pieces = line.split("\n")
+        lines += pieces
+        instructions += [instruction, *[None] * (len(pieces) - 1)]
+        computations += [computation] * len(pieces)
+        if line.startswith("}"):
+            computation = None
+    return DisplayText("\n".join(lines), tuple(instructions), tuple(computations))
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their 1-based numbers; a line break inside a string does not end one."""
+    pending: list[str] = []
+    first = 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        if pending:
+            line = "\n".join([*pending, line])
+        else:
+            first = number
+        if ('"' in line) and _ends_in_string(line):
+            pending = [line]
+        else:
+            pending = []
+            yield first, line
+    if pending:
+        raise ModuleError(f"Cannot read HLO text: a string that begins in line {first} is not closed.")
+
+
+def _ends_in_string(line: str) -> bool:
+    if "\\" not in line:
+        return line.count('"') % 2 == 1
+    position = line.find('"')
+    while position >= 0:
+        position = _string_end(line, position)
+        if position < 0:
+            return True
+        position = line.find('"', position)
+    return False
+
+
+def _string_end(line: str, quote: int) -> int:
+    """One past the string whose opening quote is at `quote`; -1 when it is not closed."""
+    position = quote + 1
+    while True:
+        end = line.find('"', position)
+        if end < 0:
+            return -1
+        escape = line.find("\\", position, end)
+        if escape < 0:
+            return end + 1
+        position = escape + 2
+
+
+def _without_metadata(line: str, number: int) -> str:
+    start = _find_outside_strings(line, _METADATA)
+    if start < 0:
+        return line
+    end = _closing_brace(line, start + len(_METADATA))
+    if end < 0:
+        raise ModuleError(f"Cannot read HLO text: the metadata in line {number} is not closed: {line[start:][:80]!r}")
+    return line[:start] + line[end:]
+
+
+def _find_outside_strings(line: str, token: str) -> int:
+    start = 0
+    while True:
+        found = line.find(token, start)
+        quote = line.find('"', start, max(found, 0))
+        if found < 0 or quote < 0:
+            return found
+        start = _string_end(line, quote)
+        if start < 0:
+            return -1
+
+
+def _closing_brace(line: str, start: int) -> int:
+    """One past the brace that closes the one before `start`; -1 when there is none."""
+    depth = 1
+    while depth:
+        end = line.find("}", start)
+        if end < 0:
+            return -1
+        quote = line.find('"', start, end)
+        opening = line.find("{", start, end if quote < 0 else quote)
+        if opening >= 0:
+            depth, start = depth + 1, opening + 1
+        elif quote >= 0:
+            start = _string_end(line, quote)
+            if start < 0:
+                return -1
+        else:
+            depth, start = depth - 1, end + 1
+    return start
+
+
+def _is_header(line: str) -> bool:
+    """Whether a line outside of a computation opens one."""
+    return line.endswith("{") and not line.startswith((" ", "HloModule"))
+
+
+def _header_name(line: str) -> str:
+    """`ENTRY %main.8 (x: f32[]) -> f32[] {` -> `main.8`."""
+    words = line.removeprefix("ENTRY ").split(" ", 1)
+    return words[0].split("(", 1)[0].removeprefix("%")
+
+
+def _defined_name(line: str) -> str | None:
+    """`  ROOT %add.3 = f32[] add(...)` -> `add.3`; None where a line defines nothing."""
+    name, equals, _ = line.partition(" = ")
+    return name.strip().removeprefix("ROOT ").removeprefix("%") if equals else None
