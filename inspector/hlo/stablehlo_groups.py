@@ -76,10 +76,7 @@ def parse_meshes(module_text: str) -> dict[str, MeshGroups]:
 
 
 def _dense(cursor: Cursor) -> ListGroups:
-    if cursor.at('"'):
-        values = _hex_values(cursor)
-    else:
-        values = _nested(cursor) if not cursor.at(">") else []
+    values = _hex_values(cursor) if cursor.at('"') else _nested(cursor)
     cursor.expect(">")
     cursor.expect(":")
     cursor.expect("tensor<")
@@ -110,6 +107,8 @@ def _hex_values(cursor: Cursor) -> list[int]:
 
 
 def _nested(cursor: Cursor) -> list[int]:
+    if cursor.at(">"):
+        return []
     if not cursor.accept("["):
         return [cursor.integer()]
     if not cursor.at("["):

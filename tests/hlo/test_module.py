@@ -84,7 +84,7 @@ def test_entry(case: str) -> None:
 def test_origins_point_at_the_lines_that_made_them(version: str) -> None:
     module = load(f"shard_map.{version}")
     origins = module.origins()
-    source = (DATA.parent / "make_data.py").read_text().splitlines()
+    line = json.loads((DATA / f"shard_map.{version}.json").read_text())["ppermute_line"]
     for instruction in module.instructions():
         if instruction.opcode == "collective-permute":
             origin = origins[instruction.name]
@@ -93,8 +93,7 @@ def test_origins_point_at_the_lines_that_made_them(version: str) -> None:
             frame = origin.innermost
             assert frame is not None
             assert frame == instruction.frames[0]
-            assert (frame.file, frame.function) == ("tests/hlo/make_data.py", "every_collective")
-            assert "lax.ppermute" in source[frame.line - 1]
+            assert frame == Frame("tests/hlo/make_data.py", line, "every_collective")
             assert [f.function for f in origin.frames] == ["every_collective", "save_compiled", "main", "<module>"]
             break
     else:
