@@ -97,7 +97,9 @@ def save(name: str, module: _hlo.HloModule) -> None:
                     instruction[attribute] = digest.parse_groups(instruction["attrs"][attribute])
             del instruction["attrs"]
     source = Path(__file__).read_text(encoding="utf-8").splitlines()
-    parsed["ppermute_line"] = next(n for n, line in enumerate(source, start=1) if "lax.ppermute(" in line)
+    parsed["ppermute_line"] = next(
+        n for n, line in enumerate(source, start=1) if line.strip().startswith("lax.ppermute(")
+    )
     path.with_name(path.name + ".json").write_text(json.dumps(parsed, indent=1) + "\n", encoding="utf-8")
 
 
