@@ -37,7 +37,15 @@ AxisEnv = Sequence[tuple[Hashable, int]]
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaLowering:
-    """What came of it. `out_shape` is a pytree of ShapeDtypeStructs."""
+    """What came of it.
+
+    Attributes:
+      module: the StableHLO `ir.Module`.
+      jaxpr: what was traced.
+      out_shape: a pytree of ShapeDtypeStructs.
+      keepalive: host callbacks, and what must live as long as they may be called.
+      host_callbacks: whether there are any.
+    """
 
     module: Any
     jaxpr: Any
@@ -86,8 +94,10 @@ def lower_with_replicas(
     with result.module.context, ir.Location.unknown():
         result.module.operation.attributes["sym_name"] = ir.StringAttr.get(_module_name(name))
     struct = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), out_shape)
-    callbacks = bool(getattr(result, "host_callbacks", None)) or result.keepalive is not None
-    return ReplicaLowering(result.module, traced, struct, result.keepalive, callbacks)
+    callbacks = list(getattr(result, "host_callbacks", None) or ())
+    return ReplicaLowering(
+        result.module, traced, struct, (callbacks, result.keepalive), bool(callbacks or result.keepalive)
+    )
 
 
 _NO_MESH = (

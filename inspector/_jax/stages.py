@@ -87,7 +87,7 @@ def lowered_facts(lowered: Any) -> LoweredFacts:
         propagate_to_parameters=tuple(s is None for s in in_shardings),
         propagate_to_results=tuple(s is None for s in out_shardings),
         host_callbacks=bool(compile_args["host_callbacks"]) or bool(compile_args["keepalive"]),
-        keepalive=(compile_args["keepalive"], compile_args["host_callbacks"]),
+        keepalive=(compile_args["host_callbacks"], compile_args["keepalive"]),
         in_tree=in_tree,
         out_shape=lowered.out_info,
     )

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
+from inspector.hlo.module import Module
+from inspector.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     import graphviz
     import pandas as pd
 
+    from inspector.analysis.collectives import Collectives
+    from inspector.compilation.engine import Engine
     from inspector.execution.run import Run
 
 
@@ -116,3 +120,92 @@ class Compiled:
         """SHA-256 over module, options, target and compiler versions, in hex."""
         parts = (self.program.digest, self.build_options.to_json(), str(self.target), *sorted(self.versions.items()))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    @property
+    def passes(self) -> Unavailable:
+        """The compiler passes. This version does not ask the compiler for them."""
+        return Unavailable("this version does not record compiler passes")
+
+    @property
+    def assembly(self) -> Unavailable:
+        """The back end's code. This version does not ask the compiler for it."""
+        return Unavailable("this version does not record back-end code")
+
+    def module(self) -> Module:
+        """The optimized HLO as a model: computations, instructions, shapes."""
+        return Module.from_proto(self.hlo_proto)
+
+    def collectives(self) -> Collectives:
+        """The collectives of the optimized HLO, with their replica groups and the axes that these mean."""
+        from inspector.analysis.collectives import collectives
+
+        options = self.build_options
+        return collectives(self.module(), self.program.mesh, options.num_replicas or 1, options.num_partitions or 1)
+
+    def instructions(self) -> pd.DataFrame:
+        """Every instruction of the optimized HLO, one row each."""
+        from inspector.analysis.instructions import instructions
+
+        return instructions(self.module())
+
+    def graph(self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None) -> graphviz.Source:
+        """The optimized HLO as a graph.
+
+        Args:
+          mode: "whole" (every instruction of the entry computation), "scopes" (one node a named
+            scope), "around" (what is near `selection`), or "auto" for whole where it is readable.
+          selection: an instruction's name, for "around".
+
+        Raises:
+          ModuleError: no such instruction.
+        """
+        from inspector.analysis.graph import graph
+
+        return graph(self.module(), mode, selection).source
+
+    def run(self, *args: Any, repeat: int = 10, warmup: int = 2, engine: Engine | None = None, **kwargs: Any) -> Run:
+        """Runs the program and measures it.
+
+        Args:
+          args: the function's arguments, static ones left out. Under an axis environment each array
+            has one replica's shape, for all replicas, or a leading axis with one value a replica.
+            No arguments at all: inputs are made (and the result says so).
+          repeat: measured executions, at least 1.
+          warmup: executions before them.
+          engine: who runs; None for the one that suits program and target.
+          kwargs: the function's keyword arguments.
+
+        Raises:
+          ExecutionError: arguments that the program does not take, or a failure at run time.
+        """
+        from inspector.execution.run import run
+
+        return run(self, args, kwargs, repeat=repeat, warmup=warmup, engine=engine)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything to one file that `load` reads, also where JAX is not installed.
+
+        Raises:
+          OSError: the place cannot be written.
+        """
+        from inspector.compilation.saved import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Compiled:
+        """Reads a file that `save` wrote.
+
+        Raises:
+          FileNotFoundError: there is none.
+          ModuleError: not such a file, damaged, or of a newer version.
+        """
+        from inspector.compilation.saved import load
+
+        return load(path)
+
+    def __repr__(self) -> str:
+        memory = "" if isinstance(self.memory, Unavailable) else f", peak {format_bytes(self.memory.peak_bytes)}"
+        flops = "" if isinstance(self.cost, Unavailable) else f", {format_count(self.cost.flops, 'flop')}"
+        seconds = format_seconds(self.timings.get("compile_s", 0.0))
+        return f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{flops}{memory}>"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from typing import Any
 
 from inspector.compilation.options import Options
 from inspector.hlo.mesh import Mesh
@@ -60,7 +61,10 @@ class Program:
       mesh: the axis environment or the JAX mesh, or None when there is neither.
       platform: "cpu", "tpu" or "cuda": what the module was lowered for.
       host_callbacks: the program calls back into this very process, so no other can run it.
-      keepalive: what the callbacks need alive; never leaves the process, never compared.
+      keepalive: the callbacks, and what must live as long as they may be called; a pair.
+      in_tree: the pytree structure of `(args, kwargs)`, static arguments left out, or None.
+      out_tree: the pytree structure of the result, or None. These three never leave the process and
+        are never compared.
     """
 
     name: str
@@ -72,6 +76,8 @@ class Program:
     platform: str
     host_callbacks: bool = False
     keepalive: object = dataclasses.field(default=None, compare=False, repr=False)
+    in_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
+    out_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def device_count(self) -> int:
@@ -84,9 +90,7 @@ class Program:
         return hashlib.sha256(self.module).hexdigest()
 
     def __getstate__(self) -> tuple[object, ...]:
-        return tuple(
-            None if f.name == "keepalive" else getattr(self, f.name) for f in dataclasses.fields(self)
-        )
+        return tuple(getattr(self, f.name) if f.compare else None for f in dataclasses.fields(self))
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
         for field, value in zip(dataclasses.fields(self), state, strict=True):

@@ -21,7 +21,7 @@ from inspector.lowering.lowered import Lowered
 
 def assemble(
     program: Program, module: Any, jaxpr: Any, fun: Any, *, tuple_args: bool = False, return_tuple: bool = False,
-    in_tree: Any = None, out_shape: Any = None,
+    out_shape: Any = None,
 ) -> Lowered:  # fmt: skip
     """A `Lowered` of a program, its `ir.Module`, and its jaxpr and function where they are known."""
     root = _root(program, fun)
@@ -44,7 +44,6 @@ def assemble(
         root=root,
         tuple_args=tuple_args,
         return_tuple=return_tuple,
-        in_tree=in_tree,
         out_shape=out_shape,
     )
 

@@ -38,9 +38,8 @@ class Lowered:
       hlo_proto: the same as a serialized HloModuleProto.
       root: where the program begins on the Python stack; listings end there, `hlo` goes on.
       tuple_args, return_tuple: how `computation` passes arguments and results.
-      in_tree: the pytree structure of `(args, kwargs)`, static arguments left out, or None when the
-        module came without. Stays in this process.
-      out_shape: the result's pytree with shapes and dtypes as leaves, or None likewise.
+      out_shape: the result's pytree with shapes and dtypes as leaves, or None when the module came
+        without.
     """
 
     program: Program
@@ -52,7 +51,6 @@ class Lowered:
     root: Root = dataclasses.field(default_factory=Root)
     tuple_args: bool = False
     return_tuple: bool = False
-    in_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
     out_shape: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

@@ -172,8 +172,10 @@ def from_stages(
         platform=platform,
         host_callbacks=facts.host_callbacks,
         keepalive=facts.keepalive,
+        in_tree=facts.in_tree,
+        out_tree=jax.tree_util.tree_structure(facts.out_shape),
     )  # fmt: skip
-    return assemble(program, facts.module, jaxpr, fun, in_tree=facts.in_tree, out_shape=facts.out_shape)
+    return assemble(program, facts.module, jaxpr, fun, out_shape=facts.out_shape)
 
 
 def _partition_mesh(facts: stages.LoweredFacts, module_facts: modules.ModuleFacts, jaxpr: Any) -> Mesh | None:

@@ -82,8 +82,10 @@ def lower_replicas(
         platform=platform,
         host_callbacks=result.host_callbacks,
         keepalive=result.keepalive,
+        in_tree=in_tree,
+        out_tree=jax.tree_util.tree_structure(result.out_shape),
     )
     return assemble(
         program, result.module, result.jaxpr, fun,
-        in_tree=in_tree, out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple,
+        out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple,
     )  # fmt: skip

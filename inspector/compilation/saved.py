@@ -1,0 +1,168 @@
+"""One file for a `Compiled`: a zip of JSON and bytes. Never pickle, so that a stranger's file is safe to open.
+
+The file holds everything but what lives in one process (callbacks' keep-alive, pytree structures),
+and loads where JAX is not installed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.options import Options
+from inspector.compilation.program import Argument, Program, Result
+from inspector.compilation.target import Target
+from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.mesh import Mesh
+
+FORMAT = "inspector-compiled"
+FORMAT_VERSION = 1
+
+_BLOBS = {"module": "module.mlirbc", "hlo": "optimized.hlo", "hlo_proto": "optimized.hlo.pb", "executable": "executable.bin"}
+
+
+def save(compiled: Compiled, path: str | os.PathLike[str]) -> None:
+    """Writes the file whole or not at all.
+
+    Raises:
+      OSError: the place cannot be written.
+    """
+    blobs = {
+        "module": compiled.program.module,
+        "hlo": compiled.hlo.encode(),
+        "hlo_proto": compiled.hlo_proto,
+        "executable": compiled.executable if isinstance(compiled.executable, bytes) else b"",
+    }
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in blobs.items()},
+        "compiled": _encode(compiled),
+    }
+    target = Path(path)
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name, delete=False) as file:
+        try:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                archive.writestr("manifest.json", json.dumps(manifest, indent=1))
+                for name, data in blobs.items():
+                    archive.writestr(_BLOBS[name], data)
+            file.close()
+            os.replace(file.name, target)  # noqa: PTH105 - atomic on every platform
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def load(path: str | os.PathLike[str]) -> Compiled:
+    """Reads a file that `save` wrote.
+
+    Raises:
+      FileNotFoundError: there is none.
+      ModuleError: not such a file, damaged, or of a newer version.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = json.loads(archive.read("manifest.json"))
+            _check_format(manifest, path)
+            blobs = {name: archive.read(file) for name, file in _BLOBS.items()}
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as e:
+        if isinstance(e, ModuleError):
+            raise
+        raise ModuleError(
+            f"{os.fspath(path)!r} is not a saved Compiled: {e}. Expected a file that Compiled.save wrote."
+        ) from e
+    for name, data in blobs.items():
+        if hashlib.sha256(data).hexdigest() != manifest["sha256"][name]:
+            raise ModuleError(f"{os.fspath(path)!r} is damaged: its {_BLOBS[name]} is not what was saved. Save it anew.")
+    return _decode(manifest["compiled"], blobs)
+
+
+def _check_format(manifest: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    if manifest.get("format") != FORMAT:
+        raise ModuleError(f"{os.fspath(path)!r} holds {manifest.get('format')!r}, expected {FORMAT!r}.")
+    if manifest["format_version"] > FORMAT_VERSION:
+        raise ModuleError(
+            f"{os.fspath(path)!r} has format {manifest['format_version']}, this inspector reads up to"
+            f" {FORMAT_VERSION}. Update inspector to read it."
+        )
+
+
+def _encode(compiled: Compiled) -> dict[str, Any]:
+    program = compiled.program
+    return {
+        "program": {
+            "name": program.name,
+            "arguments": [dataclasses.asdict(a) for a in program.arguments],
+            "results": [dataclasses.asdict(r) for r in program.results],
+            "options": program.options.to_json(),
+            "mesh": None if program.mesh is None else dataclasses.asdict(program.mesh),
+            "platform": program.platform,
+            "host_callbacks": program.host_callbacks,
+        },
+        "options": compiled.options.to_json(),
+        "target": str(compiled.target),
+        "engine": compiled.engine,
+        "memory": _encode_known(compiled.memory),
+        "cost": _encode_known(compiled.cost),
+        "timings": dict(compiled.timings),
+        "executable": _encode_known(compiled.executable) if isinstance(compiled.executable, Unavailable) else None,
+        "versions": dict(compiled.versions),
+        "warnings": list(compiled.warnings),
+    }
+
+
+def _decode(manifest: dict[str, Any], blobs: dict[str, bytes]) -> Compiled:
+    about = manifest["program"]
+    program = Program(
+        name=about["name"],
+        module=blobs["module"],
+        arguments=tuple(Argument(**{**a, "shape": tuple(a["shape"])}) for a in about["arguments"]),
+        results=tuple(Result(**{**r, "shape": tuple(r["shape"])}) for r in about["results"]),
+        options=Options.from_json(about["options"]),
+        mesh=None if about["mesh"] is None else Mesh(**{k: _tuple(v) for k, v in about["mesh"].items()}),
+        platform=about["platform"],
+        host_callbacks=about["host_callbacks"],
+    )
+    memory, cost, executable = (_decode_known(manifest[name]) for name in ("memory", "cost", "executable"))
+    return Compiled(
+        program=program,
+        options=Options.from_json(manifest["options"]),
+        target=Target.parse(manifest["target"]),
+        engine=manifest["engine"],
+        hlo=blobs["hlo"].decode(),
+        hlo_proto=blobs["hlo_proto"],
+        memory=memory if isinstance(memory, Unavailable) else Memory(**memory),
+        cost=cost if isinstance(cost, Unavailable) else Cost(**cost),
+        timings=manifest["timings"],
+        executable=executable if isinstance(executable, Unavailable) else blobs["executable"],
+        versions=manifest["versions"],
+        warnings=tuple(manifest["warnings"]),
+    )
+
+
+def _encode_known(value: object) -> Any:
+    """A dataclass as a dict, with each `Unavailable` in it as `{"unavailable": [reason, remedy]}`."""
+    if isinstance(value, Unavailable):
+        return {"unavailable": [value.reason, value.remedy]}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _encode_known(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return value
+
+
+def _decode_known(value: Any) -> Any:
+    if isinstance(value, dict) and "unavailable" in value:
+        return Unavailable(*value["unavailable"])
+    if isinstance(value, dict):
+        return {name: _decode_known(v) for name, v in value.items()}
+    return value
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

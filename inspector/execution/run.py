@@ -1,0 +1,165 @@
+"""`run`: a compiled program on real or made inputs, measured. `Run` is what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.engine import Engine, Job
+from inspector.compilation.program import Program
+from inspector.compilation.request import RunReply, RunRequest
+from inspector.errors import ExecutionError, Unavailable
+from inspector.execution.inputs import Input, given_inputs, made_inputs
+from inspector.units import format_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One measurement.
+
+    Attributes:
+      program: what ran.
+      inputs: what went in, one a program parameter.
+      outputs: one array a result, as `program.results`; a leading axis of replicas under an axis
+        environment of more than one.
+      durations_s: one wall-clock duration an execution, from the call to outputs ready, inputs
+        already on the device.
+      num_replicas: copies that ran together.
+      device_kind: the device, as JAX names it.
+      warnings: what compiler and runtime said.
+    """
+
+    program: Program
+    inputs: tuple[Input, ...]
+    outputs: tuple[np.ndarray, ...]
+    durations_s: tuple[float, ...]
+    num_replicas: int
+    device_kind: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def median_s(self) -> float:
+        """Median duration."""
+        return statistics.median(self.durations_s)
+
+    @property
+    def min_s(self) -> float:
+        """Shortest duration."""
+        return min(self.durations_s)
+
+    @property
+    def iqr_s(self) -> float:
+        """Interquartile range of the durations, the spread; 0 for a single one."""
+        if len(self.durations_s) < 2:
+            return 0.0
+        low, _, high = statistics.quantiles(self.durations_s, n=4, method="inclusive")
+        return high - low
+
+    @property
+    def result(self) -> Any | Unavailable:
+        """The outputs in the shape that the function returns them (a pytree)."""
+        if self.program.out_tree is None:
+            return Unavailable("the program came without its pytree structure", "use outputs, a tuple")
+        return jax.tree_util.tree_unflatten(self.program.out_tree, self.outputs)
+
+    def replicas(self) -> pd.DataFrame:
+        """Inputs and outputs of every replica, one row a replica, values as arrays."""
+        import pandas as pd
+
+        columns: dict[str, list[Any]] = {}
+        mesh = self.program.mesh
+        if mesh is not None and mesh.kind == "replica" and self.num_replicas == mesh.size:
+            coordinates = np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)
+            columns |= {name: list(row) for name, row in zip(mesh.axis_names, coordinates, strict=True)}
+        for given in self.inputs:
+            columns[given.argument.path] = [given.of_replica(r) for r in range(self.num_replicas)]
+        for result, value in zip(self.program.results, self.outputs, strict=True):
+            stacked = value if self.num_replicas > 1 else value[None]
+            columns[f"result{result.path}"] = list(stacked)
+        return pd.DataFrame(columns, index=pd.RangeIndex(self.num_replicas, name="replica"))
+
+    def __repr__(self) -> str:
+        made = sum(given.made for given in self.inputs)
+        note = f", {made} of {len(self.inputs)} inputs made" if made else ""
+        replicas = f" x {self.num_replicas} replicas" if self.num_replicas > 1 else ""
+        return (
+            f"<Run {self.program.name} on {self.device_kind}{replicas}: median {format_seconds(self.median_s)}, spread"
+            f" (IQR) {format_seconds(self.iqr_s)}, {len(self.durations_s)} executions{note}>"
+        )
+
+
+def run(
+    compiled: Compiled,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    repeat: int = 10,
+    warmup: int = 2,
+    engine: Engine | None = None,
+) -> Run:
+    """Runs and waits. See `Compiled.run`.
+
+    Raises:
+      ExecutionError: inputs that the program does not take, or a failure at run time.
+    """
+    if engine is None:
+        from inspector.engines import default_engine
+
+        engine = default_engine(compiled.program, compiled.target)
+    inputs = choose_inputs(compiled, args, kwargs or {})
+    return finish(compiled, inputs, start(compiled, inputs, engine, repeat=repeat, warmup=warmup).result())
+
+
+def choose_inputs(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Input, ...]:
+    """The given inputs, checked; made ones when none are given.
+
+    Raises:
+      ExecutionError: not what the program takes.
+    """
+    num_replicas = compiled.build_options.num_replicas or 1
+    if not args and not kwargs:
+        return made_inputs(compiled.program)
+    return given_inputs(compiled.program, args, kwargs, num_replicas)
+
+
+def start(compiled: Compiled, inputs: Sequence[Input], engine: Engine, *, repeat: int, warmup: int) -> Job[RunReply]:
+    """Starts the measurement and returns at once.
+
+    Raises:
+      ExecutionError: a number of executions that is none.
+    """
+    if repeat < 1 or warmup < 0:
+        raise ExecutionError(f"repeat={repeat}, warmup={warmup}: expected at least 1 measured execution and no fewer than 0 before.")
+    return engine.run(
+        RunRequest(
+            compiled=compiled,
+            inputs=tuple(i.value for i in inputs),
+            per_replica=tuple(i.per_replica for i in inputs),
+            repeat=repeat,
+            warmup=warmup,
+        )
+    )
+
+
+def finish(compiled: Compiled, inputs: tuple[Input, ...], reply: RunReply) -> Run:
+    """A `Run` from what the engine measured."""
+    return Run(
+        program=compiled.program,
+        inputs=inputs,
+        outputs=reply.outputs,
+        durations_s=reply.durations_s,
+        num_replicas=compiled.build_options.num_replicas or 1,
+        device_kind=reply.device_kind,
+        warnings=reply.warnings,
+    )
+
+
