@@ -113,7 +113,7 @@ class Client:
         platform: str,
         host_callbacks: Sequence[Any] = (),
         keepalive: object = None,
-        progress: Callable[[str], None] = lambda stage: None,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> tuple[Executable, Products]:
         """Compiles a module.
 
@@ -157,7 +157,9 @@ class Client:
         }
         return executable, dataclasses.replace(products, timings=timings)
 
-    def load(self, serialized: bytes, module: bytes, build_options: Mapping[str, Any], versions: Mapping[str, str]) -> Executable:
+    def load(
+        self, serialized: bytes, module: bytes, build_options: Mapping[str, Any], versions: Mapping[str, str]
+    ) -> Executable:
         """A live executable from `Products.executable`.
 
         Args:
@@ -184,7 +186,9 @@ class Client:
             raise ExecutionError(f"XLA cannot load the executable ({len(serialized)} bytes): {e}") from e
         return Executable(raw, read_signature(parsed), assignment, None)
 
-    def _options(self, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool) -> xla_client.CompileOptions:
+    def _options(
+        self, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool
+    ) -> xla_client.CompileOptions:
         return _options.make_compile_options(
             build_options, assignment, detailed_logging=detailed_logging, backend=self._backend
         )
@@ -206,9 +210,9 @@ def _initialize_custom_calls(platform: str) -> None:
     # JAX does this while lowering. A process that only compiles must do it itself: LAPACK's function
     # pointers are null until then, and running such a program would be a segmentation fault.
     if platform == "cpu":
-        from jaxlib import lapack
+        from jaxlib.cpu import _lapack
 
-        lapack._lapack.initialize()
+        _lapack.initialize()
 
 
 def _read(raw: Any, versions: Mapping[str, str], host_callbacks: bool) -> Products:

@@ -75,7 +75,7 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
 def make_compile_options(
     build_options: Mapping[str, Any], assignment: np.ndarray, *, detailed_logging: bool, backend: Any
 ) -> xla_client.CompileOptions:
-    """jaxlib's `CompileOptions`.
+    """`CompileOptions` for a client's `compile_and_load`.
 
     Args:
       build_options: fields of `Options`, None where not said; `flags` by name.
@@ -110,7 +110,11 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
     if "While setting option" in text and "is not a valid" in text:
         return FlagTypeError(f"XLA: {text} Flags given: {_said(build_options)}.")
     flags = _said(build_options)
-    advice = "Leave out or change a flag." if flags != "none" else "The flags are the default ones: the cause is in the module."
+    advice = (
+        "Leave out or change a flag."
+        if flags != "none"
+        else "The flags are the default ones: the cause is in the module."
+    )
     return CompilationError(f"XLA refused the program (flags given: {flags}): {error} {advice}")
 
 
@@ -138,7 +142,9 @@ def _assigned(ids: Sequence[Sequence[int]], shape: tuple[int, int], devices: Seq
     by_id = {device.id: device for device in devices}
     unknown = [i for i in flat if i not in by_id]
     if unknown:
-        raise TargetError(f"device_assignment names devices {unknown}, but here are {_count(devices)}: {sorted(by_id)}.")
+        raise TargetError(
+            f"device_assignment names devices {unknown}, but here are {_count(devices)}: {sorted(by_id)}."
+        )
     return [by_id[i] for i in flat]
 
 

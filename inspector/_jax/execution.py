@@ -16,13 +16,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax._src.sharding_impls import GSPMDSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from inspector._jax.signature import ArrayType, Signature, TOKEN
+from inspector._jax.signature import TOKEN, ArrayType, Signature
 from inspector.errors import ExecutionError
 
-Index = tuple[slice, ...]
+Index = tuple["slice[Any, Any, Any]", ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,8 @@ class Executable:
     """A loaded executable with what is needed to call it. Lives in one process."""
 
     def __init__(self, raw: Any, signature: Signature, assignment: np.ndarray, keepalive: object) -> None:
-        """
+        """Made by `Client`.
+
         Args:
           raw: jaxlib's loaded executable.
           signature: the module's parameters and results.
@@ -90,7 +91,9 @@ class Executable:
         except Exception as e:
             raise ExecutionError(f"The program failed while it ran: {e}") from e
 
-    def _measure(self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool], repeat: int, warmup: int) -> Execution:
+    def _measure(
+        self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool], repeat: int, warmup: int
+    ) -> Execution:
         shards = self._cut(inputs, per_replica)
         placed: list[Any] = [None] * len(shards)
         durations: list[float] = []
@@ -125,7 +128,9 @@ class Executable:
             if placed[i] is not None and not placed[i].is_deleted():
                 continue
             # may_alias=False: a donated buffer is written to, and NumPy's own memory must not be.
-            arrays = [jax.device_put(part, device, may_alias=False) for part, device in zip(parts, devices, strict=True)]
+            arrays = [
+                jax.device_put(part, device, may_alias=False) for part, device in zip(parts, devices, strict=True)
+            ]
             placed[i] = jax.make_array_from_single_device_arrays(parts[0].shape, self._replicated, arrays)
         jax.block_until_ready(placed)
 
@@ -147,7 +152,8 @@ class Executable:
             whole = np.empty((num_replicas, *type_.shape), type_.numpy())
             for r in range(num_replicas):
                 for p in range(num_partitions):
-                    whole[(r, *index[p])] = np.asarray(parts[r * num_partitions + p])
+                    position: tuple[Any, ...] = (r, *index[p])
+                    whole[position] = np.asarray(parts[r * num_partitions + p])
             joined.append(whole if num_replicas > 1 else whole.reshape(type_.shape))
         return tuple(joined)
 
@@ -181,7 +187,9 @@ class Executable:
             )
         odd = [str(t) for t in types if not t.is_array]
         if odd:
-            raise ExecutionError(f"The program takes or gives {', '.join(odd)}, which this version cannot run; arrays only.")
+            raise ExecutionError(
+                f"The program takes or gives {', '.join(odd)}, which this version cannot run; arrays only."
+            )
 
     def _check_inputs(self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool], names: Sequence[str]) -> None:
         parameters = self._signature.parameters

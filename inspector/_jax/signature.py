@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import ml_dtypes  # noqa: F401  registers bfloat16, float8 and int4 with NumPy
+import ml_dtypes  # registers bfloat16, float8 and int4 with NumPy
 import numpy as np
 from jax._src.interpreters import mlir
 from jaxlib.mlir import ir

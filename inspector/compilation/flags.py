@@ -6,8 +6,9 @@ What jaxlib takes as a flag's value per compile (measured on jaxlib 0.10.2 and 0
     int32, int64, ...   an int within the type's range; True is refused
     float, double       a float; an int is refused, and so are nan and infinity
     string              a str
-    enum                the value's full name, or its number
-    repeated enum       such names with commas between, '+NAME' and '-NAME' to change the default
+    enum                the value's full name, or its number; jaxlib takes any number, we do not
+    repeated enum       such names or numbers with commas between and no spaces, or one number; the
+                        '+NAME' of an XLA_FLAGS variable is refused
     repeated string     strings with commas between
     message, map        serialized bytes only, which cannot be given here
 
@@ -117,6 +118,7 @@ def option_catalog() -> pd.DataFrame:
 
     from inspector.errors import Unavailable
 
+    no_default = Unavailable("XLA sets defaults in code, which its descriptors do not carry")
     no_text = Unavailable("jaxlib's descriptors carry no comments")
     rows = []
     for field in sorted(_descriptor().fields, key=lambda f: f.name):
@@ -126,10 +128,12 @@ def option_catalog() -> pd.DataFrame:
                 "name": field.name,
                 "group": _group(field.name),
                 "type": str(type_),
-                "default": _default(field),
+                "default": no_default,
                 "choices": tuple(choice for choice, _ in type_.choices),
                 "description": no_text,
-                "channel": Unavailable("a message, which only a file or a proto can give") if type_.kind == "message" else "compile",
+                "channel": Unavailable("a message, which only a file or a proto can give")
+                if type_.kind == "message"
+                else "compile",
                 "deprecated": bool(field.GetOptions().deprecated) or "deprecated" in field.name,
             }
         )
@@ -165,12 +169,6 @@ def _is_repeated(field: Any) -> bool:
     return bool(field.is_repeated) if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
 
 
-def _default(field: Any) -> object:
-    from inspector.errors import Unavailable
-
-    return Unavailable("XLA sets defaults in code, which its descriptors do not carry")
-
-
 def _group(name: str) -> str:
     for prefix in ("cpu", "gpu", "tpu", "dump", "llvm", "hlo"):
         if name.startswith(f"xla_{prefix}_"):
@@ -195,8 +193,10 @@ def _read(type_: FlagType, text: str) -> FlagValue | None:
 def _is_value(type_: FlagType, value: object) -> bool:
     if type_.kind == "message":
         return False
+    if type_.repeated and isinstance(value, str):
+        return type_.kind == "string" or _are_elements(type_, value)
     if type_.repeated:
-        return isinstance(value, str) and (type_.kind == "string" or _are_elements(type_, value))
+        return type_.kind == "enum" and _is_choice(type_, value)
     if type_.kind == "bool":
         return type(value) is bool
     if type_.kind == "string":
@@ -212,15 +212,12 @@ def _is_value(type_: FlagType, value: object) -> bool:
 def _is_choice(type_: FlagType, value: object) -> bool:
     if type(value) is int:
         return any(value == number for _, number in type_.choices)
-    return isinstance(value, str) and any(value == name for name, _ in type_.choices)
+    return isinstance(value, str) and any(value in (name, str(number)) for name, number in type_.choices)
 
 
 def _are_elements(type_: FlagType, text: str) -> bool:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if type_.kind == "enum":
-        return all(_is_choice(type_, part.lstrip("+-")) for part in parts)
-    scalar = FlagType(type_.kind)
-    return all(_is_value(scalar, _read(scalar, part)) for part in parts)
+    element = dataclasses.replace(type_, repeated=False)
+    return all(_is_value(element, _read(element, part)) for part in text.split(",") if text)
 
 
 def _expected(type_: FlagType) -> str:
@@ -228,7 +225,9 @@ def _expected(type_: FlagType) -> str:
     if type_.kind == "message":
         return "a protobuf message, which cannot be given as a flag"
     if type_.repeated:
-        return f"a text of {type_.kind} values with commas between" + (f", out of {names}" if names else "")
+        return f"a str of {type_.kind} values with commas and no spaces between" + (
+            f", out of {names}" if names else ""
+        )
     if type_.kind == "enum":
         return f"one of {names}"
     if type_.kind in _RANGES:

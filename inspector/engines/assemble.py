@@ -10,11 +10,12 @@ from inspector.errors import OptionError, Unavailable
 
 
 def check_request(request: CompileRequest) -> None:
-    """Refuses what would hang or abort XLA and can be known beforehand.
+    """Refuses what would hang or abort XLA, or be ignored by it, and can be known beforehand.
 
     Raises:
-      OptionError: the user's partitioner is not the one that the program was lowered for.
+      OptionError: a flag or its value, or a partitioner that the program was not lowered for.
     """
+    request.options.check()
     lowered, asked = request.program.options.use_shardy_partitioner, request.options.use_shardy_partitioner
     if asked is not None and lowered is not None and asked != lowered:
         names = {True: "Shardy", False: "GSPMD"}
@@ -78,6 +79,8 @@ def _cost(products: Products) -> Cost | Unavailable:
         # XLA leaves out what it counted none of; without any flops property it did not count at all.
         if name in cost:
             return cost[name]
-        return 0.0 if "bytes accessed" in cost or "flops" in cost else Unavailable(f"XLA's cost analysis has no {name!r}")
+        return (
+            0.0 if "bytes accessed" in cost or "flops" in cost else Unavailable(f"XLA's cost analysis has no {name!r}")
+        )
 
     return Cost(value("flops"), value("transcendentals"), value("bytes accessed"))

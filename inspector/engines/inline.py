@@ -7,7 +7,6 @@ kernel down, and a cancelled compile goes on in the background.
 
 from __future__ import annotations
 
-import time
 from typing import TypeVar
 
 from inspector.compilation.compiled import Compiled
@@ -17,7 +16,7 @@ from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.lane import Lane, advance
 from inspector.engines.serving import Callbacks, Server
-from inspector.errors import CancelledError, ExecutionError, UnknownFlagError, FlagTypeError
+from inspector.errors import CancelledError, ExecutionError
 
 T = TypeVar("T")
 
@@ -58,11 +57,7 @@ class InlineEngine:
         callbacks = _callbacks(request.program)
         order = compile_order(request, read_config())
         server = self._server(request.target)
-        try:
-            products = server.compile(order, lambda stage: advance(job, stage), callbacks)
-        except (UnknownFlagError, FlagTypeError):
-            request.options.check()  # says more, where it knows the flag
-            raise
+        products = server.compile(order, lambda stage: advance(job, stage), callbacks)
         return make_compiled(request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s)
 
     def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
@@ -107,6 +102,4 @@ def _callbacks(program: Program) -> Callbacks:
             f"The program {program.name!r} calls back into the process that lowered it, and this is another one"
             " (it was saved, or sent, without its callbacks). Lower the function again here."
         )
-    host_callbacks, _ = program.keepalive  # type: ignore[misc]  # the contract's type is object
-    del host_callbacks
-    return program.keepalive  # type: ignore[return-value]
+    return program.keepalive  # type: ignore[return-value]  # an object to all who only carry it

@@ -177,7 +177,7 @@ def write_error(error: BaseException) -> Message:
 def read_error(header: Header) -> InspectorError:
     """The inverse of `write_error`."""
     kind = getattr(errors, header["type"], CompilationError)
-    return kind(header["text"])  # type: ignore[no-any-return]
+    return kind(header["text"])
 
 
 def _write_arrays(arrays: Sequence[np.ndarray]) -> tuple[list[Any], list[Blob]]:

@@ -70,11 +70,21 @@ class Log:
     """A file without a name that a process writes to and the kernel reads, also after its death."""
 
     def __init__(self) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile()
+        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._offset = 0
+        self._rest = ""
+
+    def close(self) -> None:
+        """Closes the file; what was not read yet can still be."""
+        if not self.file.closed:
+            self._rest = self.read()
+            self.file.close()
 
     def read(self) -> str:
         """What is new; its last part when it is very long."""
+        if self.file.closed:
+            rest, self._rest = self._rest, ""
+            return rest
         if not hasattr(os, "pread"):  # without it, reading would move where the process writes
             return ""
         end = os.fstat(self.file.fileno()).st_size
@@ -110,6 +120,7 @@ class ForkServer:
                 reply = self._ask({"do": "fork", "environment": environment}, [theirs.fileno(), log.file.fileno()])
         except BaseException:
             ours.close()
+            log.close()
             raise
         finally:
             theirs.close()
@@ -171,6 +182,8 @@ class ForkServer:
             self._popen.kill()
             self._popen.wait()
             self._popen = None
+        if self._log is not None:
+            self._log.close()
 
 
 class _Forked:
@@ -211,7 +224,7 @@ class _Forked:
         if status is None:
             self.kill()
             status = self._reap()
-        for stream in (self._reader, self._writer, self._stream):
+        for stream in (self._reader, self._writer, self._stream, self._log):
             with contextlib.suppress(OSError):
                 stream.close()
         return status
@@ -265,6 +278,8 @@ class _Spawned:
         except subprocess.TimeoutExpired:
             self.kill()
             return self._popen.wait()
+        finally:
+            self._log.close()
 
     def read_log(self) -> str:
         return self._log.read()
@@ -311,7 +326,17 @@ _BORING = (
     "Unable to register cuBLAS factory",
     "Unable to register cuFFT factory",
 )
-_FATAL = ("Check failed", "LLVM ERROR", "Fatal", "terminate called", "what():", "assertion", "Assertion", "corrupt", "free()")
+_FATAL = (
+    "Check failed",
+    "LLVM ERROR",
+    "Fatal",
+    "terminate called",
+    "what():",
+    "assertion",
+    "Assertion",
+    "corrupt",
+    "free()",
+)
 
 
 def _message(line: str) -> str:
@@ -359,7 +384,9 @@ def _await_ready(process: Process) -> Process:
     except (EOFError, OSError, WireError) as e:
         status = process.close()
         death = Death.of(status, process.read_log())
-        raise StartError(f"A worker process ended while it started ({death.how}): {death.fatal or 'it wrote nothing'}") from e
+        raise StartError(
+            f"A worker process ended while it started ({death.how}): {death.fatal or 'it wrote nothing'}"
+        ) from e
     finally:
         timer.cancel()
     if header.get("reply") != "ready":

@@ -58,6 +58,6 @@ def read_message(stream: BinaryIO) -> tuple[dict[str, Any], list[bytes]]:
 
 def _read(stream: BinaryIO, length: int) -> bytes:
     data = stream.read(length)
-    if data is None or len(data) < length:
+    if len(data) < length:
         raise EOFError("the other end closed the stream")
     return data

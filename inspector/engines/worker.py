@@ -23,7 +23,7 @@ from inspector.compilation.target import Target
 from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
 from inspector.engines.wire import WireError
-from inspector.errors import ExecutionError, FlagTypeError, TargetError, UnknownFlagError, WorkerDiedError
+from inspector.errors import ExecutionError, TargetError, WorkerDiedError
 
 T = TypeVar("T")
 
@@ -112,9 +112,9 @@ class WorkerEngine:
         check_request(request)
         if request.program.host_callbacks:
             raise TargetError(_callbacks_text(request.program.name))
-        header, blobs = messages.write_compile(messages.compile_order(request, read_config()))
+        message = messages.write_compile(messages.compile_order(request, read_config()))
         what = f"compiling {request.program.name!r} for {request.target}"
-        header, blobs, said = environment.ask(job, (header, blobs), what, request.build_options, request.options)
+        header, blobs, said = environment.ask(job, message, what, request.build_options)
         products = messages.read_products(header, blobs)
         return make_compiled(
             request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings_in(said)
@@ -130,7 +130,7 @@ class WorkerEngine:
             raise ExecutionError(_callbacks_text(compiled.program.name))
         message = messages.write_run(messages.run_order(request, read_config()))
         what = f"running {compiled.program.name!r} on {compiled.target}"
-        header, blobs, said = environment.ask(job, message, what, compiled.build_options, compiled.options)
+        header, blobs, said = environment.ask(job, message, what, compiled.build_options)
         return make_reply(messages.read_execution(header, blobs), warnings_in(said))
 
 
@@ -191,7 +191,6 @@ class _Environment:
         message: tuple[dict[str, Any], list[Any]],
         what: str,
         options: Options,
-        asked: Options,
     ) -> tuple[dict[str, Any], list[bytes], str]:
         """Sends a request and waits for its answer.
 
@@ -200,7 +199,6 @@ class _Environment:
           message: the request.
           what: for messages, such as "compiling 'jit_f' for cpu:8".
           options: all that the compiler is told.
-          asked: the user's part of it.
 
         Returns:
           Header and blobs of the answer, and what XLA wrote meanwhile.
@@ -230,10 +228,7 @@ class _Environment:
         if header["recycle"]:
             self._replace()
         if header["reply"] == "error":
-            error = messages.read_error(header)
-            if isinstance(error, (UnknownFlagError, FlagTypeError)):
-                asked.check()  # says more, where it knows the flag
-            raise error
+            raise messages.read_error(header)
         return header, blobs, said
 
     def close(self) -> None:
@@ -291,12 +286,14 @@ class _Environment:
         remedy = "Nothing else was lost and the next request gets a new worker."
         if limit.reached:
             return WorkerDiedError(
-                f"{what.capitalize()} {with_flags} took longer than the limit of {limit.limit_s:g} s, so its worker"
+                f"{what[:1].upper()}{what[1:]} {with_flags} took longer than the limit of {limit.limit_s:g} s, so its worker"
                 f" was stopped. {remedy}"
             )
         advice = "Leave out or change a flag." if flags else "The module or its inputs are more than XLA can take here."
         fatal = f": {death.fatal}" if death.fatal else ""
-        return WorkerDiedError(f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {remedy} {advice}")
+        return WorkerDiedError(
+            f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {remedy} {advice}"
+        )
 
 
 class _TimeLimit:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import json
 import os
 import select
@@ -27,6 +28,7 @@ import sys
 import threading
 import time
 import warnings
+from pathlib import Path
 from typing import Any, BinaryIO
 
 _PR_SET_PDEATHSIG = 1
@@ -76,13 +78,16 @@ def spawned(environment: dict[str, Any]) -> None:
 
 
 def _import_everything() -> None:
-    import jax.numpy  # noqa: F401
-    import jaxlib.lapack  # noqa: F401
-    import scipy.linalg  # noqa: F401  LAPACK's functions come from there, and importing it is slow
-
-    import inspector._jax.client  # noqa: F401
-    import inspector.engines.messages
-    import inspector.engines.serving  # noqa: F401
+    # LAPACK's functions come from SciPy, and importing that is slow. By name: none of them is used here.
+    for name in (
+        "jax.numpy",
+        "jaxlib.lapack",
+        "scipy.linalg",
+        "inspector._jax.client",
+        "inspector.engines.messages",
+        "inspector.engines.serving",
+    ):
+        importlib.import_module(name)
 
 
 def _obey(control: socket.socket) -> None:
@@ -211,18 +216,15 @@ class _Limits:
 
 
 def _resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _map_count() -> int:
-    with open("/proc/self/maps", "rb") as f:
-        return f.read().count(b"\n")
+    return Path("/proc/self/maps").read_bytes().count(b"\n")
 
 
 def _max_map_count() -> int:
-    with open("/proc/sys/vm/max_map_count", encoding="ascii") as f:
-        return int(f.read())
+    return int(Path("/proc/sys/vm/max_map_count").read_text())
 
 
 def _no_core_files() -> None:

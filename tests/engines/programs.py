@@ -7,9 +7,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 from jax._src.interpreters import mlir
 from jax._src.sharding_impls import UnspecifiedValue
-from jax.sharding import AbstractMesh, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxlib import _hlo, _jax
 
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
@@ -31,9 +34,7 @@ def as_program(lowered: Any, mesh: Mesh | None = None) -> Program:
         Argument(f"x{i}", tuple(a.shape), _name(a.dtype), kept.index(i) if i in kept else None, a.donated)
         for i, a in enumerate(infos)
     )
-    results = tuple(
-        Result("", tuple(r.shape), _name(r.dtype)) for r in jax.tree.leaves(lowered.out_info)
-    )
+    results = tuple(Result("", tuple(r.shape), _name(r.dtype)) for r in jax.tree.leaves(lowered.out_info))
     tokens = (False,) * len(compile_args["ordered_effects"])
     options = Options(
         num_replicas=1,
@@ -73,3 +74,60 @@ def _free(shardings: Any) -> tuple[bool, ...]:
 
 def _name(dtype: Any) -> str:
     return str(dtype) if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else np.dtype(dtype).name
+
+
+REPLICAS = """HloModule jit_replicas
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a,b)
+}
+ENTRY main {
+  x = f32[2] parameter(0)
+  y = f32[2] parameter(1)
+  m = f32[2] multiply(x,y)
+  r = f32[2] all-reduce(m), replica_groups={}, to_apply=add
+  id = u32[] replica-id()
+  ROOT t = (f32[2],f32[2],u32[]) tuple(r,m,id)
+}"""
+
+
+def replicas(count: int) -> Program:
+    """What an axis environment of one axis gives: a sum over replicas, a product, the replica's id."""
+    proto = _hlo.hlo_module_from_text(REPLICAS).as_serialized_hlo_module_proto()
+    return Program(
+        name="jit_replicas",
+        module=_jax.mlir.hlo_to_stablehlo(proto),
+        arguments=(Argument("x", (2,), "float32", 0), Argument("y", (2,), "float32", 1)),
+        results=(Result("0", (2,), "float32"), Result("1", (2,), "float32"), Result("2", (), "uint32")),
+        options=Options(num_replicas=count, use_spmd_partitioning=True, use_shardy_partitioner=True),
+        mesh=Mesh(("i",), (count,), "replica"),
+        platform="cpu",
+    )
+
+
+def sharded_step() -> tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]:
+    """A function over an abstract 4x2 mesh, its arguments, and the same in NumPy."""
+    mesh = AbstractMesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    specs = (P("x", "y"), P("y", None))
+
+    def local(x: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+        product = lax.psum(x @ w, "y")
+        return product, lax.psum(product.sum(), "x"), lax.ppermute(x, "y", [(0, 1), (1, 0)])
+
+    def numpy_step(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...]:
+        return x @ w, (x @ w).sum(), np.roll(x, x.shape[1] // 2, axis=1)
+
+    out_specs = (P("x", None), P(), P("x", "y"))
+    fun = jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=out_specs, check_vma=False)
+    args = tuple(
+        jax.ShapeDtypeStruct(shape, np.float32, sharding=NamedSharding(mesh, s))
+        for shape, s in zip(((16, 8), (8, 6)), specs, strict=True)
+    )
+    return fun, args, numpy_step
+
+
+def random_inputs(args: Any) -> tuple[np.ndarray, ...]:
+    """Arrays for arguments, normally distributed."""
+    generator = np.random.default_rng(0)
+    return tuple(generator.normal(size=a.shape).astype(a.dtype) for a in args)

@@ -1,0 +1,157 @@
+"""Flags against what the installed jaxlib itself takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from inspector.compilation import flags
+from inspector.compilation.options import Options
+from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
+
+FLOAT = "xla_gpu_auto_spmd_partitioning_memory_budget_ratio"
+GOOD = [
+    ("xla_cpu_enable_fast_math", True),
+    ("xla_backend_optimization_level", 2),
+    ("xla_cpu_prefer_vector_width", -1),
+    ("xla_cpu_parallel_codegen_split_count", 2**31 - 1),
+    (FLOAT, 1.5),
+    ("xla_disable_hlo_passes", "a,b"),
+    ("xla_disable_hlo_passes", ""),
+    ("xla_dump_to", ""),
+    ("xla_cpu_scheduler_type", "CPU_SCHEDULER_TYPE_DEFAULT"),
+    ("xla_gpu_experimental_autotune_cache_mode", 2),
+    ("xla_gpu_enable_command_buffer", "FUSION,CUBLAS"),
+    ("xla_gpu_enable_command_buffer", "1,2"),
+    ("xla_gpu_enable_command_buffer", ""),
+    ("xla_gpu_enable_command_buffer", 1),
+]
+BAD = [
+    ("xla_cpu_enable_fast_math", "true", "Write True"),
+    ("xla_cpu_enable_fast_math", 1, "Write True"),
+    ("xla_cpu_enable_fast_math", 0, "Write False"),
+    ("xla_backend_optimization_level", 2.5, "int32"),
+    ("xla_backend_optimization_level", True, "int32"),
+    ("xla_cpu_parallel_codegen_split_count", 2**31, "2147483647"),
+    ("xla_cpu_parallel_codegen_split_count", -(2**31) - 1, "-2147483648"),
+    (FLOAT, 1, r"Write 1\.0"),
+    (FLOAT, float("nan"), "finite"),
+    (FLOAT, float("inf"), "finite"),
+    (FLOAT, 1e300, "float32"),
+    ("xla_disable_hlo_passes", 5, "commas"),
+    ("xla_gpu_experimental_autotune_cache_mode", "READ", "AUTOTUNE_CACHE_MODE_READ"),
+    ("xla_gpu_experimental_autotune_cache_mode", True, "one of"),
+    ("xla_gpu_enable_command_buffer", "+FUSION", "FUSION"),
+    ("xla_gpu_enable_command_buffer", "FUSION, CUBLAS", "no spaces"),
+    ("xla_gpu_enable_command_buffer", "JUNK", "CUBLAS"),
+    ("xla_backend_extra_options", "a=1", "cannot be given"),
+]
+
+
+# One for each test: JAX keys its cache of compiled modules by flags, and 1 == True.
+@pytest.fixture
+def lowered() -> jax.stages.Lowered:
+    return jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((2,), jnp.float32))
+
+
+@pytest.mark.parametrize(("name", "value"), [g for g in GOOD if "split_count" not in g[0]])
+def test_what_we_take_jaxlib_takes(lowered: jax.stages.Lowered, name: str, value: flags.FlagValue) -> None:
+    flags.check_value(name, value)
+    lowered.compile(compiler_options={name: value})
+
+
+@pytest.mark.parametrize(("name", "value", "message"), BAD)
+def test_what_we_refuse_jaxlib_refuses(
+    lowered: jax.stages.Lowered, name: str, value: flags.FlagValue, message: str
+) -> None:
+    with pytest.raises(FlagTypeError, match=message) as caught:
+        flags.check_value(name, value)
+    assert name in str(caught.value)
+    assert repr(value) in str(caught.value)
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        lowered.compile(compiler_options={name: value})
+
+
+def test_integers_up_to_the_limits() -> None:
+    flags.check_value("xla_cpu_parallel_codegen_split_count", 2**31 - 1)
+    flags.check_value("xla_cpu_parallel_codegen_split_count", -(2**31))
+
+
+def test_enum_numbers_that_jaxlib_would_swallow(lowered: jax.stages.Lowered) -> None:
+    lowered.compile(compiler_options={"xla_gpu_experimental_autotune_cache_mode": 99})
+    with pytest.raises(FlagTypeError, match="99"):
+        flags.check_value("xla_gpu_experimental_autotune_cache_mode", 99)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("--xla_cpu_enable_fast_math=true", {"xla_cpu_enable_fast_math": True}),
+        ("--xla_cpu_enable_fast_math", {"xla_cpu_enable_fast_math": True}),
+        ("--xla_cpu_enable_fast_math=0", {"xla_cpu_enable_fast_math": False}),
+        ("xla_backend_optimization_level=1", {"xla_backend_optimization_level": 1}),
+        (f"--{FLOAT}=2", {FLOAT: 2.0}),
+        (
+            "--xla_disable_hlo_passes=a,b --xla_dump_to='/tmp/a b'",
+            {"xla_disable_hlo_passes": "a,b", "xla_dump_to": "/tmp/a b"},
+        ),
+        (
+            "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_DEFAULT",
+            {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_DEFAULT"},
+        ),
+    ],
+)
+def test_parse(text: str, expected: dict[str, flags.FlagValue]) -> None:
+    parsed = Options.parse(text)
+    assert dict(parsed.flags) == expected
+    assert [type(v) for v in parsed.flags.values()] == [type(v) for v in expected.values()]
+    parsed.check()
+
+
+@pytest.mark.parametrize(
+    "text", ["--xla_cpu_enable_fast_math=yes", "--xla_backend_optimization_level=two", f"--{FLOAT}=x"]
+)
+def test_parse_of_a_wrong_value(text: str) -> None:
+    with pytest.raises(FlagTypeError, match="cannot read"):
+        Options.parse(text)
+
+
+def test_unknown_flag() -> None:
+    with pytest.raises(UnknownFlagError, match=r"no flag named 'xla_cpu_enable_fast_mth'.*xla_cpu_enable_fast_math"):
+        flags.check_value("xla_cpu_enable_fast_mth", True)
+    with pytest.raises(UnknownFlagError, match="option_catalog"):
+        flags.flag_type("zzz")
+
+
+def test_every_flag_has_a_type() -> None:
+    names = flags.flag_names()
+    assert len(names) > 300
+    assert list(names) == sorted(set(names))
+    assert {flags.flag_type(n).kind for n in names} >= {"bool", "int32", "int64", "float", "string", "enum", "message"}
+    assert all(flags.flag_type(n).choices for n in names if flags.flag_type(n).kind == "enum")
+
+
+def test_catalog() -> None:
+    table = flags.option_catalog()
+    assert list(table.columns) == [
+        "name",
+        "group",
+        "type",
+        "default",
+        "choices",
+        "description",
+        "channel",
+        "deprecated",
+    ]
+    assert tuple(table["name"]) == flags.flag_names()
+    assert isinstance(table["description"][0], Unavailable)
+    assert set(table["group"]) >= {"cpu", "gpu", "general"}
+
+
+def test_the_schema_is_not_read_before_a_flag_is_checked() -> None:
+    script = "import sys, inspector.compilation.flags; assert 'inspector.hlo.schema' not in sys.modules; assert 'google.protobuf' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)

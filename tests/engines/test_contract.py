@@ -1,0 +1,386 @@
+"""What every engine must do. Each test runs on each engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.engine import Engine
+from inspector.compilation.options import Options
+from inspector.compilation.program import Program
+from inspector.compilation.request import CompileRequest, RunRequest
+from inspector.compilation.target import Target
+from inspector.engines.inline import InlineEngine
+from inspector.engines.worker import WorkerEngine
+from inspector.errors import (
+    CancelledError,
+    CompilationError,
+    ExecutionError,
+    FlagTypeError,
+    ModuleError,
+    OptionError,
+    TargetError,
+    UnknownFlagError,
+)
+from tests.engines import programs
+
+CPU = Target.parse("cpu")
+ATTACHED = Target.parse("attached")
+F32 = jnp.float32
+
+
+@pytest.fixture(scope="module", params=["inline", "worker"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    made: Engine = InlineEngine() if request.param == "inline" else WorkerEngine()
+    yield made
+    made.close()
+
+
+def spec(*shape: int, dtype: Any = F32) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def compile_(engine: Engine, program: Program, target: Target = ATTACHED, **options: Any) -> Compiled:
+    return engine.submit(CompileRequest(program, Options(**options), target)).result(120)
+
+
+def run(engine: Engine, compiled: Compiled, *inputs: Any, per_replica: bool = False, repeat: int = 2) -> Any:
+    arrays = tuple(inputs)
+    return engine.run(RunRequest(compiled, arrays, (per_replica,) * len(arrays), repeat, warmup=1)).result(120)
+
+
+def step(w: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    loss, gradient = jax.value_and_grad(lambda w: jnp.square(jnp.tanh(x @ w)).mean())(w)
+    return loss, w - 0.1 * gradient
+
+
+def test_result_is_the_one_of_jax(engine: Engine) -> None:
+    lowered = jax.jit(step).lower(spec(16, 8), spec(4, 16))
+    compiled = compile_(engine, programs.as_program(lowered))
+    theirs = lowered.compile()
+    assert compiled.hlo == theirs.as_text()
+    stats = theirs.memory_analysis()
+    assert isinstance(compiled.memory, Memory)
+    assert compiled.memory.argument_bytes == stats.argument_size_in_bytes == 4 * (16 * 8 + 4 * 16)
+    assert compiled.memory.temp_bytes == stats.temp_size_in_bytes
+    assert isinstance(compiled.cost, Cost)
+    assert compiled.cost.flops == theirs.cost_analysis()["flops"]
+    assert isinstance(compiled.executable, bytes)
+    assert compiled.versions["jax"] == jax.__version__
+    assert compiled.engine == engine.name
+    assert set(compiled.timings) == {"queue_s", "parse_s", "compile_s", "read_s", "total_s"}
+    assert sum(s for n, s in compiled.timings.items() if n != "total_s") <= compiled.timings["total_s"]
+
+
+def test_flags_reach_the_compiler(engine: Engine) -> None:
+    lowered = jax.jit(step).lower(spec(16, 8), spec(4, 16))
+    flags = {"xla_disable_hlo_passes": "fusion", "xla_llvm_disable_expensive_passes": True}
+    compiled = compile_(engine, programs.as_program(lowered), flags=flags)
+    assert compiled.hlo == lowered.compile(compiler_options=flags).as_text()
+    assert compiled.hlo != lowered.compile().as_text()
+
+
+def test_jax_configuration_reaches_the_compiler(engine: Engine) -> None:
+    lowered = jax.jit(step).lower(spec(16, 8), spec(4, 16))
+    default = compile_(engine, programs.as_program(lowered))
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        plain = compile_(engine, programs.as_program(lowered))
+        theirs = lowered.compile().as_text()
+    finally:
+        jax.config.update("jax_disable_most_optimizations", False)
+    assert plain.hlo == theirs
+    assert compile_(engine, programs.as_program(lowered)).hlo == default.hlo
+
+
+def test_stages_and_callbacks(engine: Engine) -> None:
+    stages: list[str] = []
+    done = threading.Event()
+    blocker = engine.submit(CompileRequest(programs.lower(step, spec(64, 64), spec(64, 64)), Options(), CPU))
+    job = engine.submit(CompileRequest(programs.lower(step, spec(16, 8), spec(4, 16)), Options(), CPU))
+    job.add_progress_callback(lambda j: stages.append(j.stage))
+    job.add_done_callback(lambda j: done.set())
+    job.result(120)
+    assert done.wait(10)
+    assert blocker.done()
+    assert stages[-2:] == ["compiling", "reading"]
+    assert job.stage == "done"
+    late: list[bool] = []
+    job.add_done_callback(lambda j: late.append(j.done()))
+    assert late == [True]
+
+
+def test_a_failing_callback_does_no_harm(engine: Engine) -> None:
+    job = engine.submit(CompileRequest(programs.lower(jnp.sin, spec(3)), Options(), CPU))
+    job.add_progress_callback(lambda j: 1 / 0)
+    assert job.result(120).hlo
+
+
+def test_many_jobs(engine: Engine) -> None:
+    requests = [CompileRequest(programs.lower(lambda x, n=n: x * n, spec(n)), Options(), CPU) for n in range(1, 13)]
+    jobs = [engine.submit(r) for r in requests]
+    for n, job in enumerate(jobs, start=1):
+        assert f"f32[{n}]" in job.result(120).hlo
+
+
+def test_cancel_queued_and_running(engine: Engine) -> None:
+    slow = programs.lower(lambda x: jax.lax.fori_loop(0, 3, lambda i, x: jnp.linalg.eigh(x)[1] @ x, x), spec(64, 64))
+    running, queued = (engine.submit(CompileRequest(slow, Options(), CPU)) for _ in range(2))
+    started = threading.Event()
+    running.add_progress_callback(lambda j: started.set())
+    if running.stage == "queued":
+        started.wait(60)
+    assert queued.cancel()
+    assert running.cancel()
+    assert not running.cancel()
+    for job in (queued, running):
+        assert job.stage == "cancelled"
+        with pytest.raises(CancelledError):
+            job.result(1)
+    after = compile_(engine, programs.lower(jnp.cos, spec(3)), CPU)
+    assert "cosine" in after.hlo
+
+
+def test_unknown_flag(engine: Engine) -> None:
+    with pytest.raises(UnknownFlagError, match="xla_cpu_enable_fast_math"):
+        compile_(engine, programs.lower(jnp.sin, spec(3)), flags={"xla_cpu_enable_fast_mat": True})
+
+
+def test_wrong_type(engine: Engine) -> None:
+    with pytest.raises(FlagTypeError, match=r"xla_cpu_enable_fast_math.*'yes'.*True or False"):
+        compile_(engine, programs.lower(jnp.sin, spec(3)), flags={"xla_cpu_enable_fast_math": "yes"})
+
+
+def test_unchecked_flags_are_refused_by_xla_with_our_errors(engine: Engine) -> None:
+    program = programs.lower(jnp.sin, spec(3))
+    for flags, error in (({"xla_nonsense": 1}, UnknownFlagError), ({"xla_cpu_enable_fast_math": 1}, FlagTypeError)):
+        implied = dataclasses.replace(program, options=program.options.merge(Options(flags=flags)))
+        with pytest.raises(error, match=next(iter(flags))):
+            compile_(engine, implied)
+
+
+@pytest.mark.parametrize("module", [b"", b"garbage", b"ML\xefR broken", b"func.func @f() { return }"])
+def test_malformed_module(engine: Engine, module: bytes) -> None:
+    program = dataclasses.replace(programs.lower(jnp.sin, spec(3)), module=module)
+    with pytest.raises((ModuleError, CompilationError)):
+        compile_(engine, program)
+
+
+def test_truncated_module(engine: Engine) -> None:
+    program = programs.lower(step, spec(16, 8), spec(4, 16))
+    with pytest.raises(ModuleError, match="not StableHLO"):
+        compile_(engine, dataclasses.replace(program, module=program.module[: len(program.module) // 2]))
+
+
+def test_other_partitioner_is_refused(engine: Engine) -> None:
+    with pytest.raises(OptionError, match="lowered for Shardy"):
+        compile_(engine, programs.lower(jnp.sin, spec(3)), use_shardy_partitioner=False)
+
+
+def test_other_platform_is_refused(engine: Engine) -> None:
+    program = dataclasses.replace(programs.lower(jnp.sin, spec(3)), platform="tpu")
+    with pytest.raises(TargetError, match="lowered for tpu"):
+        compile_(engine, program)
+
+
+def test_too_few_devices(engine: Engine) -> None:
+    with pytest.raises(TargetError, match=r"takes 4 devices.*1 CPU device.*cpu:4"):
+        compile_(engine, programs.lower(jnp.sin, spec(3)), CPU, num_replicas=4)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "error"), [(((0,), (0,)), OptionError), (((0, 1),), OptionError), (((0,), (99,)), TargetError)]
+)
+def test_device_assignment_is_checked(engine: Engine, assignment: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="device_assignment"):
+        compile_(
+            engine,
+            programs.lower(jnp.sin, spec(3)),
+            Target.parse("cpu:2"),
+            num_replicas=2,
+            device_assignment=assignment,
+        )
+
+
+def test_run(engine: Engine) -> None:
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    compiled = compile_(engine, programs.lower(lambda x: (jnp.tanh(x), x.sum()), spec(3, 4)))
+    reply = run(engine, compiled, x, repeat=5)
+    np.testing.assert_allclose(reply.outputs[0], np.tanh(x), rtol=1e-5)
+    np.testing.assert_allclose(reply.outputs[1], x.sum(), atol=1e-5)
+    assert reply.outputs[1].shape == ()
+    assert len(reply.durations_s) == 5
+    assert all(0 < s < 10 for s in reply.durations_s)
+    assert reply.device_kind == "cpu"
+
+
+def test_run_from_the_serialized_executable(engine: Engine) -> None:
+    compiled = compile_(engine, programs.lower(lambda x: x * 2, spec(3)))
+    other: Engine = type(engine)()  # has never seen it
+    try:
+        np.testing.assert_array_equal(run(other, compiled, np.float32([1, 2, 3])).outputs[0], [2, 4, 6])
+    finally:
+        other.close()
+
+
+def test_run_of_another_jaxlib_is_refused(engine: Engine) -> None:
+    compiled = compile_(engine, programs.lower(lambda x: x * 5, spec(3)))
+    compiled = dataclasses.replace(compiled, versions={**compiled.versions, "jaxlib": "0.0.1"})
+    other: Engine = type(engine)()
+    try:
+        with pytest.raises(ExecutionError, match=r"jaxlib 0\.0\.1"):
+            run(other, compiled, np.zeros(3, np.float32))
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ((), r"takes 2 arrays \(x0: float32\[3,4\], x1: int32\[4\]\), got 0"),
+        ((np.zeros((3, 4), np.float32),), "got 1"),
+        ((np.zeros((4, 3), np.float32), np.zeros(4, np.int32)), r"x0 must be float32\[3,4\], got float32\[4,3\]"),
+        ((np.zeros((3, 4), np.float32), np.zeros(4, np.float32)), r"x1 must be int32\[4\], got float32\[4\]"),
+        ((np.zeros((3, 4), np.float64), np.zeros(4, np.int32)), r"x0 must be float32\[3,4\], got float64\[3,4\]"),
+    ],
+)
+def test_run_checks_its_inputs(engine: Engine, inputs: Any, message: str) -> None:
+    compiled = compile_(engine, programs.lower(lambda x, y: x + y, spec(3, 4), spec(4, dtype=jnp.int32)))
+    with pytest.raises(ExecutionError, match=message):
+        run(engine, compiled, *inputs)
+
+
+def test_run_without_unused_arguments(engine: Engine) -> None:
+    program = programs.lower(lambda x, unused, y: x - y, spec(2), spec(9), spec(2))
+    assert [a.parameter for a in program.arguments] == [0, None, 1]
+    reply = run(engine, compile_(engine, program), np.float32([5, 6]), np.float32([1, 1]))
+    np.testing.assert_array_equal(reply.outputs[0], [4, 5])
+
+
+def test_run_with_donated_inputs(engine: Engine) -> None:
+    program = programs.lower(lambda x, y: (x + y, y.sum()), spec(1000), spec(1000), donate_argnums=(0,))
+    compiled = compile_(engine, program)
+    assert isinstance(compiled.memory, Memory)
+    assert compiled.memory.alias_bytes == 4000
+    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    reply = run(engine, compiled, x, y, repeat=4)
+    np.testing.assert_array_equal(reply.outputs[0], np.arange(1000) + 1)
+    np.testing.assert_array_equal(x, np.arange(1000))
+
+
+@pytest.mark.parametrize(
+    "name", ["bool", "int4", "uint8", "int16", "bfloat16", "float16", "float8_e4m3fn", "complex64"]
+)
+def test_run_dtypes(engine: Engine, name: str) -> None:
+    dtype = np.dtype(getattr(jnp, name).dtype)
+    x = np.array([0, 1, 1, 0, 1]).astype(dtype)
+    compiled = compile_(engine, programs.lower(lambda x: x[::-1], spec(5, dtype=dtype)))
+    (out,) = run(engine, compiled, x).outputs
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out.astype(np.complex64), x[::-1].astype(np.complex64))
+
+
+def test_run_64_bit(engine: Engine) -> None:
+    with jax.enable_x64(True):
+        program = programs.lower(lambda x, n: (x / 3, n + 1), spec(2, dtype=jnp.float64), spec(dtype=jnp.int64))
+    reply = run(engine, compile_(engine, program), np.array([1.0, 2.0]), np.array(2**40))
+    np.testing.assert_array_equal(reply.outputs[0], np.array([1.0, 2.0]) / 3)
+    assert reply.outputs[0].dtype == np.float64
+    assert reply.outputs[1] == 2**40 + 1
+
+
+def test_run_random_keys(engine: Engine) -> None:
+    key = jax.random.key(3)
+    program = programs.lower(lambda k: (jax.random.split(k), jax.random.normal(k, (4,))), key)
+    data = np.asarray(jax.random.key_data(key))
+    reply = run(engine, compile_(engine, program), data)
+    np.testing.assert_array_equal(reply.outputs[0], np.asarray(jax.random.key_data(jax.random.split(key))))
+    np.testing.assert_allclose(reply.outputs[1], np.asarray(jax.random.normal(key, (4,))), rtol=1e-6)
+
+
+CUSTOM_CALLS = {
+    "fft": jnp.fft.fft,
+    "cholesky": lambda x: jnp.linalg.cholesky(x @ x.T + 9 * jnp.eye(8)),
+    "eigh": lambda x: jnp.linalg.eigh(x + x.T)[0],
+    "qr": lambda x: jnp.abs(jnp.linalg.qr(x)[1]),
+    "svd": lambda x: jnp.linalg.svd(x)[1],
+    "triangular_solve": lambda x: jax.scipy.linalg.solve_triangular(x + 9 * jnp.eye(8), x),
+    "sort": lambda x: jnp.sort(x, axis=0),
+    "top_k": lambda x: jax.lax.top_k(x, 3)[0],
+}
+
+
+@pytest.mark.parametrize("name", list(CUSTOM_CALLS))
+def test_run_custom_calls(engine: Engine, name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
+    compiled = compile_(engine, programs.lower(CUSTOM_CALLS[name], spec(8, 8)))
+    (out,) = run(engine, compiled, x).outputs
+    np.testing.assert_allclose(out, np.asarray(CUSTOM_CALLS[name](x)), rtol=1e-3, atol=1e-3)
+
+
+def test_run_without_results(engine: Engine) -> None:
+    assert (
+        run(
+            engine, compile_(engine, programs.lower(lambda x: (), spec(2), keep_unused=True)), np.zeros(2, np.float32)
+        ).outputs
+        == ()
+    )
+
+
+def test_replicas(engine: Engine) -> None:
+    compiled = compile_(engine, programs.replicas(4), Target.parse("cpu:4"))
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    y = np.float32([10, 20])
+    request = RunRequest(compiled, (x, y), (True, False), 2, 1)
+    total, scaled, ids = engine.run(request).result(120).outputs
+    np.testing.assert_array_equal(total, np.tile((x * y).sum(0), (4, 1)))
+    np.testing.assert_array_equal(scaled, x * y)
+    np.testing.assert_array_equal(ids, np.arange(4))
+
+
+def test_replicas_check_the_leading_axis(engine: Engine) -> None:
+    compiled = compile_(engine, programs.replicas(4), Target.parse("cpu:4"))
+    with pytest.raises(ExecutionError, match=r"float32\[4,2\] \(one row for each of 4 replicas\), got float32\[3,2\]"):
+        engine.run(RunRequest(compiled, (np.zeros((3, 2), np.float32), np.zeros(2, np.float32)), (True, False))).result(
+            60
+        )
+
+
+def test_device_assignment_moves_replicas(engine: Engine) -> None:
+    assignment = ((3,), (1,), (0,), (2,))
+    compiled = compile_(engine, programs.replicas(4), Target.parse("cpu:4"), device_assignment=assignment)
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    _, scaled, ids = engine.run(RunRequest(compiled, (x, np.float32([1, 1])), (True, False))).result(60).outputs
+    np.testing.assert_array_equal(scaled, x)
+    np.testing.assert_array_equal(ids, np.arange(4))
+
+
+@pytest.mark.parametrize("shardings", ["given", "left to the partitioner"])
+def test_partitions(engine: Engine, shardings: str) -> None:
+    fun, args, numpy_fun = programs.sharded_step()
+    x, w = programs.random_inputs(args)
+    if shardings != "given":
+        args = (args[0], jax.ShapeDtypeStruct(args[1].shape, args[1].dtype))
+    compiled = compile_(engine, programs.lower(fun, *args), Target.parse("cpu:8"))
+    assert compiled.program.device_count == 8
+    outputs = run(engine, compiled, x, w).outputs
+    for got, wanted in zip(outputs, numpy_fun(x, w), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_close_twice_and_after() -> None:
+    for engine in (InlineEngine(), WorkerEngine()):
+        request = CompileRequest(programs.lower(jnp.sin, spec(3)), Options(), CPU)
+        engine.submit(request).result(120)
+        engine.close()
+        engine.close()
+        with pytest.raises(CancelledError, match="closed"):
+            engine.submit(request).result(10)

@@ -1,0 +1,151 @@
+"""What only the kernel's own client can do, and what it must refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+import threading
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from inspector.compilation.options import Options
+from inspector.compilation.request import CompileRequest, RunRequest
+from inspector.compilation.target import Target
+from inspector.engines import close_engines, default_engine, inline_engine, worker_engine
+from inspector.engines.inline import InlineEngine
+from inspector.errors import CancelledError, ExecutionError, TargetError
+from tests.conftest import RunPython
+from tests.engines import programs
+
+CPU = Target.parse("cpu")
+F32X2 = jax.ShapeDtypeStruct((2,), jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[InlineEngine]:
+    made = InlineEngine()
+    yield made
+    made.close()
+
+
+def test_host_callbacks(engine: InlineEngine) -> None:
+    seen: list[list[float]] = []
+
+    def record(x: np.ndarray) -> None:
+        seen.append(np.asarray(x).tolist())
+
+    def fun(x: jax.Array) -> jax.Array:
+        jax.debug.callback(record, x)
+        return x + jax.pure_callback(lambda y: np.asarray(y) * 10, F32X2, x)
+
+    lowered = jax.jit(fun).lower(F32X2)
+    compiled = engine.submit(CompileRequest(programs.as_program(lowered), Options(), CPU)).result(120)
+    assert compiled.hlo == lowered.compile().as_text()
+    assert not compiled.executable
+    reply = engine.run(RunRequest(compiled, (np.float32([1, 2]),), (False,), repeat=2, warmup=1)).result(60)
+    np.testing.assert_array_equal(reply.outputs[0], [11, 22])
+    assert seen == [[1.0, 2.0]] * 3
+
+
+def test_callbacks_of_equal_modules_are_not_mixed_up(engine: InlineEngine) -> None:
+    compiled = []
+    for factor in (2, 3):
+
+        def fun(x: jax.Array, factor: int = factor) -> jax.Array:
+            return jax.pure_callback(lambda y: np.asarray(y) * factor, F32X2, x)
+
+        program = programs.lower(lambda x, f=fun: f(x), F32X2)
+        compiled.append(engine.submit(CompileRequest(program, Options(), CPU)).result(120))
+    assert compiled[0].program.module == compiled[1].program.module
+    for c, factor in zip(compiled, (2, 3), strict=True):
+        reply = engine.run(RunRequest(c, (np.float32([1, 1]),), (False,), 1, 0)).result(60)
+        np.testing.assert_array_equal(reply.outputs[0], [factor] * 2)
+
+
+def test_callbacks_that_are_gone(engine: InlineEngine) -> None:
+    program = programs.lower(lambda x: jax.pure_callback(np.sin, F32X2, x), F32X2)
+    saved = dataclasses.replace(program, keepalive=None)
+    with pytest.raises(ExecutionError, match="Lower the function again"):
+        engine.submit(CompileRequest(saved, Options(), CPU)).result(60)
+
+
+def test_ordered_effects_are_refused(engine: InlineEngine) -> None:
+    def fun(x: jax.Array) -> jax.Array:
+        jax.debug.print("{}", x, ordered=True)
+        return x
+
+    compiled = engine.submit(CompileRequest(programs.lower(fun, F32X2), Options(), CPU)).result(120)
+    assert compiled.hlo
+    with pytest.raises(ExecutionError, match="ordered effects"):
+        engine.run(RunRequest(compiled, (np.zeros(2, np.float32),), (False,))).result(60)
+
+
+def test_more_devices_than_there_are(engine: InlineEngine) -> None:
+    with pytest.raises(TargetError, match=r"has 8 CPU device\(s\), 9 are asked for.*worker"):
+        engine.submit(CompileRequest(programs.lower(jnp.sin, F32X2), Options(), Target.parse("cpu:9"))).result(60)
+
+
+def test_cancel_says_that_the_compile_goes_on(engine: InlineEngine) -> None:
+    job = engine.submit(CompileRequest(programs.lower(jnp.sin, F32X2), Options(), CPU))
+    cancelled: list[bool] = []
+    stopped = threading.Event()
+
+    def cancel(_: object) -> None:
+        cancelled.append(job.cancel())
+        stopped.set()
+
+    job.add_progress_callback(cancel)
+    assert stopped.wait(60)
+    if cancelled[0]:
+        with pytest.raises(CancelledError, match="goes on in the background"):
+            job.result(0)
+
+
+def test_default_engine() -> None:
+    plain = programs.lower(jnp.sin, F32X2)
+    calling = programs.lower(lambda x: jax.pure_callback(np.sin, F32X2, x), F32X2)
+    assert default_engine(plain, CPU) is worker_engine()
+    assert default_engine(plain, Target.parse("attached")) is worker_engine()
+    assert default_engine(calling, CPU) is inline_engine()
+    first = worker_engine()
+    close_engines()
+    assert worker_engine() is not first
+    close_engines()
+
+
+def test_default_engine_with_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inspector._jax.client.attached_platform", lambda: "gpu")
+    program = dataclasses.replace(programs.lower(jnp.sin, F32X2), platform="cuda")
+    assert default_engine(program, Target.parse("attached")) is inline_engine()
+    with pytest.raises(TargetError, match="attached device is a gpu"):
+        worker_engine().submit(CompileRequest(program, Options(), Target.parse("attached"))).result(10)
+    close_engines()
+
+
+def test_a_fork_of_the_kernel_has_engines_of_its_own(one_device_python: RunPython) -> None:
+    script = """
+        import os, warnings
+        warnings.simplefilter("ignore")
+        import jax, jax.numpy as jnp
+        from tests.engines import programs
+        from inspector.compilation.options import Options
+        from inspector.compilation.request import CompileRequest
+        from inspector.compilation.target import Target
+        from inspector import engines
+        request = CompileRequest(programs.lower(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32)), Options(), Target.parse("cpu"))
+        first = engines.worker_engine()
+        first.submit(request).result(120)
+        pid = os.fork()
+        if pid == 0:
+            engines.close_engines()
+            first.close()  # as an exit handler would
+            os._exit(0 if engines.worker_engine() is not first else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        first.submit(request).result(10)
+        print("alive")
+    """
+    assert one_device_python(textwrap.dedent(script)).stdout.strip() == "alive"
