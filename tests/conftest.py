@@ -19,6 +19,14 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICE_COUNT_FLAG}=8".strip()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ["JAX_PLATFORMS"] == "cpu":
+        skip = pytest.mark.skip(reason="JAX_PLATFORMS is cpu; with an accelerator: JAX_PLATFORMS=cuda pytest -m device")
+        for item in items:
+            if item.get_closest_marker("device"):
+                item.add_marker(skip)
+
+
 class RunPython(Protocol):
     """Runs `script` in a fresh interpreter; `env` is added to the environment."""
 
