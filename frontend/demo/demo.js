@@ -1,0 +1,162 @@
+// Mounts the app outside Jupyter, with a kernel made of recorded messages.
+//
+// index.html?scenario=mlp|mesh|loading|failed|cancelled|unavailable|waiting|gone|big &theme=light|dark &width=PX &lab=1 &lines=N
+// `window.demo` has the model, every message the app sent, and `emit(content, buffers)`.
+
+import createExplorer from "../../inspector/widgets/static/explorer.js";
+
+const query = new URLSearchParams(location.search);
+const scenario = query.get("scenario") ?? "mlp";
+const theme = query.get("theme");
+if (theme) document.body.dataset.jpThemeLight = String(theme === "light");
+if (query.get("lab")) document.body.classList.add("lab");
+const host = document.getElementById("host");
+if (query.get("width")) host.style.width = `${query.get("width")}px`;
+
+const listeners = new Set();
+const sent = [];
+let kernel = { ready() {}, graph() {}, run() {}, cancel() {}, remove() {}, select() {} };
+
+const model = {
+  on: (name, callback) => name === "msg:custom" && listeners.add(callback),
+  off: (_name, callback) => listeners.delete(callback),
+  send(content) {
+    sent.push(content);
+    queueMicrotask(() => kernel[content.type]?.(content));
+  },
+};
+
+function emit(content, buffers = []) {
+  for (const listener of listeners) listener(content, buffers);
+}
+
+const decode = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+const play = (messages) => messages.forEach(({ content, buffers }) => emit(content, buffers.map(decode)));
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** A kernel that answers from a recording. */
+function recorded({ messages, graphs, runs }) {
+  return {
+    ready: () => play(messages),
+    graph: async ({ id, variant, mode }) => {
+      await wait(40);
+      emit({ type: "graph", id, variant, mode, svg: graphs[variant] ?? null, caption: "entry computation", error: null });
+    },
+    run: async ({ variant }) => {
+      const state = (state, stage, result = null) =>
+        emit({ type: "run", variant, state, stage, elapsed_s: 0, error: null, result });
+      state("running", "warming up");
+      await wait(120);
+      state("done", "done", runs[variant]);
+    },
+    remove: ({ variant }) => emit({ type: "variant_removed", variant }),
+  };
+}
+
+async function load(name) {
+  return await (await fetch(`${name}.json`)).json();
+}
+
+const variant = (number, state, more = {}) => ({
+  type: "variant", variant: number, label: number ? `xla_flag_${number}=true` : "baseline", target: "cpu", options: {},
+  state, stage: "compiling", elapsed_s: 1.4, error: null, ...more,
+});
+
+const ERROR = {
+  kind: "CompilationError",
+  message:
+    "XLA refused the request: INVALID_ARGUMENT: during context [Unknown]: Expected all replica groups to have the same size, got {0,1,2} and {3}.\n\n" +
+    "Got:      xla_cpu_parallel_codegen_split_count=-5\nExpected: an integer of at least 1\n" +
+    "To do:    remove the flag, or give it a positive value; the kernel and the other variants are not affected.\n\n" +
+    `a_very_long_word_that_must_not_overflow_${"x".repeat(300)}`,
+};
+
+async function withoutCompiled(last) {
+  const { messages } = await load("mlp");
+  const common = messages.filter(({ content: c }) => c.type === "session" || (c.type === "document" && c.variant === null));
+  return () => (play(common), last.forEach((m) => emit(m)));
+}
+
+async function gzip(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip"));
+  return new DataView(await new Response(stream).arrayBuffer());
+}
+
+/** A synthetic program: `count` lines of HLO from 2,000 source lines. */
+async function bigDocument(pane, language, count) {
+  const origins = [];
+  for (let i = 0; i < 20000; i++) origins.push([`jit(train)/layer_${i % 24}/op_${i}`, [[0, 1 + (i % 2000)], [0, 2001]]]);
+  const lines = ["HloModule big", "", "ENTRY %main.1 (p: f32[128,128]) -> f32[128,128] {"];
+  const index = new Int32Array(count).fill(-1);
+  const instructions = [null, null, null];
+  for (let i = 3; i < count - 1; i++) {
+    const origin = (i * 7919) % 20000;
+    index[i] = origin;
+    instructions.push(`multiply.${i}`);
+    lines.push(
+      `  %multiply.${i} = f32[128,128]{1,0} multiply(f32[128,128]{1,0} %add.${i - 1}, f32[128,128]{1,0} %p), metadata={op_name="${origins[origin][0]}" stack_frame_id=${origin}}`,
+    );
+  }
+  lines.push("}");
+  instructions.push(null);
+  const text = new TextEncoder();
+  const buffers = await Promise.all(
+    [text.encode(lines.join("\n")), index, text.encode(JSON.stringify({ files: ["train.py"], origins })), text.encode(JSON.stringify({ labels: null, instructions }))].map(gzip),
+  );
+  return { content: { type: "document", pane, variant: pane === "optimized" ? 0 : null, language, title: "", line_count: count }, buffers };
+}
+
+async function bigSource() {
+  const text = new TextEncoder();
+  const lines = Array.from({ length: 2001 }, (_, i) => `x_${i} = layer(x_${i - 1}, params[${i}])  # line ${i + 1}`);
+  const origins = lines.map((_, i) => ["", [[0, i + 1]]]);
+  const tables = [text.encode(lines.join("\n")), Int32Array.from(lines, (_, i) => i), text.encode(JSON.stringify({ files: ["train.py"], origins })), text.encode(JSON.stringify({ labels: null, instructions: null }))];
+  return { content: { type: "document", pane: "source", variant: null, language: "python", title: "", line_count: 2001 }, buffers: await Promise.all(tables.map(gzip)) };
+}
+
+async function bigKernel() {
+  const count = Number(query.get("lines") ?? 230000);
+  const documents = [await bigSource(), await bigDocument("hlo", "hlo", count), await bigDocument("optimized", "hlo", count)];
+  const { messages } = await load("mlp");
+  const session = messages.find(({ content }) => content.type === "session").content;
+  return {
+    ready() {
+      emit(session);
+      emit(variant(0, "done", { elapsed_s: 39 }));
+      window.demo.documentsSentAt = performance.now();
+      for (const { content, buffers } of documents) emit(content, buffers);
+    },
+  };
+}
+
+const scenarios = {
+  mlp: async () => recorded(await load("mlp")),
+  mesh: async () => recorded(await load("mesh")),
+  loading: async () => ({ ready: await withoutCompiled([variant(0, "running"), variant(1, "queued")]) }),
+  failed: async () => ({ ready: await withoutCompiled([variant(0, "failed", { error: ERROR })]) }),
+  cancelled: async () => ({ ready: await withoutCompiled([variant(0, "cancelled")]) }),
+  unavailable: async () => ({
+    ready: async () => {
+      const { messages } = await load("mlp");
+      play(messages.filter(({ content }) => content.type === "session"));
+      for (const pane of ["source", "jaxpr"]) {
+        emit({ type: "unavailable", pane, variant: null, reason: "the program was given as HLO text, which has no Python", remedy: "Give explore() the function instead." });
+      }
+      emit({ type: "notice", level: "info", message: "HLO text carries no source lines: panes cannot be linked by source." });
+    },
+  }),
+  waiting: async () => kernel,
+  gone: async () => {
+    const answers = recorded(await load("mlp"));
+    return { ...answers, ready: () => (answers.ready(), setTimeout(() => host.classList.add("jupyter-widgets-disconnected"), 50)) };
+  },
+  big: bigKernel,
+};
+
+window.demo = { model, sent, emit, createExplorer };
+kernel = await scenarios[scenario]();
+const widget = createExplorer();
+window.demo.startedAt = performance.now();
+widget.initialize({ model });
+window.demo.destroy = widget.render({ model, el: host });
+window.demo.renderAgain = (el) => widget.render({ model, el });

@@ -1,0 +1,27 @@
+// Buttons that look alike everywhere.
+
+import { h } from "./dom.ts";
+import { icon, type IconName } from "./icons.ts";
+
+/** A small button with an icon; `label` is its tooltip and its name. */
+export function toolButton(name: IconName, label: string, onclick: (e: Event) => void): HTMLButtonElement {
+  return h("button", { type: "button", class: "insp-tool", title: label, "aria-label": label, onclick }, icon(name));
+}
+
+/** A button with text; `title` explains it. */
+export function textButton(text: string, title: string, onclick: (e: Event) => void): HTMLButtonElement {
+  return h("button", { type: "button", class: "insp-button", title, onclick }, text);
+}
+
+export interface Choice<T> {
+  readonly value: T;
+  readonly text: string;
+  readonly title?: string;
+}
+
+/** Buttons of which one is pressed, for `.insp-segments`. */
+export function segments<T>(choices: readonly Choice<T>[], current: T, choose: (value: T) => void): HTMLButtonElement[] {
+  return choices.map(({ value, text, title }) =>
+    h("button", { type: "button", title, "aria-pressed": String(value === current), onclick: () => choose(value) }, text),
+  );
+}

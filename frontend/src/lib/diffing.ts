@@ -1,0 +1,36 @@
+// Hunks of lines, which Python computed, as ranges of characters, which CodeMirror wants.
+
+import { diff } from "@codemirror/merge";
+import type { TextDocument } from "./documents.ts";
+
+type Range = [fromA: number, toA: number, fromB: number, toB: number];
+
+// CodeMirror's own diff marks what changed inside a hunk. It is slow on long and unlike texts: a
+// hunk above the first limit, and all after the second, are marked as a whole.
+const MAX_HUNK = 20_000;
+const MAX_TOTAL = 200_000;
+
+/** Changes for `diffConfig.override`, in document order. */
+export function changesOf(
+  hunks: readonly (readonly [number, number, number, number])[],
+  a: TextDocument,
+  b: TextDocument,
+): Range[] {
+  let budget = MAX_TOTAL;
+  return hunks.flatMap(([a0, a1, b0, b1]): Range[] => {
+    const fromA = offset(a, a0);
+    const toA = offset(a, a1);
+    const fromB = offset(b, b0);
+    const toB = offset(b, b1);
+    const length = toA - fromA + toB - fromB;
+    if (a0 === a1 || b0 === b1 || length > MAX_HUNK || budget < length) return [[fromA, toA, fromB, toB]];
+    budget -= length;
+    const inside = diff(a.text.sliceString(fromA, toA), b.text.sliceString(fromB, toB), { scanLimit: 500 });
+    return inside.map((c): Range => [fromA + c.fromA, fromA + c.toA, fromB + c.fromB, fromB + c.toB]);
+  });
+}
+
+/** Where a line begins; the end of the text for the line after the last. */
+function offset(document: TextDocument, line: number): number {
+  return line < document.text.lines ? document.text.line(line + 1).from : document.text.length;
+}

@@ -1,0 +1,274 @@
+// A read-only editor over a TextDocument: linked lines, folding, search, jumps to definitions.
+
+import { codeFolding, foldEffect, foldGutter, foldKeymap, foldService } from "@codemirror/language";
+import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+import { Compartment, EditorState, type Extension, Prec, StateEffect, StateField } from "@codemirror/state";
+import {
+  Decoration,
+  type DecorationSet,
+  EditorView,
+  keymap,
+  lineNumbers,
+  ViewPlugin,
+  type ViewUpdate,
+} from "@codemirror/view";
+import type { TextDocument } from "./documents.ts";
+import { frameBlocks } from "./frames.ts";
+import { hideDetails, highlighting } from "./highlighting.ts";
+import { nameAt } from "./names.ts";
+
+/** What an editor tells its owner. Lines count from 0. */
+export interface EditorEvents {
+  onLine(line: number): void;
+  onHover(line: number | null): void;
+  onMove(delta: number): void;
+  onClear(): void;
+  onScroll?(): void;
+}
+
+/** What is lit: levels by interned origin, and the chosen line or -1. */
+export interface Lights {
+  readonly chosen: number;
+  readonly levels: Uint8Array | null;
+  readonly hover: Uint8Array | null;
+}
+
+export interface EditorOptions {
+  readonly wrap: boolean;
+  readonly details: boolean;
+}
+
+const DARK: Lights = { chosen: -1, levels: null, hover: null };
+const setLights = StateEffect.define<Lights>();
+const lights = StateField.define<Lights>({
+  create: () => DARK,
+  update: (value, transaction) => transaction.effects.reduce((v, e) => (e.is(setLights) ? e.value : v), value),
+});
+const wrapping = new Compartment();
+const detailing = new Compartment();
+
+/** All that makes an editor show `document`; also for the two sides of a diff. */
+export function editorExtensions(document: TextDocument, events: EditorEvents, options: EditorOptions): Extension {
+  return [
+    EditorState.readOnly.of(true),
+    EditorView.editable.of(false),
+    EditorView.contentAttributes.of({
+      tabindex: "0",
+      "aria-label": `${document.pane} text, read only`,
+      "aria-multiline": "true",
+    }),
+    lineNumbers({
+      formatNumber: (n) => document.label(n - 1),
+      domEventHandlers: {
+        click: (view, block) => (events.onLine(view.state.doc.lineAt(block.from).number - 1), true),
+      },
+    }),
+    codeFolding({ placeholderText: "…" }),
+    folding(document),
+    foldGutter({ openText: "▾", closedText: "▸" }),
+    highlighting(document.language),
+    headings(document),
+    lights,
+    litLines(document),
+    search({ top: true }),
+    highlightSelectionMatches({ minSelectionLength: 2 }),
+    wrapping.of(options.wrap ? EditorView.lineWrapping : []),
+    detailing.of(options.details ? [] : hideDetails(document.language)),
+    keys(events),
+    mouse(document, events),
+    // Reveals a line inside the editor alone; CodeMirror would scroll the notebook as well.
+    EditorView.scrollHandler.of((view, range) => {
+      if (!isOwnScroller(view)) return false;
+      requestAnimationFrame(() => revealPosition(view, range.head));
+      return true;
+    }),
+  ];
+}
+
+export function createEditor(
+  document: TextDocument,
+  events: EditorEvents,
+  options: EditorOptions,
+  parent: HTMLElement,
+): EditorView {
+  const state = EditorState.create({ doc: document.text, extensions: editorExtensions(document, events, options) });
+  const view = new EditorView({ state, parent });
+  const frames = frameBlocks(document);
+  view.dispatch({ effects: frames.map(([first, last]) => foldEffect.of(rangeOf(document, first, last))) });
+  return view;
+}
+
+export function light(view: EditorView, value: Lights): void {
+  view.dispatch({ effects: setLights.of(value) });
+}
+
+export function setWrapping(view: EditorView, wrap: boolean): void {
+  view.dispatch({ effects: wrapping.reconfigure(wrap ? EditorView.lineWrapping : []) });
+}
+
+export function setDetails(view: EditorView, document: TextDocument, details: boolean): void {
+  view.dispatch({ effects: detailing.reconfigure(details ? [] : hideDetails(document.language)) });
+}
+
+/** The lines at the top and bottom of what is on screen, from 0. */
+export function visibleLines(view: EditorView): { first: number; last: number } {
+  const scroller = scrollerOf(view);
+  const box = scroller.getBoundingClientRect();
+  const top = box.top - view.documentTop;
+  const lineAt = (height: number): number => view.state.doc.lineAt(view.lineBlockAtHeight(height).from).number - 1;
+  return { first: lineAt(top + view.defaultLineHeight / 2), last: lineAt(top + box.height - view.defaultLineHeight) };
+}
+
+/** Scrolls a line to the middle of the editor, without moving anything around the editor. */
+export function revealLine(view: EditorView, line: number): void {
+  const { doc } = view.state;
+  revealPosition(view, doc.line(Math.max(1, Math.min(doc.lines, line + 1))).from);
+}
+
+function revealPosition(view: EditorView, position: number): void {
+  const scroll = (): void => {
+    const scroller = scrollerOf(view);
+    const block = view.lineBlockAt(position);
+    const offset = view.documentTop - scroller.getBoundingClientRect().top + scroller.scrollTop;
+    scroller.scrollTop = offset + block.top - (scroller.clientHeight - block.height) / 2;
+  };
+  scroll();
+  // Heights of lines never drawn are estimates; once drawn they are known.
+  view.requestMeasure({ read: () => undefined, write: scroll });
+}
+
+function scrollerOf(view: EditorView): HTMLElement {
+  return view.dom.closest<HTMLElement>(".cm-mergeView") ?? view.scrollDOM;
+}
+
+function isOwnScroller(view: EditorView): boolean {
+  return scrollerOf(view).clientHeight > 0;
+}
+
+function folding(document: TextDocument): Extension {
+  return foldService.of((state, from, to) => {
+    const line = state.doc.lineAt(from).number - 1;
+    const end = document.foldEnd(line);
+    return end > line ? { from: to, to: state.doc.line(end + 1).to } : null;
+  });
+}
+
+/** What a fold of the lines `first` to `last` hides: all but the first line's text. */
+function rangeOf(document: TextDocument, first: number, last: number): { from: number; to: number } {
+  return { from: document.text.line(first + 1).to, to: document.text.line(last + 1).to };
+}
+
+const HEADING = Decoration.line({ class: "insp-heading" });
+
+function headings(document: TextDocument): Extension {
+  if (!document.table.labels) return [];
+  return lineDecorations((_state, line) => (document.isHeading(line) ? HEADING : null), () => false);
+}
+
+const LIT: Record<string, Decoration> = {};
+
+/** One class for what a line is, by bits: level, chosen, hovered. */
+function litClass(level: number, chosen: boolean, hover: number): Decoration | null {
+  if (!level && !chosen && !hover) return null;
+  const key = `${level}${chosen}${hover}`;
+  const names = [
+    chosen ? "insp-chosen" : ["", "insp-weak", "insp-strong"][level],
+    ["", "insp-hover-weak", "insp-hover"][hover],
+  ];
+  return (LIT[key] ??= Decoration.line({ class: names.filter(Boolean).join(" ") }));
+}
+
+function litLines(document: TextDocument): Extension {
+  return lineDecorations(
+    (state, line) => {
+      const { chosen, levels, hover } = state.field(lights);
+      const origin = document.origin(line);
+      return litClass(levels?.[origin] ?? 0, line === chosen, hover?.[origin] ?? 0);
+    },
+    (update) => update.startState.field(lights) !== update.state.field(lights),
+  );
+}
+
+/** Decorations of the lines on screen, made anew when the screen or their reason changes. */
+function lineDecorations(
+  decorationAt: (state: EditorState, line: number) => Decoration | null,
+  isStale: (update: ViewUpdate) => boolean,
+): Extension {
+  const build = (view: EditorView): DecorationSet => {
+    const ranges = [];
+    for (const { from, to } of view.visibleRanges) {
+      for (let position = from; position <= to; ) {
+        const line = view.state.doc.lineAt(position);
+        const decoration = decorationAt(view.state, line.number - 1);
+        if (decoration) ranges.push(decoration.range(line.from));
+        position = line.to + 1;
+      }
+    }
+    return Decoration.set(ranges, true);
+  };
+  return ViewPlugin.define(
+    (view) => ({
+      decorations: build(view),
+      update(update: ViewUpdate) {
+        if (update.viewportChanged || update.docChanged || isStale(update)) this.decorations = build(update.view);
+      },
+    }),
+    { decorations: (plugin) => plugin.decorations },
+  );
+}
+
+function keys(events: EditorEvents): Extension {
+  const move = (delta: number) => () => (events.onMove(delta), true);
+  return [
+    keymap.of([...searchKeymap, ...foldKeymap]),
+    Prec.low(
+      keymap.of([
+        { key: "ArrowDown", run: move(1) },
+        { key: "ArrowUp", run: move(-1) },
+        { key: "Escape", run: () => (events.onClear(), true) },
+      ]),
+    ),
+  ];
+}
+
+function mouse(document: TextDocument, events: EditorEvents): Extension {
+  let pending: number | null = null;
+  const hover = (view: EditorView, y: number): void => {
+    pending ??= requestAnimationFrame(() => {
+      pending = null;
+      const block = view.lineBlockAtHeight(y - view.documentTop);
+      events.onHover(view.state.doc.lineAt(block.from).number - 1);
+    });
+  };
+  return EditorView.domEventHandlers({
+    mousemove: (event, view) => hover(view, event.clientY),
+    mouseleave: () => {
+      if (pending !== null) cancelAnimationFrame(pending);
+      pending = null;
+      events.onHover(null);
+    },
+    click: (event, view) => {
+      if (event.button !== 0 || !view.state.selection.main.empty) return;
+      const position = view.posAtCoords({ x: event.clientX, y: event.clientY }, false);
+      if ((event.ctrlKey || event.metaKey) && jump(view, document, events, position)) return;
+      events.onLine(view.state.doc.lineAt(position).number - 1);
+    },
+    dblclick: (event, view) => {
+      const position = view.posAtCoords({ x: event.clientX, y: event.clientY });
+      if (position !== null) jump(view, document, events, position);
+    },
+  });
+}
+
+/** Goes to the definition of the name at a position; false when there is none elsewhere. */
+function jump(view: EditorView, document: TextDocument, events: EditorEvents, position: number): boolean {
+  const line = view.state.doc.lineAt(position);
+  const name = nameAt(line.text, position - line.from, document.language);
+  if (!name) return false;
+  const target = document.lineOfDefinition(name, line.number - 1);
+  if (target < 0 || target === line.number - 1) return false;
+  events.onLine(target);
+  const { first, last } = visibleLines(view);
+  if (target < first || target > last) revealLine(view, target);
+  return true;
+}

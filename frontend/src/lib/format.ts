@@ -1,0 +1,67 @@
+// Numbers for people, in the same words as inspector/units.py.
+
+export type Unit = "bytes" | "count" | "seconds";
+
+const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const DECIMAL = ["", "k", "M", "G", "T", "P", "E"];
+
+/** `1536, "bytes"` -> `1.5 KiB`. */
+export function format(value: number, unit: Unit): string {
+  if (unit === "bytes") return scaled(value, 1024, BINARY, " ");
+  if (unit === "count") return scaled(value, 1000, DECIMAL, "");
+  return formatSeconds(value);
+}
+
+/** `0.00125` -> `1.25 ms`. */
+export function formatSeconds(value: number): string {
+  for (const [scale, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]] as const) {
+    if (Math.abs(value) >= scale) return `${significant(value / scale)} ${unit}`;
+  }
+  return value ? `${significant(value / 1e-9)} ns` : "0 s";
+}
+
+/** A running clock, where digits must not jump: `4.2 s`, `1:05`. */
+export function formatElapsed(value: number): string {
+  if (value < 60) return `${value.toFixed(value < 9.95 ? 1 : 0)} s`;
+  const whole = Math.floor(value);
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+}
+
+/** A difference with its sign, `+1.5 KiB`, with a true minus. */
+export function formatDelta(value: number, unit: Unit): string {
+  return (value < 0 ? "−" : "+") + format(Math.abs(value), unit);
+}
+
+/** The change from `base` to `value` in percent, `−12.5 %`; "new" where the base is zero. */
+export function formatPercent(value: number, base: number): string {
+  if (base === 0) return value === 0 ? "0 %" : "from 0";
+  const percent = ((value - base) / Math.abs(base)) * 100;
+  const digits = Math.abs(percent) < 9.95 ? 1 : 0;
+  const text = Math.abs(percent).toFixed(digits);
+  return `${percent < 0 ? "−" : "+"}${Number(text) === 0 ? "<0.1" : text} %`;
+}
+
+/** `1, "line"` -> `1 line`; thousands are separated. */
+export function plural(count: number, word: string): string {
+  return `${count.toLocaleString("en-US")} ${word}${count === 1 ? "" : "s"}`;
+}
+
+/** The last part of a path, as a reader names a file. */
+export function baseName(path: string): string {
+  return path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1) || path;
+}
+
+function scaled(value: number, base: number, units: string[], separator: string): string {
+  let power = 0;
+  let rest = value;
+  while (Math.abs(rest) >= base && power < units.length - 1) {
+    rest /= base;
+    power += 1;
+  }
+  const text = power === 0 && Number.isInteger(rest) ? String(rest) : significant(rest);
+  return (text + separator + units[power]).trim();
+}
+
+function significant(value: number): string {
+  return Math.abs(value) >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+}

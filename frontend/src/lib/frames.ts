@@ -1,0 +1,40 @@
+// The tables that frame a text and say nothing of the program: files and stack frames at the head
+// of HLO, locations around MLIR. They open folded.
+
+import type { TextDocument } from "./documents.ts";
+
+const TABLES = ["FileNames", "FunctionNames", "FileLocations", "StackFrames"];
+
+/** First and last line, from 0, of each table longer than a line. */
+export function frameBlocks({ lines, language }: Pick<TextDocument, "lines" | "language">): [number, number][] {
+  const blocks = language === "hlo" ? [hloTables(lines)] : language === "mlir" ? [head(lines), tail(lines)] : [];
+  return blocks.filter((block) => block !== null && block[1] > block[0]) as [number, number][];
+}
+
+function hloTables(lines: readonly string[]): [number, number] | null {
+  const first = lines.slice(0, 5).indexOf(TABLES[0]!);
+  if (first < 0) return null;
+  const isRow = (line: string): boolean => line === "" || TABLES.includes(line) || (line[0]! >= "0" && line[0]! <= "9");
+  let end = first;
+  while (end < lines.length && isRow(lines[end]!)) end++;
+  while (lines[end - 1] === "") end--;
+  return [first, end - 1];
+}
+
+function head(lines: readonly string[]): [number, number] {
+  let end = 0;
+  while (isLocation(lines[end])) end++;
+  return [0, end - 1];
+}
+
+function tail(lines: readonly string[]): [number, number] {
+  let last = lines.length - 1;
+  while (last > 0 && lines[last] === "") last--;
+  let first = last;
+  while (first > 0 && isLocation(lines[first - 1])) first--;
+  return [first, isLocation(lines[last]) ? last : first];
+}
+
+function isLocation(line: string | undefined): boolean {
+  return line !== undefined && line.startsWith("#loc");
+}

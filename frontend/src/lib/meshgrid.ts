@@ -1,0 +1,94 @@
+// Where the positions of a mesh are drawn: the last axis goes right, the one before it down, and
+// the others make panels.
+
+import type { Mesh } from "../messages.ts";
+
+/** A position: its column and row in cells, panels counted in, and the panel it lies in. */
+export interface Cell {
+  readonly index: number;
+  readonly id: number;
+  readonly coordinates: number[];
+  readonly column: number;
+  readonly row: number;
+  readonly panel: number;
+}
+
+export interface Grid {
+  readonly cells: Cell[];
+  readonly columns: number;
+  readonly rows: number;
+  /** Cells of one panel. */
+  readonly panelColumns: number;
+  readonly panelRows: number;
+  readonly panelsAcross: number;
+  readonly panelCount: number;
+}
+
+const WIDEST_ROW = 16;
+
+/** The grid of a mesh; rows of a one-axis mesh wrap. */
+export function gridOf(mesh: Mesh): Grid {
+  const sizes = mesh.axis_sizes;
+  const total = sizes.reduce((a, b) => a * b, 1);
+  const last = sizes[sizes.length - 1] ?? 1;
+  const isWrapped = sizes.length < 2 && last > WIDEST_ROW;
+  const panelColumns = isWrapped ? WIDEST_ROW : last;
+  const panelRows = isWrapped ? Math.ceil(last / WIDEST_ROW) : (sizes[sizes.length - 2] ?? 1);
+  const perPanel = isWrapped ? last : panelColumns * panelRows;
+  const panelCount = perPanel ? total / perPanel : 0;
+  const panelsAcross = Math.max(1, Math.min(sizes[sizes.length - 3] ?? 1, Math.ceil(WIDEST_ROW / Math.max(1, panelColumns))));
+  const cells = Array.from({ length: total }, (_, index): Cell => {
+    const panel = Math.floor(index / perPanel);
+    const inside = index % perPanel;
+    return {
+      index,
+      id: mesh.device_ids?.[index] ?? index,
+      coordinates: coordinatesOf(index, sizes),
+      column: (panel % panelsAcross) * panelColumns + (inside % panelColumns),
+      row: Math.floor(panel / panelsAcross) * panelRows + Math.floor(inside / panelColumns),
+      panel,
+    };
+  });
+  return {
+    cells,
+    columns: panelsAcross * panelColumns,
+    rows: Math.ceil(panelCount / panelsAcross) * panelRows,
+    panelColumns,
+    panelRows,
+    panelsAcross,
+    panelCount,
+  };
+}
+
+/** Row-major coordinates of a position. */
+export function coordinatesOf(index: number, sizes: readonly number[]): number[] {
+  const coordinates: number[] = [];
+  let rest = index;
+  for (let axis = sizes.length - 1; axis >= 0; axis--) {
+    coordinates.unshift(rest % sizes[axis]!);
+    rest = Math.floor(rest / sizes[axis]!);
+  }
+  return coordinates;
+}
+
+/** A mesh for devices that have none: a row of ids. */
+export function rowMesh(ids: readonly number[]): Mesh {
+  const sorted = [...new Set(ids)].sort((a, b) => a - b);
+  return { axis_names: ["device"], axis_sizes: [sorted.length], kind: "partition", device_ids: sorted };
+}
+
+/** Groups in one line: `4 groups of 2: {0,1} {2,3} …`. */
+export function groupsText(groups: readonly (readonly number[])[], isPairs: boolean, shown = 3): string {
+  if (!groups.length) return "all devices";
+  const some = groups.slice(0, shown).map((g) => (isPairs ? g.join("→") : `{${compact(g)}}`));
+  const rest = groups.length > shown ? " …" : "";
+  const sizes = [...new Set(groups.map((g) => g.length))];
+  const count = isPairs
+    ? `${groups.length} pair${groups.length === 1 ? "" : "s"}`
+    : `${groups.length} × ${sizes.length === 1 ? sizes[0] : `${Math.min(...sizes)}–${Math.max(...sizes)}`}`;
+  return `${count}: ${some.join(" ")}${rest}`;
+}
+
+function compact(ids: readonly number[]): string {
+  return ids.length <= 8 ? ids.join(",") : `${ids.slice(0, 4).join(",")},…,${ids[ids.length - 1]}`;
+}

@@ -1,0 +1,82 @@
+// Names in HLO, MLIR and jaxpr text: what stands at a column, what a line defines. A small scanner,
+// no grammar: an instruction's line is "names = ...", a computation's is "name (" or "name {".
+
+import type { Language } from "../messages.ts";
+
+const WORD = /[\w.\-$]/;
+
+/** The name that covers `column`, with its sigil (`%`, `@`, `#`) if it has one, or null. */
+export function nameAt(line: string, column: number, language: Language): string | null {
+  const isPart = (c: string | undefined): boolean => c !== undefined && isNamePart(c, language);
+  let start = column;
+  let end = column;
+  while (start > 0 && isPart(line[start - 1])) start--;
+  while (end < line.length && isPart(line[end])) end++;
+  const sigil = line[start - 1];
+  if (sigil === "%" || sigil === "@" || sigil === "#") start--;
+  const name = line.slice(start, end);
+  return /[A-Za-z0-9]/.test(name) ? name : null;
+}
+
+/** Two spellings of one name: HLO is printed with and without `%`. */
+export function bareName(name: string): string {
+  return name.startsWith("%") ? name.slice(1) : name;
+}
+
+/** The names that a line defines, as `definitionKey` writes them. */
+export function definedNames(line: string, language: Language): string[] {
+  if (language === "hlo") return hloDefinition(line);
+  if (language === "mlir") return mlirDefinitions(line);
+  if (language === "jaxpr") return jaxprDefinitions(line);
+  return [];
+}
+
+/** The key under which a use finds its definition: result numbers and sigils of HLO do not count. */
+export function definitionKey(name: string, language: Language): string {
+  if (language === "hlo") return bareName(name);
+  return language === "mlir" ? name.split("#", 1)[0] || name : name;
+}
+
+function isNamePart(c: string, language: Language): boolean {
+  return language === "jaxpr" ? /\w/.test(c) : WORD.test(c);
+}
+
+function hloDefinition(line: string): string[] {
+  const text = line.trimStart();
+  const isTopLevel = text.length === line.length;
+  const start = text.startsWith("ROOT ") ? 5 : text.startsWith("ENTRY ") ? 6 : 0;
+  let end = start + (text[start] === "%" ? 1 : 0);
+  const first = end;
+  while (end < text.length && WORD.test(text[end]!)) end++;
+  const after = text.slice(end, end + 3);
+  const defines = after.startsWith(" = ") || (isTopLevel && (after.startsWith(" (") || after.startsWith(" {")));
+  return defines && end > first ? [text.slice(first, end)] : [];
+}
+
+function mlirDefinitions(line: string): string[] {
+  const text = line.trimStart();
+  if (text.startsWith("func.func")) {
+    const at = text.indexOf("@");
+    const name = at < 0 ? null : nameAt(text, at + 1, "mlir");
+    return [...(name ? [name] : []), ...argumentNames(text)];
+  }
+  if (text.startsWith("^")) return argumentNames(text);
+  const equals = text.indexOf(" = ");
+  if (equals < 0 || !(text.startsWith("%") || text.startsWith("#"))) return [];
+  return text
+    .slice(0, equals)
+    .split(",")
+    .map((part) => part.trim().split(":", 1)[0]!);
+}
+
+/** `%arg0: tensor<...>`: a name followed by a colon. */
+function argumentNames(text: string): string[] {
+  return [...text.matchAll(/(%[\w.\-$]+):/g)].map((m) => m[1]!);
+}
+
+function jaxprDefinitions(line: string): string[] {
+  const equals = line.indexOf(" = ");
+  const lambda = line.indexOf("lambda");
+  const head = lambda >= 0 ? line.slice(lambda + 6) : equals >= 0 ? line.slice(0, equals) : "";
+  return [...head.matchAll(/(\w+):/g)].map((m) => m[1]!);
+}

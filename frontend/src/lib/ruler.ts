@@ -1,0 +1,42 @@
+// The strip beside an editor that shows where in the whole text the linked lines are.
+
+import type { EditorView } from "@codemirror/view";
+import type { Matches } from "./linking.ts";
+
+const WIDTH = 8;
+
+/** Draws the strip; lines count from 0, `chosen` is -1 for none. */
+export function drawRuler(
+  canvas: HTMLCanvasElement,
+  view: EditorView | null,
+  matches: Matches | null,
+  chosen: number,
+): void {
+  const height = canvas.clientHeight;
+  const scale = window.devicePixelRatio || 1;
+  const has = view !== null && (matches !== null || chosen >= 0);
+  canvas.width = Math.round(WIDTH * scale);
+  canvas.height = has ? Math.round(height * scale) : 0;
+  const context = has && height ? canvas.getContext("2d") : null;
+  if (!context) return;
+  const style = getComputedStyle(canvas);
+  const total = view!.state.doc.lines;
+  context.scale(scale, scale);
+  const tick = (line: number, color: string, thickness: number): void => {
+    context.fillStyle = style.getPropertyValue(color);
+    context.fillRect(1, Math.min(height - thickness, ((line + 0.5) / total) * height - thickness / 2), WIDTH - 2, thickness);
+  };
+  thinned(matches?.weak, total, height, (line) => tick(line, "--insp-weak-line", 2));
+  thinned(matches?.strong, total, height, (line) => tick(line, "--insp-strong-line", 3));
+  if (chosen >= 0) tick(chosen, "--insp-accent", 3);
+}
+
+/** Calls `draw` for one line a pixel row at most. */
+function thinned(lines: Int32Array | undefined, total: number, height: number, draw: (line: number) => void): void {
+  let lastRow = -1;
+  for (const line of lines ?? []) {
+    const row = Math.round((line / total) * height);
+    if (row !== lastRow) draw(line);
+    lastRow = row;
+  }
+}

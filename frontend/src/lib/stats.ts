@@ -1,0 +1,46 @@
+// The numbers of all variants side by side.
+
+import type { Stats, StatsRow } from "../messages.ts";
+
+export interface StatsCell {
+  readonly row: StatsRow | null;
+  /** Against the baseline; null without two numbers. */
+  readonly delta: number | null;
+  /** "better" or "worse" only where less is clearly better and the numbers differ. */
+  readonly verdict: "better" | "worse" | "same" | "unknown";
+  /** Share of the largest value in the row, for a bar. */
+  readonly share: number;
+}
+
+export interface StatsLine {
+  readonly key: string;
+  readonly label: string;
+  readonly unit: StatsRow["unit"];
+  readonly cells: StatsCell[];
+}
+
+/**
+ * Lines in the order in which the variants first name them.
+ *
+ * @param columns one entry a variant, null where there are no numbers yet; the first is the baseline.
+ */
+export function tabulate(columns: readonly (Stats | null)[]): StatsLine[] {
+  const first = new Map<string, StatsRow>();
+  for (const row of columns.flatMap((c) => c?.rows ?? [])) if (!first.has(row.key)) first.set(row.key, row);
+  return [...first.values()].map(({ key, label, unit }) => {
+    const rows = columns.map((c) => c?.rows.find((r) => r.key === key) ?? null);
+    const largest = Math.max(0, ...rows.map((r) => Math.abs(r?.value ?? 0)));
+    const base = rows[0]?.value ?? null;
+    return { key, label, unit, cells: rows.map((row, i) => cell(row, i === 0 ? null : base, largest)) };
+  });
+}
+
+function cell(row: StatsRow | null, base: number | null, largest: number): StatsCell {
+  const value = row?.value ?? null;
+  const delta = value === null || base === null ? null : value - base;
+  const share = value === null || !largest ? 0 : Math.abs(value) / largest;
+  if (delta === null || !row) return { row, delta, share, verdict: "unknown" };
+  if (delta === 0) return { row, delta, share, verdict: "same" };
+  const verdict = row.less_is_better ? (delta < 0 ? "better" : "worse") : "unknown";
+  return { row, delta, share, verdict };
+}

@@ -1,0 +1,26 @@
+// Light or dark, as the page around the app says: JupyterLab, Notebook, VS Code, else the system.
+
+/** Keeps `data-theme` of `root` current; gives the function that ends it. */
+export function followTheme(root: HTMLElement): () => void {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const apply = (): void => {
+    root.dataset["theme"] = isDark(system.matches) ? "dark" : "light";
+  };
+  const observer = new MutationObserver(apply);
+  for (const element of [document.body, document.documentElement]) {
+    observer.observe(element, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme", "class"] });
+  }
+  system.addEventListener("change", apply);
+  apply();
+  return () => {
+    observer.disconnect();
+    system.removeEventListener("change", apply);
+  };
+}
+
+function isDark(systemIsDark: boolean): boolean {
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight !== undefined) return jpThemeLight === "false";
+  if (vscodeThemeKind !== undefined) return vscodeThemeKind.includes("dark") || vscodeThemeKind === "vscode-high-contrast";
+  return systemIsDark;
+}

@@ -1,0 +1,33 @@
+// What the app needs of an anywidget model, and how buffers become text.
+
+/** The part of anywidget's model that the app uses; the demo page fakes it. */
+export interface Model {
+  on(name: string, callback: (...values: never[]) => void): void;
+  off(name: string, callback?: ((...values: never[]) => void) | null): void;
+  send(content: unknown): void;
+}
+
+/** Unpacks gzip; off the main thread in browsers. */
+export async function gunzip(buffer: DataView | ArrayBuffer | Uint8Array): Promise<ArrayBuffer> {
+  const bytes = ArrayBuffer.isView(buffer)
+    ? new Uint8Array(buffer.buffer as ArrayBuffer, buffer.byteOffset, buffer.byteLength)
+    : new Uint8Array(buffer);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return await new Response(stream).arrayBuffer();
+}
+
+export function decodeText(bytes: ArrayBuffer): string {
+  return new TextDecoder().decode(bytes);
+}
+
+export function decodeJson<T>(bytes: ArrayBuffer): T {
+  return JSON.parse(decodeText(bytes)) as T;
+}
+
+/** Little-endian int32, whatever the machine. */
+export function decodeInt32(bytes: ArrayBuffer): Int32Array {
+  const isLittleEndian = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
+  if (isLittleEndian) return new Int32Array(bytes);
+  const view = new DataView(bytes);
+  return Int32Array.from({ length: bytes.byteLength / 4 }, (_, i) => view.getInt32(i * 4, true));
+}

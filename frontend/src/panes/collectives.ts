@@ -1,0 +1,162 @@
+// The collectives of the HLO or the optimized HLO, and the groups of one of them.
+
+import { type Choice, segments } from "../lib/controls.ts";
+import { fill, h } from "../lib/dom.ts";
+import { baseName, format } from "../lib/format.ts";
+import { STRONG, WEAK } from "../lib/linking.ts";
+import { groupsText } from "../lib/meshgrid.ts";
+import type * as messages from "../messages.ts";
+import { CHOSEN } from "../state/local.ts";
+import { meshDrawing } from "./mesh.ts";
+import { type Context, Drawing, type Pane } from "./pane.ts";
+import { empty, failure, loading } from "./states.ts";
+
+const STAGES: Choice<messages.Stage>[] = [
+  { value: "hlo", text: "HLO" },
+  { value: "optimized", text: "Optimized HLO" },
+];
+
+class CollectivesPane implements Pane {
+  readonly element = h("div", { class: "insp-collectives" });
+  readonly tools = h("div", { class: "insp-tools" });
+  private readonly drawing = new Drawing(() => this.draw());
+  private readonly stages = h("div", { class: "insp-segments", role: "group", "aria-label": "Collectives of" });
+  private readonly ends: (() => void)[];
+  private stage: messages.Stage = "optimized";
+  /** What the table shows, and its rows. */
+  private drawn: messages.Collectives | null = null;
+  private rows: HTMLTableRowElement[] = [];
+  private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
+  private focused = 0;
+  private sideRow: messages.Collective | null = null;
+
+  constructor(private readonly context: Context) {
+    this.tools.append(this.stages);
+    this.ends = [
+      context.synced.signal.on(["collectives", "variants", "documents"], this.drawing.request),
+      context.local.signal.on(["active", "selection"], this.drawing.request),
+    ];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  private draw(): void {
+    this.drawStages();
+    const { synced, local } = this.context;
+    const found = local.active === null ? null : synced.collectivesOf(local.active, this.stage);
+    if (!found?.rows.length) {
+      this.drawn = null;
+      return fill(this.element, found ? empty("No collectives", found.note || NONE_NOTE) : this.absence());
+    }
+    if (this.drawn !== found) this.drawTable(found);
+    this.mark(found);
+  }
+
+  private absence(): HTMLElement {
+    const variant = this.context.synced.variants.get(this.context.local.active ?? -1);
+    if (!variant) return empty("No collectives yet", "They come with the first compiled variant.");
+    if (variant.state === "failed") return failure(variant.error, "No collectives: this variant failed");
+    if (variant.state === "cancelled") return empty("No collectives", "This variant was cancelled.");
+    return loading(variant.state === "done" ? "Reading the collectives" : "Compiling", variant);
+  }
+
+  private drawTable(found: messages.Collectives): void {
+    this.drawn = found;
+    this.focused = 0;
+    this.sideRow = null;
+    const titles = ["collective", "axes", "groups", "operand", "bytes", "source"];
+    const head = h("tr", {}, ...titles.map((t) => h("th", { scope: "col", class: t === "bytes" ? "insp-number" : "" }, t)));
+    this.rows = found.rows.map((row, i) => this.row(row, i));
+    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, head), h("tbody", {}, ...this.rows));
+    const note = found.note && h("div", { class: "insp-note" }, found.note);
+    fill(this.element, h("div", { class: "insp-collective-list insp-scroll" }, note, table), this.side);
+  }
+
+  private row(row: messages.Collective, index: number): HTMLTableRowElement {
+    const axes = row.axes === null ? h("span", { class: "insp-unavailable", title: row.axes_reason }, row.axes_reason || "none") : h("span", { class: "insp-axis-used" }, row.axes.join(", ") || "–");
+    const source = row.source ? `${baseName(row.source.file)}${row.source.line === null ? "" : `:${row.source.line}`}` : "";
+    const bytes = row.operand_bytes === null ? "unknown" : format(row.operand_bytes, "bytes");
+    const onkeydown = ((e: KeyboardEvent) => this.key(e, index)) as EventListener;
+    return h(
+      "tr",
+      { tabindex: index === 0 ? 0 : -1, "aria-selected": "false", onclick: () => this.select(index), onkeydown },
+      h("th", { scope: "row", title: `${row.name} in ${row.computation}` }, h("span", { class: "insp-tok-op" }, row.opcode), h("span", { class: "insp-dim" }, ` ${row.name}`)),
+      h("td", {}, axes),
+      h("td", { title: groupsText(row.groups, row.is_pairs, 64) }, groupsText(row.groups, row.is_pairs)),
+      h("td", {}, h("code", {}, row.operand_shapes.join(", "))),
+      h("td", { class: "insp-number" }, bytes),
+      h("td", { title: row.source?.file ?? "" }, source || h("span", { class: "insp-dim" }, row.inserted_by ? `by ${row.inserted_by}` : "unknown")),
+    );
+  }
+
+  private key(e: KeyboardEvent, index: number): void {
+    const step = { ArrowDown: 1, ArrowUp: -1, Enter: 0, " ": 0 }[e.key];
+    if (e.key === "Escape") this.context.local.select(null);
+    if (step === undefined) return;
+    e.preventDefault();
+    const next = Math.max(0, Math.min(this.rows.length - 1, index + step));
+    this.rows[next]!.focus();
+    this.select(next);
+  }
+
+  private select(index: number): void {
+    this.focused = index;
+    this.context.local.selectInstruction("collectives", this.stage, this.drawn!.rows[index]!.name);
+  }
+
+  /** Lights the rows that belong to the selection and shows the groups of one. */
+  private mark(found: messages.Collectives): void {
+    const levels = found.rows.map((row) => this.context.local.levelOfInstruction(this.stage, row.name));
+    const nearest = [CHOSEN, STRONG].map((level) => levels.indexOf(level)).find((i) => i >= 0);
+    if (nearest !== undefined) this.focused = nearest;
+    this.rows.forEach((row, i) => {
+      const level = levels[i];
+      row.className = level === CHOSEN ? "insp-chosen" : level === STRONG ? "insp-strong" : level === WEAK ? "insp-weak" : "";
+      row.setAttribute("aria-selected", String(i === this.focused));
+    });
+    if (nearest !== undefined) scrollWithin(this.rows[nearest]!);
+    const row = found.rows[this.focused]!;
+    if (row !== this.sideRow) fill(this.side, ...describe(row), meshDrawing(row, found.mesh));
+    this.sideRow = row;
+  }
+
+  private drawStages(): void {
+    fill(this.stages, ...segments(STAGES, this.stage, (stage) => this.setStage(stage)));
+  }
+
+  private setStage(stage: messages.Stage): void {
+    this.stage = stage;
+    this.drawing.request();
+  }
+}
+
+const NONE_NOTE = "No instruction of this stage talks to another device.";
+
+function describe(row: messages.Collective): HTMLElement[] {
+  const facts = [row.group_mode.replaceAll("_", " "), row.context, row.inserted_by && `inserted by ${row.inserted_by}`].filter(Boolean);
+  const shapes = `${row.operand_shapes.join(", ")} → ${row.result_shapes.join(", ")}`;
+  return [
+    h("div", { class: "insp-side-title" }, h("span", { class: "insp-tok-op" }, row.opcode), ` ${row.name}`),
+    h("div", { class: "insp-side-shapes" }, h("code", {}, shapes)),
+    h("div", { class: "insp-dim" }, facts.join(" · ")),
+  ];
+}
+
+/** Scrolls the list alone, not the notebook around it. */
+function scrollWithin(row: HTMLElement): void {
+  const list = row.closest<HTMLElement>(".insp-scroll");
+  if (!list) return;
+  const frame = list.getBoundingClientRect();
+  const box = row.getBoundingClientRect();
+  const head = row.closest("table")?.tHead?.offsetHeight ?? 0;
+  if (box.top < frame.top + head) list.scrollTop -= frame.top + head - box.top;
+  else if (box.bottom > frame.bottom) list.scrollTop += box.bottom - frame.bottom;
+}
+
+export const collectivesPane = (context: Context): Pane => new CollectivesPane(context);

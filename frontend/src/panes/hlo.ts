@@ -1,0 +1,5 @@
+import type { Context, Pane } from "./pane.ts";
+import { TextPane } from "./text.ts";
+
+/** The same program in XLA's own language, before any pass. */
+export const hloPane = (context: Context): Pane => new TextPane(context, "hlo");

@@ -1,0 +1,162 @@
+// Running the variants: durations, inputs and outputs.
+
+import { fill, h } from "../lib/dom.ts";
+import { formatPercent, formatSeconds, plural } from "../lib/format.ts";
+import { strip, stripDomain } from "../lib/strip.ts";
+import type * as messages from "../messages.ts";
+import type { Timed } from "../state/synced.ts";
+import { type Context, Drawing, type Pane } from "./pane.ts";
+import { clock, empty, failure, loading, spinner } from "./states.ts";
+
+const MAX_REPEAT = 10_000;
+
+class RunPane implements Pane {
+  readonly element = h("div", { class: "insp-run insp-scroll", tabindex: 0, "aria-label": "Run" });
+  readonly tools = h("div", { class: "insp-tools" });
+  private readonly drawing = new Drawing(() => this.draw());
+  private readonly repeat = h("input", { type: "number", min: 1, max: MAX_REPEAT, value: 20, "aria-label": "Executions to measure" });
+  private readonly runAll = h("button", { type: "button", class: "insp-button", onclick: () => this.runEvery() }, "Run all");
+  private readonly ends: (() => void)[];
+
+  constructor(private readonly context: Context) {
+    this.tools.append(h("label", { class: "insp-field" }, "repeat", this.repeat), this.runAll);
+    this.ends = [
+      context.synced.signal.on(["runs", "variants"], this.drawing.request),
+      context.local.signal.on(["active"], this.drawing.request),
+    ];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  private draw(): void {
+    const { synced } = this.context;
+    const variants = [...synced.variants.values()];
+    const ready = variants.filter((v) => v.state === "done");
+    this.runAll.disabled = !ready.length;
+    if (!variants.length) return fill(this.element, empty("Nothing to run yet", "The first compiled variant can be run."));
+    const results = variants.map((v) => synced.runs.get(v.variant)?.result ?? null);
+    const domain = stripDomain(results.map((r) => r?.durations_s ?? []));
+    const base = results[0]?.median_s ?? null;
+    const rows = variants.map((v, i) => this.row(v, synced.runs.get(v.variant) ?? null, domain, i === 0 ? null : base));
+    const titles = ["", "variant", "median", "against baseline", "min", "spread (IQR)", "durations", "device"];
+    const head = h("tr", {}, ...titles.map((t) => h("th", { scope: "col" }, t)));
+    const table = h("table", { class: "insp-table insp-runs" }, h("thead", {}, head), h("tbody", {}, ...rows));
+    fill(this.element, table, this.detail());
+  }
+
+  private row(
+    variant: Timed<messages.Variant>,
+    run: Timed<messages.Run> | null,
+    domain: [number, number],
+    base: number | null,
+  ): HTMLElement {
+    const isActive = variant.variant === this.context.local.active;
+    const result = run?.state === "done" ? run.result : null;
+    const cells = result ? this.measured(result, domain, base) : [h("td", { colspan: 6 }, ...this.status(variant, run))];
+    return h(
+      "tr",
+      { class: isActive ? "insp-row-active" : "", onclick: () => this.context.local.setActive(variant.variant) },
+      h("td", {}, this.button(variant, run)),
+      h("th", { scope: "row" }, h("span", { class: "insp-label", title: variant.label }, variant.label), h("span", { class: "insp-dim" }, ` ${variant.target}`)),
+      ...cells,
+    );
+  }
+
+  private measured(result: messages.RunResult, domain: [number, number], base: number | null): HTMLElement[] {
+    const against = base === null ? "" : formatPercent(result.median_s, base);
+    return [
+      h("td", { class: "insp-number insp-value" }, formatSeconds(result.median_s)),
+      h("td", { class: "insp-number insp-dim" }, against),
+      h("td", { class: "insp-number" }, formatSeconds(result.min_s)),
+      h("td", { class: "insp-number" }, formatSeconds(result.iqr_s)),
+      h("td", { title: plural(result.durations_s.length, "execution") }, strip(result.durations_s, result.median_s, domain)),
+      h("td", { class: "insp-dim" }, result.device_kind),
+    ];
+  }
+
+  private status(variant: Timed<messages.Variant>, run: Timed<messages.Run> | null): (HTMLElement | string | false)[] {
+    if (!run) return [h("span", { class: "insp-dim" }, variant.state === "done" ? "not run yet" : `not compiled (${variant.state})`)];
+    if (run.state === "failed") return [h("span", { class: "insp-bad" }, "✗ "), h("span", {}, run.error?.kind ?? "failed")];
+    if (run.state === "cancelled") return [h("span", { class: "insp-dim" }, "cancelled")];
+    return [spinner(), h("span", {}, run.stage || run.state), clock(run)];
+  }
+
+  private button(variant: Timed<messages.Variant>, run: Timed<messages.Run> | null): HTMLElement {
+    const isRunning = run?.state === "queued" || run?.state === "running";
+    const onclick = (e: Event): void => {
+      e.stopPropagation();
+      if (isRunning) this.context.synced.send({ type: "cancel", variant: variant.variant });
+      else this.run(variant.variant);
+    };
+    const text = isRunning ? "Cancel" : "Run";
+    return h("button", { type: "button", class: "insp-button", disabled: variant.state !== "done", "aria-label": `${text} ${variant.label}`, onclick }, text);
+  }
+
+  private run(variant: number): void {
+    this.context.local.setActive(variant);
+    this.context.synced.send({ type: "run", variant, repeat: this.count() });
+  }
+
+  private runEvery(): void {
+    for (const v of this.context.synced.variants.values()) {
+      if (v.state === "done") this.context.synced.send({ type: "run", variant: v.variant, repeat: this.count() });
+    }
+  }
+
+  private count(): number {
+    const count = Math.max(1, Math.min(MAX_REPEAT, Math.round(Number(this.repeat.value)) || 1));
+    this.repeat.value = String(count);
+    return count;
+  }
+
+  /** What went in and came out of the active variant's run. */
+  private detail(): HTMLElement | null {
+    const { synced, local } = this.context;
+    const run = synced.runs.get(local.active ?? -1);
+    if (!run) return null;
+    if (run.state === "failed") return failure(run.error, "The run failed");
+    if (run.state !== "done" || !run.result) return run.state === "cancelled" ? null : loading("Running", run);
+    const { inputs, outputs, note } = run.result;
+    return h(
+      "div",
+      { class: "insp-run-detail" },
+      note && h("p", { class: "insp-note" }, note),
+      h("div", { class: "insp-run-arrays" }, arrays("Inputs", inputs), arrays("Outputs", outputs)),
+    );
+  }
+}
+
+function arrays(title: string, values: readonly messages.RunArray[]): HTMLElement {
+  const rows = values.map((v) => {
+    const tags = [v.generated && "generated", v.per_replica && "per replica"].filter(Boolean).join(", ");
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, h("code", {}, v.path || "output"), tags && h("span", { class: "insp-tag" }, tags)),
+      h("td", { class: "insp-dim" }, `${v.dtype}[${v.shape}]`),
+      h("td", {}, preview(v)),
+    );
+  });
+  return h(
+    "section",
+    {},
+    h("h4", {}, title),
+    values.length ? h("table", { class: "insp-table" }, h("tbody", {}, ...rows)) : h("p", { class: "insp-dim" }, "none"),
+  );
+}
+
+function preview(value: messages.RunArray): HTMLElement {
+  const isSplit = value.preview.length > 1;
+  const lines = value.preview.map((text, i) =>
+    h("tr", {}, isSplit && h("td", { class: "insp-dim insp-replica" }, `replica ${i}`), h("td", {}, h("code", {}, text))),
+  );
+  return h("table", { class: "insp-preview" }, h("tbody", {}, ...lines));
+}
+
+export const runPane = (context: Context): Pane => new RunPane(context);

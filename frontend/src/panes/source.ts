@@ -1,0 +1,5 @@
+import type { Context, Pane } from "./pane.ts";
+import { TextPane } from "./text.ts";
+
+/** The user's Python, the lines of several files one below the other. */
+export const sourcePane = (context: Context): Pane => new TextPane(context, "source");

@@ -1,0 +1,5 @@
+import type { Context, Pane } from "./pane.ts";
+import { TextPane } from "./text.ts";
+
+/** The lowered program, as JAX hands it to XLA. */
+export const stablehloPane = (context: Context): Pane => new TextPane(context, "stablehlo");

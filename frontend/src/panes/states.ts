@@ -1,0 +1,66 @@
+// What a pane shows when it has nothing to show.
+
+import { h } from "../lib/dom.ts";
+import { formatElapsed } from "../lib/format.ts";
+import type * as messages from "../messages.ts";
+import { elapsedNow, type Timed } from "../state/synced.ts";
+
+type Work = Timed<{ state: messages.State; elapsed_s: number; stage: string }>;
+
+/** Work under way, with its stage and a running clock. */
+export function loading(title: string, work: Work | null): HTMLElement {
+  const bars = [62, 84, 48, 71, 35].map((width) => h("div", { class: "insp-bone", style: `width:${width}%` }));
+  const stage = work?.stage && work.stage !== work.state ? work.stage : "";
+  return h(
+    "div",
+    { class: "insp-state insp-state-loading", role: "status" },
+    h(
+      "div",
+      { class: "insp-state-title" },
+      spinner(),
+      h("span", {}, title),
+      stage && h("span", { class: "insp-dim" }, stage),
+      work && clock(work),
+    ),
+    h("div", { class: "insp-bones", "aria-hidden": "true" }, ...bars),
+  );
+}
+
+/** An error, with the words of whoever raised it. */
+export function failure(error: messages.Error | null, title: string): HTMLElement {
+  return h(
+    "div",
+    { class: "insp-state insp-state-failed", role: "alert" },
+    h("div", { class: "insp-state-title" }, h("span", { class: "insp-bad" }, "✗"), h("span", {}, title)),
+    error && h("div", { class: "insp-state-kind" }, error.kind),
+    error && h("pre", { class: "insp-state-message" }, error.message),
+  );
+}
+
+/** Nothing to show, and why. */
+export function empty(title: string, detail = "", ...actions: HTMLElement[]): HTMLElement {
+  return h(
+    "div",
+    { class: "insp-state insp-state-empty", role: "status" },
+    h("div", { class: "insp-state-title" }, title),
+    detail && h("div", { class: "insp-state-detail" }, detail),
+    ...actions,
+  );
+}
+
+export function spinner(): HTMLElement {
+  return h("span", { class: "insp-spinner", "aria-hidden": "true" });
+}
+
+/** Seconds since some work began; runs until the work ends or the element is taken away. */
+export function clock(work: Work): HTMLElement {
+  const element = h("span", { class: "insp-clock" }, formatElapsed(elapsedNow(work)));
+  if (work.state !== "queued" && work.state !== "running") return element;
+  let wasConnected = false;
+  const timer = setInterval(() => {
+    if (wasConnected && !element.isConnected) clearInterval(timer);
+    wasConnected ||= element.isConnected;
+    element.textContent = formatElapsed(elapsedNow(work));
+  }, 100);
+  return element;
+}

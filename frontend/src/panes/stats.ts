@@ -1,0 +1,93 @@
+// Memory, cost and compile time of all variants, with differences to the baseline.
+
+import { fill, h } from "../lib/dom.ts";
+import { format, formatDelta, formatPercent } from "../lib/format.ts";
+import { type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
+import type * as messages from "../messages.ts";
+import type { Timed } from "../state/synced.ts";
+import { type Context, Drawing, type Pane } from "./pane.ts";
+import { clock, empty, failure, loading, spinner } from "./states.ts";
+
+class StatsPane implements Pane {
+  readonly element = h("div", { class: "insp-stats insp-scroll", tabindex: 0, "aria-label": "Stats" });
+  readonly tools = h("div", { class: "insp-tools" });
+  private readonly drawing = new Drawing(() => this.draw());
+  private readonly ends: (() => void)[];
+
+  constructor(private readonly context: Context) {
+    this.ends = [
+      context.synced.signal.on(["stats", "variants"], this.drawing.request),
+      context.local.signal.on(["active"], this.drawing.request),
+    ];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  private draw(): void {
+    const { synced } = this.context;
+    const variants = [...synced.variants.values()];
+    const lines = tabulate(variants.map((v) => synced.stats.get(v.variant) ?? null));
+    if (!lines.length) return fill(this.element, this.absence(variants[0] ?? null));
+    const head = h("tr", {}, h("th", { scope: "col" }, ""), ...variants.map((v, i) => this.heading(v, i)));
+    const rows = lines.map((line) => this.row(line, variants));
+    fill(this.element, h("table", { class: "insp-table" }, h("thead", {}, head), h("tbody", {}, ...rows)));
+  }
+
+  private absence(baseline: Timed<messages.Variant> | null): HTMLElement {
+    if (!baseline) return empty("No numbers yet", "They come with the first compiled variant.");
+    if (baseline.state === "failed") return failure(baseline.error, "No numbers: this variant failed");
+    if (baseline.state === "cancelled") return empty("No numbers", "This variant was cancelled.");
+    return loading("Compiling", baseline);
+  }
+
+  private heading(variant: Timed<messages.Variant>, index: number): HTMLElement {
+    const isActive = variant.variant === this.context.local.active;
+    const state = { queued: spinner(), running: spinner(), failed: "✗ ", cancelled: "– ", done: "" }[variant.state];
+    return h(
+      "th",
+      { scope: "col", class: isActive ? "insp-column-active" : "", title: variant.error?.message ?? variant.label },
+      state,
+      h("span", { class: "insp-label" }, variant.label),
+      h("span", { class: "insp-dim" }, ` ${variant.target}`),
+      variant.state === "running" && clock(variant),
+      index === 0 && variant.label !== "baseline" && h("span", { class: "insp-dim" }, " baseline"),
+    );
+  }
+
+  private row(line: StatsLine, variants: Timed<messages.Variant>[]): HTMLElement {
+    const cells = line.cells.map((cell, i) => {
+      const isActive = variants[i]!.variant === this.context.local.active;
+      return h("td", { class: isActive ? "insp-column-active" : "" }, content(cell, line, i === 0));
+    });
+    return h("tr", {}, h("th", { scope: "row" }, line.label), ...cells);
+  }
+}
+
+function content({ row, delta, share, verdict }: StatsCell, line: StatsLine, isBaseline: boolean): HTMLElement {
+  if (!row) return h("div", { class: "insp-stat insp-dim" }, "·");
+  if (row.value === null) {
+    const reason = row.reason ?? "not reported";
+    return h("div", { class: "insp-stat-none", title: reason }, h("span", { class: "insp-unavailable" }, "unavailable"), h("span", { class: "insp-reason" }, reason));
+  }
+  const change = delta === null ? "" : delta === 0 ? "=" : `${formatDelta(delta, line.unit)} (${formatPercent(row.value, row.value - delta)})`;
+  return h(
+    "div",
+    { class: "insp-stat" },
+    h("span", { class: "insp-bar", style: `--share:${share.toFixed(3)}`, "aria-hidden": "true" }),
+    h("span", { class: "insp-value", title: exact(row.value, line.unit) }, format(row.value, line.unit)),
+    !isBaseline && h("span", { class: `insp-delta insp-${verdict}` }, change),
+  );
+}
+
+function exact(value: number, unit: messages.StatsRow["unit"]): string {
+  const words = { bytes: " bytes", count: "", seconds: " s" };
+  return value.toLocaleString("en-US", { maximumFractionDigits: 9 }) + words[unit];
+}
+
+export const statsPane = (context: Context): Pane => new StatsPane(context);

@@ -1,0 +1,282 @@
+// A text pane: source, jaxpr, StableHLO, HLO, and the base of the optimized HLO's pane.
+
+import { openSearchPanel } from "@codemirror/search";
+import type { EditorView } from "@codemirror/view";
+import { toolButton } from "../lib/controls.ts";
+import { fill, h } from "../lib/dom.ts";
+import { TextDocument } from "../lib/documents.ts";
+import {
+  createEditor,
+  type EditorEvents,
+  light,
+  revealLine,
+  setDetails,
+  setWrapping,
+  visibleLines,
+} from "../lib/editor.ts";
+import { plural } from "../lib/format.ts";
+import { hasDetails } from "../lib/highlighting.ts";
+import { best, levelsFor, nearestIndex } from "../lib/linking.ts";
+import { drawRuler } from "../lib/ruler.ts";
+import type { TextPane as Name } from "../messages.ts";
+import { anchorAt } from "../state/local.ts";
+import { type Context, Drawing, type Pane, TITLES } from "./pane.ts";
+import { empty, failure, loading } from "./states.ts";
+
+/** An editor on screen with the document it shows. */
+export interface Shown {
+  readonly view: EditorView;
+  readonly document: TextDocument;
+}
+
+export class TextPane implements Pane {
+  readonly element: HTMLElement;
+  readonly tools = h("div", { class: "insp-tools" });
+  protected readonly body = h("div", { class: "insp-editor" });
+  protected readonly drawing = new Drawing(() => this.draw());
+  /** The editors on screen; the last one shows the pane's own document. */
+  protected shown: Shown[] = [];
+  private readonly ruler = h("canvas", { class: "insp-ruler", "aria-hidden": "true" });
+  private readonly stepper = h("span", { class: "insp-stepper" });
+  private readonly detailsButton = toolButton("details", "Show locations and metadata", () =>
+    this.context.local.setDetails(!this.context.local.details),
+  );
+  private readonly wrapButton = toolButton("wrap", "Wrap long lines", () =>
+    this.context.local.setWrap(!this.context.local.wrap),
+  );
+  private readonly ends: (() => void)[];
+  private readonly scrolls = new WeakMap<TextDocument, { top: number; left: number }>();
+  private readonly resizes = new ResizeObserver(() => this.drawRuler());
+  private needsReveal = false;
+  private step = -1;
+
+  constructor(
+    protected readonly context: Context,
+    readonly name: Name,
+  ) {
+    this.element = h("div", { class: "insp-text", "data-pane": name }, this.body, this.ruler);
+    const find = toolButton("find", "Find (Ctrl-F)", () => this.find());
+    this.tools.append(this.stepper, this.detailsButton, this.wrapButton, find);
+    const { synced, local } = context;
+    this.ends = [
+      synced.signal.on(["documents", "variants", "session", "diffs", "kernel"], this.drawing.request),
+      local.signal.on(["active", "optimizedView"], this.drawing.request),
+      local.signal.on(["selection"], () => this.onSelection()),
+      local.signal.on(["hover"], () => this.drawing.isVisible && this.light()),
+      local.signal.on(["wrap", "details"], () => this.applyOptions()),
+      local.signal.on(["step"], () => this.onStep()),
+    ];
+    this.resizes.observe(this.body);
+    this.applyOptions();
+  }
+
+  setVisible(visible: boolean): void {
+    if (!visible) this.saveScroll();
+    const wasVisible = this.drawing.isVisible;
+    this.drawing.setVisible(visible);
+    if (visible && !wasVisible) {
+      this.restoreScroll();
+      this.onSelection();
+    }
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+    this.resizes.disconnect();
+    this.clear();
+  }
+
+  protected draw(): void {
+    const slot = this.context.synced.slot(this.name, this.context.local.active);
+    if (slot instanceof TextDocument) return this.drawDocument(slot);
+    this.clear();
+    fill(this.body, slot ? empty(`${TITLES[this.name]}: ${slot.reason}`, slot.remedy) : this.absence());
+    this.updateStepper();
+  }
+
+  protected drawDocument(document: TextDocument): void {
+    if (this.shown.length === 1 && this.shown[0]!.document === document) {
+      this.light(); // origins of other documents may have come since
+      this.updateStepper();
+      return;
+    }
+    this.clear();
+    fill(this.body);
+    const view = createEditor(document, this.events(document), this.context.local, this.body);
+    this.present([{ view, document }]);
+  }
+
+  /** Takes editors as those on screen. */
+  protected present(shown: Shown[]): void {
+    this.shown = shown;
+    this.restoreScroll();
+    this.onSelection();
+    shown.forEach(({ view }) => view.scrollDOM.addEventListener("scroll", () => this.drawRuler(), { passive: true }));
+  }
+
+  protected clear(): void {
+    this.saveScroll();
+    this.shown.forEach(({ view }) => view.destroy());
+    this.shown = [];
+    this.body.replaceChildren();
+    this.drawRuler();
+  }
+
+  protected get own(): Shown | null {
+    return this.shown[this.shown.length - 1] ?? null;
+  }
+
+  protected events(document: TextDocument): EditorEvents {
+    const { local } = this.context;
+    const select = (line: number): void => local.select(anchorAt(document, line));
+    return {
+      onLine: select,
+      onHover: (line) => local.setHover(line === null ? null : anchorAt(document, line)),
+      onMove: (delta) => this.move(document, delta, select),
+      onClear: () => local.select(null),
+    };
+  }
+
+  private move(document: TextDocument, delta: number, select: (line: number) => void): void {
+    const view = this.shown.find((s) => s.document === document)?.view;
+    if (!view) return;
+    const chosen = this.chosenLine(document);
+    const { first, last } = visibleLines(view);
+    const from = chosen < 0 ? first - delta : chosen;
+    const line = Math.max(0, Math.min(document.lines.length - 1, from + delta));
+    select(line);
+    if (line <= first || line >= last) revealLine(view, line);
+  }
+
+  private absence(): HTMLElement {
+    const { synced, local } = this.context;
+    const title = TITLES[this.name];
+    const variant = synced.variants.get(local.active ?? -1) ?? null;
+    if (synced.kernel === "gone") return empty(`${title} was not received`, "The kernel is gone. Run the cell again.");
+    if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
+    if (variant.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
+    if (variant.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");
+    return loading(variant.state === "done" ? `Receiving ${title}` : variant.state === "queued" ? "Queued" : title, variant);
+  }
+
+  private onSelection(): void {
+    this.step = -1;
+    this.needsReveal = true;
+    if (!this.drawing.isVisible) return;
+    this.light();
+    this.revealMatch();
+    this.updateStepper();
+  }
+
+  /** The selected line where this document has it: by its line, or by its instruction. */
+  private chosenLine(document: TextDocument): number {
+    const { selection } = this.context.local;
+    if (!selection) return -1;
+    if (selection.pane === this.name) return selection.variant === document.variant ? selection.line : -1;
+    const isItsStage = selection.stage === this.name && selection.instruction !== null;
+    return isItsStage ? document.lineOfInstruction(selection.instruction!) : -1;
+  }
+
+  private light(): void {
+    const { local } = this.context;
+    const link = local.link();
+    const hover = local.hover && local.hover.pane !== this.name ? local.linkOfHover() : null;
+    for (const { view, document } of this.shown) {
+      light(view, {
+        chosen: this.chosenLine(document),
+        levels: link && levelsFor(link, document),
+        hover: hover && levelsFor(hover, document),
+      });
+    }
+    this.drawRuler();
+  }
+
+  private revealMatch(): void {
+    const own = this.own;
+    const { selection } = this.context.local;
+    if (!own || !selection || !this.needsReveal) return;
+    this.needsReveal = false;
+    const chosen = this.chosenLine(own.document);
+    const lines = chosen >= 0 ? Int32Array.of(chosen) : this.targets();
+    const { first, last } = visibleLines(own.view);
+    const nearest = nearestIndex(lines, (first + last) / 2);
+    this.step = chosen >= 0 ? this.targets().indexOf(chosen) : nearest;
+    const line = lines[nearest];
+    if (line === undefined || selection.pane === this.name || (line >= first && line <= last)) return;
+    revealLine(own.view, line);
+  }
+
+  private targets(): Int32Array {
+    const matches = this.own && this.context.local.matches(this.own.document);
+    return matches ? best(matches) : new Int32Array();
+  }
+
+  private onStep(): void {
+    const { pane, delta } = this.context.local.stepped;
+    const lines = this.targets();
+    if (!this.own || !this.drawing.isVisible || !lines.length || (pane !== null && pane !== this.name)) return;
+    this.step = (this.step + delta + lines.length) % lines.length;
+    revealLine(this.own.view, lines[this.step]!);
+    this.updateStepper();
+  }
+
+  private updateStepper(): void {
+    const { local } = this.context;
+    const lines = this.targets();
+    if (!this.own || !local.selection) return fill(this.stepper);
+    if (!lines.length) return fill(this.stepper, h("span", { class: "insp-none", title: "No line here is linked to the selection" }, "no match"));
+    const isWeak = !local.matches(this.own.document)!.strong.length;
+    const position = this.step < 0 ? "–" : String(this.step + 1);
+    const button = (text: string, label: string, delta: number): HTMLElement =>
+      h("button", { type: "button", "aria-label": `${label} match in ${TITLES[this.name]}`, onclick: () => local.step(this.name, delta) }, text);
+    fill(
+      this.stepper,
+      button("‹", "Previous", -1),
+      h("span", { class: isWeak ? "insp-count-weak" : "insp-count", title: isWeak ? "Same source line, another operation" : plural(lines.length, "linked line") }, `${isWeak ? "≈" : ""}${position}/${lines.length.toLocaleString("en-US")}`),
+      button("›", "Next", 1),
+    );
+  }
+
+  private drawRuler(): void {
+    const own = this.own;
+    const matches = own && this.context.local.matches(own.document);
+    drawRuler(this.ruler, own?.view ?? null, matches ?? null, own ? this.chosenLine(own.document) : -1);
+  }
+
+  private applyOptions(): void {
+    const { local } = this.context;
+    this.wrapButton.setAttribute("aria-pressed", String(local.wrap));
+    this.detailsButton.setAttribute("aria-pressed", String(local.details));
+    this.detailsButton.hidden = !hasDetails(LANGUAGES[this.name]);
+    for (const { view, document } of this.shown) {
+      setWrapping(view, local.wrap);
+      setDetails(view, document, local.details);
+    }
+  }
+
+  private find(): void {
+    if (this.own) openSearchPanel(this.own.view);
+  }
+
+  private saveScroll(): void {
+    if (this.own && this.drawing.isVisible) {
+      const { scrollTop: top, scrollLeft: left } = this.own.view.scrollDOM;
+      this.scrolls.set(this.own.document, { top, left });
+    }
+  }
+
+  private restoreScroll(): void {
+    const saved = this.own && this.scrolls.get(this.own.document);
+    if (!saved || !this.own) return;
+    const { scrollDOM } = this.own.view;
+    this.own.view.requestMeasure({
+      read: () => undefined,
+      write: () => {
+        scrollDOM.scrollTop = saved.top;
+        scrollDOM.scrollLeft = saved.left;
+      },
+    });
+  }
+}
+
+const LANGUAGES = { source: "python", jaxpr: "jaxpr", stablehlo: "mlir", hlo: "hlo", optimized: "hlo" } as const;

@@ -1,0 +1,111 @@
+// What is selected, where it comes from, and how many lines of each text it became.
+
+import { toolButton } from "../lib/controls.ts";
+import { fill, h } from "../lib/dom.ts";
+import { baseName } from "../lib/format.ts";
+import type { Matches } from "../lib/linking.ts";
+import { NONE } from "../lib/origins.ts";
+import type { TextPane } from "../messages.ts";
+import { type Context, TITLES } from "../panes/pane.ts";
+import type { Anchor } from "../state/local.ts";
+
+const PANES: TextPane[] = ["source", "jaxpr", "stablehlo", "hlo", "optimized"];
+const SHORT: Record<TextPane, string> = {
+  source: "source",
+  jaxpr: "jaxpr",
+  stablehlo: "StableHLO",
+  hlo: "HLO",
+  optimized: "optimized",
+};
+
+export class StatusBar {
+  readonly element = h("div", { class: "insp-status" });
+  private readonly text = h("div", { class: "insp-status-text", "aria-live": "polite" });
+  private readonly steps = h("div", { class: "insp-status-steps" });
+  private readonly ends: (() => void)[];
+
+  constructor(private readonly context: Context) {
+    this.element.append(this.text, this.steps);
+    const draw = (): void => this.draw();
+    this.ends = [context.local.signal.on(["selection", "active"], draw), context.synced.signal.on(["documents", "session"], draw)];
+    this.draw();
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  private draw(): void {
+    const { selection } = this.context.local;
+    fill(this.steps, ...(selection ? this.stepButtons() : []));
+    if (!selection) {
+      return fill(this.text, h("span", { class: "insp-dim" }, "Click a line to see where it comes from and what it became. Double-click a name to go to its definition."));
+    }
+    fill(this.text, ...this.place(selection), ...this.counts(selection));
+  }
+
+  private place(selection: Anchor): (HTMLElement | null)[] {
+    const { origins } = this.context.synced;
+    const place = origins.placeAt(origins.innermost(selection.origin));
+    const file = place ? (origins.files[place.file] ?? "") : "";
+    const operation = origins.operation(selection.origin);
+    return [
+      place && h("span", { class: "insp-place", title: this.chain(selection.origin) }, `${baseName(file)}:${place.line}`),
+      operation ? h("span", { class: "insp-operation", title: operation }, operation) : null,
+      selection.instruction && selection.stage ? h("code", { class: "insp-instruction", title: `instruction of the ${TITLES[selection.stage]}` }, selection.instruction) : null,
+    ];
+  }
+
+  /** The calls that led to an origin, innermost first, one a line. */
+  private chain(origin: number): string {
+    const { origins } = this.context.synced;
+    const lines = origins.frames(origin).map((frame) => {
+      const place = origins.placeAt(frame);
+      return place ? `${origins.files[place.file]}:${place.line}` : "";
+    });
+    return lines.join("\n  called from ");
+  }
+
+  private counts(selection: Anchor): (HTMLElement | string)[] {
+    if (selection.origin === NONE) return [h("span", { class: "insp-dim" }, "This line carries no source location: the compiler made it, or it is part of the text's frame.")];
+    const { synced, local } = this.context;
+    const parts: HTMLElement[] = [];
+    let hasVanished = false;
+    for (const pane of PANES) {
+      const document = synced.document(pane, local.active);
+      const matches = document && local.matches(document);
+      if (!matches || pane === selection.pane || (pane === "source" && matches.strong.length)) continue;
+      parts.push(this.count(pane, matches));
+      if (pane === "optimized") hasVanished = !matches.strong.length && !matches.weak.length;
+    }
+    if (!parts.length) return [];
+    const vanished = h("span", { class: "insp-vanished" }, "no instruction of the optimized HLO carries this line: folded or fused away");
+    return [h("span", { class: "insp-dim" }, "→"), ...parts, ...(hasVanished ? [vanished] : [])];
+  }
+
+  private count(pane: TextPane, { strong, weak }: Matches): HTMLElement {
+    const isWeak = !strong.length && weak.length > 0;
+    const number = (strong.length || weak.length).toLocaleString("en-US");
+    const title = isWeak ? `${TITLES[pane]}: no line of this operation, ${number} of the same source line` : `${TITLES[pane]}: ${number} of this operation, ${weak.length.toLocaleString("en-US")} more of the same source line`;
+    return h(
+      "button",
+      { type: "button", class: strong.length ? "insp-link" : "insp-link insp-dim", title, disabled: !strong.length && !weak.length, onclick: () => this.go(pane) },
+      `${isWeak ? "≈" : ""}${number} ${SHORT[pane]}`,
+    );
+  }
+
+  /** Brings a pane to the front; the next press steps through its matches. */
+  private go(pane: TextPane): void {
+    this.context.local.reveal(pane);
+    this.context.local.step(pane, 1);
+  }
+
+  private stepButtons(): HTMLElement[] {
+    const { local } = this.context;
+    return [
+      toolButton("left", "Previous match in every pane", () => local.step(null, -1)),
+      toolButton("right", "Next match in every pane", () => local.step(null, 1)),
+      toolButton("close", "Clear the selection (Esc)", () => local.select(null)),
+    ];
+  }
+}

@@ -1,0 +1,136 @@
+// One view of the app: toolbar, panes, status, and what holds them together.
+
+import { drag, fill, h } from "../lib/dom.ts";
+import { followTheme } from "../lib/theme.ts";
+import type { Pane as PaneName } from "../messages.ts";
+import { collectivesPane } from "../panes/collectives.ts";
+import { graphPane } from "../panes/graph.ts";
+import { hloPane } from "../panes/hlo.ts";
+import { jaxprPane } from "../panes/jaxpr.ts";
+import { optimizedPane } from "../panes/optimized.ts";
+import type { Context, Pane } from "../panes/pane.ts";
+import { runPane } from "../panes/run.ts";
+import { sourcePane } from "../panes/source.ts";
+import { stablehloPane } from "../panes/stablehlo.ts";
+import { loading } from "../panes/states.ts";
+import { statsPane } from "../panes/stats.ts";
+import { Local } from "../state/local.ts";
+import type { Synced } from "../state/synced.ts";
+import { Notices } from "./notices.ts";
+import { StatusBar } from "./statusbar.ts";
+import { Toolbar } from "./toolbar.ts";
+import { Workspace } from "./workspace.ts";
+
+const FACTORIES: Record<PaneName, (context: Context) => Pane> = {
+  source: sourcePane,
+  jaxpr: jaxprPane,
+  stablehlo: stablehloPane,
+  hlo: hloPane,
+  optimized: optimizedPane,
+  graph: graphPane,
+  collectives: collectivesPane,
+  stats: statsPane,
+  run: runPane,
+};
+const DEFAULT_HEIGHT_PX = 640;
+const MIN_HEIGHT_PX = 240;
+const KEY_STEP_PX = 24;
+
+export class View {
+  private readonly root = h("div", { class: "insp", "data-lm-suppress-shortcuts": "true", role: "region", "aria-label": "Explorer" });
+  private readonly main = h("div", { class: "insp-main" });
+  private readonly local: Local;
+  private readonly toolbar: Toolbar;
+  private readonly notices: Notices;
+  private readonly statusbar: StatusBar;
+  private readonly panes = new Map<PaneName, Pane>();
+  private readonly ends: (() => void)[];
+  private workspace: Workspace | null = null;
+  private known = new Set<number>();
+
+  constructor(
+    private readonly synced: Synced,
+    private readonly host: HTMLElement,
+  ) {
+    this.local = new Local(synced);
+    const context = { synced, local: this.local };
+    this.toolbar = new Toolbar(context);
+    this.notices = new Notices(context);
+    this.statusbar = new StatusBar(context);
+    this.root.append(this.toolbar.element, this.notices.element, this.main, this.statusbar.element, this.heightHandle());
+    host.append(this.root);
+    this.ends = [
+      followTheme(this.root),
+      this.followConnection(),
+      synced.signal.on(["variants"], () => this.onVariants()),
+      synced.signal.on(["session"], () => this.onSession()),
+      this.local.signal.on(["reveal"], () => this.local.revealed && this.workspace?.reveal(this.local.revealed)),
+    ];
+    this.root.addEventListener("keydown", (e) => {
+      if (e.key === "Escape" && !e.defaultPrevented) this.local.select(null);
+    });
+    this.onVariants();
+    this.onSession();
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+    this.panes.forEach((pane) => pane.destroy());
+    for (const part of [this.toolbar, this.notices, this.statusbar, this.workspace]) part?.destroy();
+    this.root.remove();
+  }
+
+  private onSession(): void {
+    const { session } = this.synced;
+    if (!session) return fill(this.main, loading("Waiting for the kernel", null));
+    if (this.workspace) return;
+    this.root.style.height = `${session.height_px || DEFAULT_HEIGHT_PX}px`;
+    for (const name of session.panes) this.panes.set(name, FACTORIES[name]({ synced: this.synced, local: this.local }));
+    this.workspace = new Workspace(this.root, this.panes);
+    fill(this.main, this.workspace.element);
+  }
+
+  /** Keeps an active variant; one that is added to a finished one takes its place. */
+  private onVariants(): void {
+    const { variants } = this.synced;
+    const hadResult = [...this.known].some((v) => variants.get(v)?.state === "done");
+    let next = this.local.active;
+    for (const variant of variants.values()) {
+      const isNew = !this.known.has(variant.variant);
+      if (isNew && hadResult && variant.state !== "done") next = variant.variant;
+    }
+    this.known = new Set(variants.keys());
+    if (next === null || !variants.has(next)) next = [...variants.keys()].at(next === null ? 0 : -1) ?? null;
+    this.local.setActive(next);
+  }
+
+  /** ipywidgets marks the element of a view whose kernel is gone. */
+  private followConnection(): () => void {
+    const apply = (): void => {
+      const isGone = this.host.closest(".jupyter-widgets-disconnected") !== null;
+      if (isGone) this.synced.setKernel("gone");
+      else if (this.synced.kernel === "gone") this.synced.setKernel(this.synced.session ? "live" : "waiting");
+    };
+    const observer = new MutationObserver(apply);
+    observer.observe(this.host, { attributes: true, attributeFilter: ["class"] });
+    return () => observer.disconnect();
+  }
+
+  private heightHandle(): HTMLElement {
+    const handle = h("div", { class: "insp-height", role: "separator", tabindex: 0, "aria-orientation": "horizontal", "aria-label": "Height of the Explorer" });
+    const resize = (pixels: number): void => {
+      this.root.style.height = `${Math.max(MIN_HEIGHT_PX, Math.round(pixels))}px`;
+    };
+    drag(handle, (down) => {
+      const before = this.root.offsetHeight;
+      return (e) => resize(before + e.clientY - down.clientY);
+    });
+    handle.addEventListener("keydown", (e) => {
+      const step = { ArrowDown: KEY_STEP_PX, ArrowUp: -KEY_STEP_PX }[e.key];
+      if (step === undefined) return;
+      e.preventDefault();
+      resize(this.root.offsetHeight + step);
+    });
+    return handle;
+  }
+}

@@ -1,0 +1,257 @@
+// Columns and dock: which pane is where, and how large.
+
+import { toolButton } from "../lib/controls.ts";
+import { drag, fill, h } from "../lib/dom.ts";
+import { Signal } from "../lib/signal.ts";
+import type { Pane as PaneName } from "../messages.ts";
+import { type Pane, TITLES } from "../panes/pane.ts";
+import {
+  activate,
+  defaultLayout,
+  type Group,
+  type GroupKey,
+  groupAt,
+  groupOf,
+  type Layout,
+  movePane,
+  resizeColumns,
+  resizeDock,
+  restoreLayout,
+} from "../state/layout.ts";
+import { openMenu } from "./menu.ts";
+
+const NARROW_PX = 700;
+const STORAGE_KEY = "inspector.explorer.layout";
+const KEY_STEP = 0.03;
+
+export class Workspace {
+  readonly element = h("div", { class: "insp-workspace" });
+  readonly signal = new Signal<"layout">();
+  private layout: Layout;
+  private isNarrow = false;
+  private narrowActive: PaneName;
+  private maximised: GroupKey | null = null;
+  private readonly resizes = new ResizeObserver(([entry]) => this.onWidth(entry!.contentRect.width));
+  private readonly boxes = new Map<GroupKey, HTMLElement>();
+
+  constructor(
+    private readonly root: HTMLElement,
+    private readonly panes: ReadonlyMap<PaneName, Pane>,
+  ) {
+    this.layout = restoreLayout(load(), [...panes.keys()]);
+    this.narrowActive = this.layout.columns[this.layout.columns.length - 1]!.active;
+    this.resizes.observe(this.element);
+    this.draw();
+  }
+
+  destroy(): void {
+    this.resizes.disconnect();
+  }
+
+  /** Brings a pane to the front. */
+  reveal(pane: PaneName): void {
+    this.narrowActive = pane;
+    const key = groupOf(this.layout, pane);
+    const isHidden = this.maximised !== null && this.maximised !== key;
+    if (isHidden) this.maximised = null;
+    if (key === null || (!isHidden && !this.isNarrow && groupAt(this.layout, key)?.active === pane && (key !== "dock" || this.layout.dockOpen))) return;
+    this.change(activate(this.layout, pane));
+  }
+
+  private change(layout: Layout): void {
+    this.layout = layout;
+    save(layout);
+    this.draw();
+  }
+
+  private onWidth(width: number): void {
+    const isNarrow = width > 0 && width < NARROW_PX;
+    if (isNarrow === this.isNarrow) return;
+    this.isNarrow = isNarrow;
+    this.draw();
+  }
+
+  private draw(): void {
+    const focused = this.root.contains(document.activeElement) ? document.activeElement?.getAttribute("data-tab") : null;
+    for (const pane of this.panes.values()) pane.setVisible(false);
+    this.boxes.clear();
+    this.element.classList.toggle("insp-narrow", this.isNarrow);
+    fill(this.element, ...(this.isNarrow ? [this.narrow()] : this.wide()));
+    this.resize();
+    for (const name of this.shownPanes()) this.panes.get(name)?.setVisible(true);
+    if (focused) this.root.querySelector<HTMLElement>(`[data-tab="${focused}"]`)?.focus();
+    this.signal.emit("layout");
+  }
+
+  private narrow(): HTMLElement {
+    const panes = [...this.panes.keys()];
+    return this.group(0, { panes, active: this.narrowActive, weight: 1 });
+  }
+
+  private wide(): HTMLElement[] {
+    const { columns, dock } = this.layout;
+    if (this.maximised !== null) {
+      const group = groupAt(this.layout, this.maximised);
+      if (group) return [this.group(this.maximised, group)];
+      this.maximised = null;
+    }
+    const row = columns.flatMap((column, i) => (i ? [this.columnSplitter(i - 1), this.group(i, column)] : [this.group(i, column)]));
+    const top = h("div", { class: "insp-columns" }, ...row);
+    return dock ? [top, this.dockSplitter(), this.group("dock", dock)] : [top];
+  }
+
+  private shownPanes(): PaneName[] {
+    if (this.isNarrow) return [this.narrowActive];
+    const { columns, dock, dockOpen } = this.layout;
+    if (this.maximised !== null) return [groupAt(this.layout, this.maximised)!.active];
+    return [...columns.map((c) => c.active), ...(dock && dockOpen ? [dock.active] : [])];
+  }
+
+  /** Applies the sizes alone: what a splitter changes. */
+  private resize(): void {
+    const isAlone = this.isNarrow || this.maximised !== null;
+    this.layout.columns.forEach((column, i) => {
+      const box = this.boxes.get(i);
+      if (box) box.style.flexGrow = String(isAlone ? 1 : column.weight);
+    });
+    const dock = this.boxes.get("dock");
+    if (!dock) return;
+    const isClosed = !this.layout.dockOpen && !isAlone;
+    dock.classList.toggle("insp-closed", isClosed);
+    dock.style.flex = isAlone ? "1" : isClosed ? "none" : `0 0 ${this.layout.dockShare * 100}%`;
+  }
+
+  private group(key: GroupKey, group: Group): HTMLElement {
+    const pane = this.panes.get(group.active)!;
+    const isOpen = key !== "dock" || this.layout.dockOpen || this.maximised === "dock";
+    const body = h("div", { class: "insp-group-body", role: "tabpanel", "aria-label": TITLES[group.active] }, isOpen && pane.element);
+    const header = h("div", { class: "insp-group-head" }, this.tabs(group), isOpen && pane.tools, this.groupTools(key, group));
+    const box = h("section", { class: "insp-group", "data-group": String(key) }, header, body);
+    this.boxes.set(key, box);
+    return box;
+  }
+
+  private tabs(group: Group): HTMLElement {
+    const tab = (name: PaneName): HTMLElement =>
+      h(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          "data-tab": name,
+          "aria-selected": String(name === group.active),
+          tabindex: name === group.active ? 0 : -1,
+          onclick: () => this.show(name),
+          onkeydown: ((e: KeyboardEvent) => this.onTabKey(e, group)) as EventListener,
+        },
+        TITLES[name],
+      );
+    return h("div", { class: "insp-tabs", role: "tablist" }, ...group.panes.map(tab));
+  }
+
+  private show(name: PaneName): void {
+    this.narrowActive = name;
+    this.change(activate(this.layout, name));
+  }
+
+  private onTabKey(e: KeyboardEvent, group: Group): void {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    if (step === undefined) return;
+    e.preventDefault();
+    const next = group.panes.at((group.panes.indexOf(group.active) + step) % group.panes.length)!;
+    this.show(next);
+    this.root.querySelector<HTMLElement>(`[data-tab="${next}"]`)?.focus();
+  }
+
+  private groupTools(key: GroupKey, group: Group): HTMLElement | null {
+    if (this.isNarrow) return null;
+    const isMaximised = this.maximised === key;
+    const isOpen = this.layout.dockOpen;
+    const toggleDock = (): void => this.change({ ...this.layout, dockOpen: !isOpen });
+    const maximise = (): void => {
+      this.maximised = isMaximised ? null : key;
+      this.draw();
+    };
+    return h(
+      "div",
+      { class: "insp-group-tools" },
+      toolButton("menu", "Choose what is shown here", (e) => this.openMenu(e.currentTarget as HTMLElement, key, group)),
+      toolButton(isMaximised ? "restore" : "maximise", isMaximised ? "Back to all columns" : "Maximise", maximise),
+      key === "dock" && !isMaximised && toolButton(isOpen ? "down" : "up", isOpen ? "Close the panel" : "Open the panel", toggleDock),
+    );
+  }
+
+  private openMenu(button: HTMLElement, key: GroupKey, group: Group): void {
+    const others = [...this.panes.keys()].filter((p) => !group.panes.includes(p));
+    const move = (pane: PaneName, to: GroupKey | "column") => () => this.change(movePane(this.layout, pane, to));
+    const title = TITLES[group.active];
+    const isAlone = group.panes.length === 1;
+    openMenu(this.root, button, [
+      { title: "Show here", items: others.map((p) => ({ text: TITLES[p], run: move(p, key) })) },
+      {
+        title: `Move ${title} to`,
+        items: [
+          ...(isAlone && key !== "dock" ? [] : [{ text: "a new column", run: move(group.active, "column") }]),
+          ...(key === "dock" ? [] : [{ text: "the panel below", run: move(group.active, "dock") }]),
+        ],
+      },
+      { title: "Layout", items: [{ text: "Reset to default", run: () => this.change(defaultLayout([...this.panes.keys()])) }] },
+    ]);
+  }
+
+  private columnSplitter(index: number): HTMLElement {
+    const splitter = h("div", { class: "insp-splitter", role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": "Width of the columns" });
+    const share = (pixels: number): number => pixels / Math.max(1, this.element.clientWidth);
+    drag(splitter, (down) => {
+      const before = this.layout;
+      return (e) => this.resizeTo(resizeColumns(before, index, share(e.clientX - down.clientX)));
+    });
+    splitter.addEventListener("keydown", (e) => {
+      const step = { ArrowLeft: -KEY_STEP, ArrowRight: KEY_STEP }[e.key];
+      if (step === undefined) return;
+      e.preventDefault();
+      this.resizeTo(resizeColumns(this.layout, index, step));
+    });
+    splitter.addEventListener("dblclick", () => this.resizeTo({ ...this.layout, columns: this.layout.columns.map((c) => ({ ...c, weight: 1 })) }));
+    return splitter;
+  }
+
+  private dockSplitter(): HTMLElement {
+    const splitter = h("div", { class: "insp-splitter insp-splitter-flat", role: "separator", tabindex: 0, "aria-orientation": "horizontal", "aria-label": "Height of the panel" });
+    drag(splitter, (down) => {
+      const before = this.layout;
+      if (!before.dockOpen) return null;
+      return (e) => this.resizeTo(resizeDock(before, before.dockShare - (e.clientY - down.clientY) / Math.max(1, this.element.clientHeight)));
+    });
+    splitter.addEventListener("keydown", (e) => {
+      const step = { ArrowUp: KEY_STEP, ArrowDown: -KEY_STEP }[e.key];
+      if (step === undefined || !this.layout.dockOpen) return;
+      e.preventDefault();
+      this.resizeTo(resizeDock(this.layout, this.layout.dockShare + step));
+    });
+    return splitter;
+  }
+
+  private resizeTo(layout: Layout): void {
+    this.layout = layout;
+    this.resize();
+    save(layout);
+  }
+}
+
+// Storage may be forbidden (a sandboxed frame): the layout then lives as long as the page.
+function load(): unknown {
+  try {
+    return JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "null");
+  } catch {
+    return null;
+  }
+}
+
+function save(layout: Layout): void {
+  try {
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(layout));
+  } catch {
+    // see load
+  }
+}

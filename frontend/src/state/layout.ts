@@ -1,0 +1,124 @@
+// How the panes are arranged: pure functions over a small versioned value.
+
+import type { Pane } from "../messages.ts";
+
+/** Panes behind one row of tabs. */
+export interface Group {
+  panes: Pane[];
+  active: Pane;
+  /** Share of the width among the columns. */
+  weight: number;
+}
+
+export interface Layout {
+  version: 1;
+  columns: Group[];
+  /** The panel below the columns; null when it has no panes. */
+  dock: Group | null;
+  dockOpen: boolean;
+  /** Share of the height that the open dock takes. */
+  dockShare: number;
+}
+
+/** "dock", or the index of a column. */
+export type GroupKey = number | "dock";
+
+const COLUMNS: Pane[][] = [["source"], ["jaxpr", "stablehlo", "hlo"], ["optimized"]];
+const DOCK: Pane[] = ["stats", "collectives", "graph", "run"];
+const MIN_WEIGHT = 0.08;
+
+export function defaultLayout(available: readonly Pane[]): Layout {
+  const columns = COLUMNS.map((panes) => panes.filter((p) => available.includes(p)))
+    .filter((panes) => panes.length)
+    .map((panes) => ({ panes, active: preferred(panes), weight: 1 }));
+  const docked = DOCK.filter((p) => available.includes(p));
+  return {
+    version: 1,
+    columns,
+    dock: docked.length ? { panes: docked, active: docked[0]!, weight: 1 } : null,
+    dockOpen: true,
+    dockShare: 0.36,
+  };
+}
+
+/** A saved layout made to hold exactly `available`; the default when it cannot be read. */
+export function restoreLayout(saved: unknown, available: readonly Pane[]): Layout {
+  const fallback = defaultLayout(available);
+  if (!isLayout(saved)) return fallback;
+  const seen = new Set<Pane>();
+  const keep = (group: Group): Group | null => {
+    const panes = group.panes.filter((p) => available.includes(p) && !seen.has(p));
+    panes.forEach((p) => seen.add(p));
+    if (!panes.length) return null;
+    return { panes, active: panes.includes(group.active) ? group.active : panes[0]!, weight: group.weight };
+  };
+  const columns = saved.columns.map(keep).filter((g) => g !== null);
+  const dock = saved.dock && keep(saved.dock);
+  if (!columns.length || seen.size !== new Set(available).size) return fallback;
+  return { ...saved, columns, dock };
+}
+
+export function groupAt(layout: Layout, key: GroupKey): Group | null {
+  return key === "dock" ? layout.dock : (layout.columns[key] ?? null);
+}
+
+export function groupOf(layout: Layout, pane: Pane): GroupKey | null {
+  if (layout.dock?.panes.includes(pane)) return "dock";
+  const index = layout.columns.findIndex((c) => c.panes.includes(pane));
+  return index < 0 ? null : index;
+}
+
+/** Brings a pane to the front of its group, and opens the dock when it is there. */
+export function activate(layout: Layout, pane: Pane): Layout {
+  const key = groupOf(layout, pane);
+  const change = (group: Group): Group => (group.panes.includes(pane) ? { ...group, active: pane } : group);
+  return {
+    ...layout,
+    columns: layout.columns.map(change),
+    dock: layout.dock && change(layout.dock),
+    dockOpen: layout.dockOpen || key === "dock",
+  };
+}
+
+/** Moves a pane to another group ("column": a new one at the right). An emptied group goes away. */
+export function movePane(layout: Layout, pane: Pane, to: GroupKey | "column"): Layout {
+  const drop = (group: Group): Group => {
+    const panes = group.panes.filter((p) => p !== pane);
+    return { ...group, panes, active: group.active === pane ? (panes[0] ?? pane) : group.active };
+  };
+  const add = (group: Group): Group => ({ ...group, panes: [...group.panes, pane], active: pane });
+  const columns = layout.columns.map(drop);
+  let dock = layout.dock && drop(layout.dock);
+  if (to === "dock") dock = add(dock ?? { panes: [], active: pane, weight: 1 });
+  else if (to === "column") columns.push({ panes: [pane], active: pane, weight: 1 });
+  else if (columns[to]) columns[to] = add(columns[to]);
+  const left = columns.filter((c) => c.panes.length);
+  if (!left.length) return layout;
+  return { ...layout, columns: left, dock: dock?.panes.length ? dock : null, dockOpen: layout.dockOpen || to === "dock" };
+}
+
+/** Moves the border between columns `index` and `index + 1` by a share of the whole width. */
+export function resizeColumns(layout: Layout, index: number, share: number): Layout {
+  const total = layout.columns.reduce((sum, c) => sum + c.weight, 0);
+  const left = layout.columns[index];
+  const right = layout.columns[index + 1];
+  if (!left || !right) return layout;
+  const least = MIN_WEIGHT * total;
+  const delta = Math.max(least - left.weight, Math.min(right.weight - least, share * total));
+  const weights = new Map([[left, left.weight + delta], [right, right.weight - delta]]);
+  return { ...layout, columns: layout.columns.map((c) => ({ ...c, weight: weights.get(c) ?? c.weight })) };
+}
+
+export function resizeDock(layout: Layout, share: number): Layout {
+  return { ...layout, dockShare: Math.max(0.12, Math.min(0.8, share)), dockOpen: true };
+}
+
+/** The StableHLO is what most readers know; the jaxpr is one click away. */
+function preferred(panes: Pane[]): Pane {
+  return panes.includes("stablehlo") ? "stablehlo" : panes[0]!;
+}
+
+function isLayout(value: unknown): value is Layout {
+  const layout = value as Layout | null;
+  return typeof layout === "object" && layout !== null && layout.version === 1 && Array.isArray(layout.columns);
+}

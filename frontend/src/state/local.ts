@@ -1,0 +1,193 @@
+// What the user did in one view: selection, active variant, layout. Python hears of the selection only.
+
+import { STRONG, WEAK, linkOf, matchesIn, type Link, type Matches } from "../lib/linking.ts";
+import { NONE } from "../lib/origins.ts";
+import { Signal } from "../lib/signal.ts";
+import type { TextDocument } from "../lib/documents.ts";
+import type * as messages from "../messages.ts";
+import type { Synced } from "./synced.ts";
+
+export type LocalTopic =
+  | "selection"
+  | "hover"
+  | "active"
+  | "optimizedView"
+  | "reveal"
+  | "step"
+  | "wrap"
+  | "details";
+export type OptimizedView = "text" | "split" | "unified";
+
+/** What was chosen, and where. */
+export interface Anchor {
+  readonly pane: messages.Pane;
+  /** The variant whose text it is in; null in a text that all share. */
+  readonly variant: number | null;
+  /** The line from 0 in the pane's document, or -1. */
+  readonly line: number;
+  /** Interned origin, or NONE. */
+  readonly origin: number;
+  /** The instruction that the line defines, and the stage whose text has it. */
+  readonly instruction: string | null;
+  readonly stage: messages.Stage | null;
+}
+
+export class Local {
+  readonly signal = new Signal<LocalTopic>();
+  active: number | null = null;
+  optimizedView: OptimizedView = "text";
+  /** Unified first: in a column of three, two texts side by side are too narrow to read. */
+  lastComparison: OptimizedView = "unified";
+  wrap = false;
+  /** Whether locations and metadata at the ends of lines are shown. */
+  details = false;
+  selection: Anchor | null = null;
+  hover: Anchor | null = null;
+  /** A pane that should come to the front, with the signal "reveal". */
+  revealed: messages.Pane | null = null;
+  /** How far the panes should step through their matches, and which: with the signal "step". */
+  stepped: { pane: messages.Pane | null; delta: number } = { pane: null, delta: 0 };
+  private selectionLink: CachedLink | null = null;
+  private matchCache = new WeakMap<TextDocument, { link: Link; matches: Matches }>();
+  private hoverLink: CachedLink | null = null;
+  private sendTimer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(private readonly synced: Synced) {}
+
+  setActive(variant: number | null): void {
+    if (this.active === variant) return;
+    this.active = variant;
+    this.signal.emit("active");
+  }
+
+  setOptimizedView(view: OptimizedView): void {
+    this.optimizedView = view;
+    if (view !== "text") this.lastComparison = view;
+    this.signal.emit("optimizedView");
+  }
+
+  setWrap(wrap: boolean): void {
+    this.wrap = wrap;
+    this.signal.emit("wrap");
+  }
+
+  setDetails(details: boolean): void {
+    this.details = details;
+    this.signal.emit("details");
+  }
+
+  reveal(pane: messages.Pane): void {
+    this.revealed = pane;
+    this.signal.emit("reveal");
+  }
+
+  /** Steps through the matches of a pane, or of all panes at once. */
+  step(pane: messages.Pane | null, delta: number): void {
+    this.stepped = { pane, delta };
+    this.signal.emit("step");
+  }
+
+  /** The lines of a document that the selection lights. */
+  matches(document: TextDocument): Matches | null {
+    const link = this.link();
+    if (!link) return null;
+    const cached = this.matchCache.get(document);
+    if (cached?.link === link) return cached.matches;
+    const matches = matchesIn(document, link);
+    this.matchCache.set(document, { link, matches });
+    return matches;
+  }
+
+  select(anchor: Anchor | null): void {
+    this.selection = anchor;
+    this.selectionLink = null;
+    this.signal.emit("selection");
+    this.tellPython();
+  }
+
+  setHover(anchor: Anchor | null): void {
+    if (this.hover?.origin === anchor?.origin && this.hover?.pane === anchor?.pane) return;
+    this.hover = anchor;
+    this.hoverLink = null;
+    this.signal.emit("hover");
+  }
+
+  /** The link of the selection; new origins that came since are counted in. */
+  link(): Link | null {
+    return (this.selectionLink = this.refresh(this.selectionLink, this.selection))?.link ?? null;
+  }
+
+  linkOfHover(): Link | null {
+    return (this.hoverLink = this.refresh(this.hoverLink, this.hover))?.link ?? null;
+  }
+
+  /** Selects an instruction of a stage of the active variant, from a pane that has no lines. */
+  selectInstruction(pane: messages.Pane, stage: messages.Stage, name: string): void {
+    const document = this.synced.document(stage, this.active);
+    const line = document?.lineOfInstruction(name) ?? -1;
+    const origin = line < 0 ? NONE : document!.origin(line);
+    this.select({ pane, variant: this.active, line: -1, origin, instruction: name, stage });
+  }
+
+  /** How an instruction of a stage stands to the selection: itself, STRONG, WEAK or 0. */
+  levelOfInstruction(stage: messages.Stage, name: string): number {
+    const selection = this.selection;
+    if (!selection) return 0;
+    if (selection.stage === stage && selection.instruction === name) return CHOSEN;
+    const document = this.synced.document(stage, this.active);
+    const line = document?.lineOfInstruction(name) ?? -1;
+    return line < 0 ? 0 : (this.link()?.text[document!.origin(line)] ?? 0);
+  }
+
+  private refresh(cached: CachedLink | null, anchor: Anchor | null): CachedLink | null {
+    if (!anchor) return null;
+    const size = this.synced.origins.size;
+    if (cached?.size === size) return cached;
+    return { link: linkOf(this.synced.origins, anchor.origin, anchor.pane === "source"), size };
+  }
+
+  private tellPython(): void {
+    this.sendTimer ??= setTimeout(() => {
+      this.sendTimer = null;
+      this.synced.send({ type: "select", selection: this.selectionMessage() });
+    }, SEND_INTERVAL_MS);
+  }
+
+  /** The selection in words that Python knows. */
+  selectionMessage(): messages.Selection | null {
+    const s = this.selection;
+    if (!s) return null;
+    const place = this.synced.origins.placeAt(this.synced.origins.innermost(s.origin));
+    return {
+      pane: s.pane,
+      variant: s.variant,
+      file: place ? (this.synced.origins.files[place.file] ?? null) : null,
+      line: place?.line ?? null,
+      origin: this.synced.origins.operation(s.origin) || null,
+      instruction: s.instruction,
+    };
+  }
+}
+
+/** The level of the chosen thing itself, above STRONG and WEAK. */
+export const CHOSEN = STRONG + WEAK;
+
+const SEND_INTERVAL_MS = 200;
+
+interface CachedLink {
+  link: Link;
+  size: number;
+}
+
+/** The anchor for a line of a document. */
+export function anchorAt(document: TextDocument, line: number): Anchor {
+  const stage = document.pane === "hlo" || document.pane === "optimized" ? document.pane : null;
+  return {
+    pane: document.pane,
+    variant: document.variant,
+    line,
+    origin: document.origin(line),
+    instruction: document.instruction(line),
+    stage,
+  };
+}

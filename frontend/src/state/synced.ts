@@ -1,0 +1,186 @@
+// What Python said, one copy a page: all views of a widget read it. Nothing here is the user's.
+
+import { TextDocument } from "../lib/documents.ts";
+import { Origins } from "../lib/origins.ts";
+import { Signal } from "../lib/signal.ts";
+import { decodeInt32, decodeJson, decodeText, gunzip, type Model } from "../lib/transport.ts";
+import type * as messages from "../messages.ts";
+
+export type Topic =
+  | "session"
+  | "variants"
+  | "documents"
+  | "stats"
+  | "diffs"
+  | "collectives"
+  | "graph"
+  | "runs"
+  | "notices"
+  | "kernel";
+
+/** A message with the moment it came, in milliseconds of `performance.now`. */
+export type Timed<T> = T & { receivedAt: number };
+
+export type Slot = TextDocument | messages.Unavailable;
+export type Kernel = "waiting" | "live" | "gone";
+
+export class Synced {
+  readonly signal = new Signal<Topic>();
+  readonly origins = new Origins();
+  session: messages.Session | null = null;
+  kernel: Kernel = "waiting";
+  /** In order of arrival: the first is the baseline. */
+  readonly variants = new Map<number, Timed<messages.Variant>>();
+  readonly stats = new Map<number, messages.Stats>();
+  readonly runs = new Map<number, Timed<messages.Run>>();
+  readonly notices: messages.Notice[] = [];
+  /** The latest graph that came; views take it if it answers their own request. */
+  graph: messages.Graph | null = null;
+  private readonly slots = new Map<string, Slot>();
+  private readonly arrivals = new Map<string, number>();
+  private readonly diffs = new Map<string, messages.Diff>();
+  private readonly collectives = new Map<string, messages.Collectives>();
+  private readonly client = crypto.getRandomValues(new Uint32Array(2)).join("-");
+  private arrivalCount = 0;
+
+  constructor(private readonly model: Model) {
+    model.on("msg:custom", (content: unknown, buffers: DataView[]) => this.receive(content, buffers ?? []));
+  }
+
+  /** Asks for everything that is known. */
+  start(): void {
+    this.send({ type: "ready", client: this.client });
+  }
+
+  send(message: messages.FromBrowser): void {
+    try {
+      this.model.send(message);
+    } catch {
+      this.setKernel("gone");
+    }
+  }
+
+  setKernel(kernel: Kernel): void {
+    if (this.kernel === kernel) return;
+    this.kernel = kernel;
+    this.signal.emit("kernel");
+  }
+
+  /** What a text pane shows for a variant: its own document, else the one that all share. */
+  slot(pane: messages.TextPane, variant: number | null): Slot | null {
+    return this.slots.get(`${pane}/${variant}`) ?? this.slots.get(`${pane}/null`) ?? null;
+  }
+
+  document(pane: messages.TextPane, variant: number | null): TextDocument | null {
+    const slot = this.slot(pane, variant);
+    return slot instanceof TextDocument ? slot : null;
+  }
+
+  diff(baseline: number, variant: number): messages.Diff | null {
+    return this.diffs.get(`${baseline}/${variant}`) ?? null;
+  }
+
+  collectivesOf(variant: number, stage: messages.Stage): messages.Collectives | null {
+    return this.collectives.get(`${variant}/${stage}`) ?? null;
+  }
+
+  get baseline(): number | null {
+    return this.variants.keys().next().value ?? null;
+  }
+
+  dismiss(notice: messages.Notice): void {
+    this.notices.splice(this.notices.indexOf(notice), 1);
+    this.signal.emit("notices");
+  }
+
+  private receive(content: unknown, buffers: DataView[]): void {
+    const message = content as messages.ToBrowser & { to?: string };
+    if (message.to !== undefined && message.to !== this.client) return;
+    this.setKernel("live");
+    switch (message.type) {
+      case "session":
+        this.session = message;
+        return this.signal.emit("session");
+      case "document":
+        return void this.receiveDocument(message, buffers);
+      case "unavailable":
+        return this.put(message, this.arrive(message));
+      case "variant":
+        this.variants.set(message.variant, timed(message));
+        return this.signal.emit("variants");
+      case "variant_removed":
+        return this.remove(message.variant);
+      case "stats":
+        this.stats.set(message.variant, message);
+        return this.signal.emit("stats");
+      case "diff":
+        this.diffs.set(`${message.baseline}/${message.variant}`, message);
+        return this.signal.emit("diffs");
+      case "collectives":
+        this.collectives.set(`${message.variant}/${message.stage}`, message);
+        return this.signal.emit("collectives");
+      case "graph":
+        this.graph = message;
+        return this.signal.emit("graph");
+      case "run":
+        this.runs.set(message.variant, timed(message));
+        return this.signal.emit("runs");
+      case "notice":
+        this.notices.push(message);
+        return this.signal.emit("notices");
+    }
+  }
+
+  private async receiveDocument(message: messages.Document, buffers: DataView[]): Promise<void> {
+    const arrival = this.arrive(message);
+    const [text, lineOrigins, origins, lines] = await Promise.all(buffers.map(gunzip));
+    if (!text || !lineOrigins || !origins || !lines) throw new Error("a document has four buffers");
+    if (!this.isLatest(message, arrival)) return;
+    const ids = this.origins.add(decodeJson<messages.OriginTable>(origins));
+    const interned = decodeInt32(lineOrigins).map((origin) => ids[origin] ?? -1);
+    const table = decodeJson<messages.LineTable>(lines);
+    this.put(new TextDocument(message, decodeText(text), interned, table), arrival);
+  }
+
+  /** Numbers what is on its way to a slot: unpacking may finish in another order. */
+  private arrive(message: messages.Document | messages.Unavailable): number {
+    const arrival = ++this.arrivalCount;
+    this.arrivals.set(`${message.pane}/${message.variant}`, arrival);
+    return arrival;
+  }
+
+  private isLatest(slot: { pane: string; variant: number | null }, arrival: number): boolean {
+    return this.arrivals.get(`${slot.pane}/${slot.variant}`) === arrival;
+  }
+
+  private put(slot: Slot, arrival: number): void {
+    if (!this.isLatest(slot, arrival)) return;
+    this.slots.set(`${slot.pane}/${slot.variant}`, slot);
+    this.signal.emit("documents");
+  }
+
+  private remove(variant: number): void {
+    this.variants.delete(variant);
+    this.stats.delete(variant);
+    this.runs.delete(variant);
+    for (const map of [this.slots, this.arrivals]) deleteWhere(map, (key) => key.endsWith(`/${variant}`));
+    deleteWhere(this.diffs, (key) => key.split("/").includes(String(variant)));
+    deleteWhere(this.collectives, (key) => key.startsWith(`${variant}/`));
+    this.signal.emit("documents");
+    this.signal.emit("variants");
+  }
+}
+
+/** Seconds since a message's work began, now; the final time once the work has ended. */
+export function elapsedNow(message: Timed<{ state: messages.State; elapsed_s: number }>): number {
+  const goesOn = message.state === "queued" || message.state === "running";
+  return message.elapsed_s + (goesOn ? (performance.now() - message.receivedAt) / 1000 : 0);
+}
+
+function timed<T extends object>(message: T): Timed<T> {
+  return { ...message, receivedAt: performance.now() };
+}
+
+function deleteWhere(map: Map<string, unknown>, test: (key: string) => boolean): void {
+  for (const key of [...map.keys()]) if (test(key)) map.delete(key);
+}
