@@ -50,7 +50,12 @@ FOREIGN: Mapping[str, frozenset[str]] = {
 
 # (module, what it imports) -> why the table is broken here. Never while the module is imported.
 DEFERRED: Mapping[tuple[str, str], str] = {
-    ("inspector.compilation.compiled", "inspector.execution.run"): "result type of Compiled.run, a method users expect",
+    ("inspector.compilation.compiled", "inspector.execution.run"): "Compiled.run, a public method, and its result",
+    ("inspector.compilation.compiled", "inspector.analysis.collectives"): "Compiled.collectives, a public method",
+    ("inspector.compilation.compiled", "inspector.analysis.instructions"): "Compiled.instructions, a public method",
+    ("inspector.compilation.compiled", "inspector.analysis.graph"): "Compiled.graph, a public method",
+    ("inspector.lowering.lowered", "inspector.analysis.collectives"): "Lowered.collectives, a public method",
+    ("inspector.lowering.lowered", "inspector.engines"): "Lowered.compile, a public method, picks the default engine",
 }
 
 
