@@ -148,7 +148,9 @@ class Compiled:
 
         return instructions(self.module())
 
-    def graph(self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None) -> graphviz.Source:
+    def graph(
+        self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
+    ) -> graphviz.Source:
         """The optimized HLO as a graph.
 
         Args:

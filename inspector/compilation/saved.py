@@ -25,7 +25,12 @@ from inspector.hlo.mesh import Mesh
 FORMAT = "inspector-compiled"
 FORMAT_VERSION = 1
 
-_BLOBS = {"module": "module.mlirbc", "hlo": "optimized.hlo", "hlo_proto": "optimized.hlo.pb", "executable": "executable.bin"}
+_BLOBS = {
+    "module": "module.mlirbc",
+    "hlo": "optimized.hlo",
+    "hlo_proto": "optimized.hlo.pb",
+    "executable": "executable.bin",
+}
 
 
 def save(compiled: Compiled, path: str | os.PathLike[str]) -> None:
@@ -80,7 +85,9 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         ) from e
     for name, data in blobs.items():
         if hashlib.sha256(data).hexdigest() != manifest["sha256"][name]:
-            raise ModuleError(f"{os.fspath(path)!r} is damaged: its {_BLOBS[name]} is not what was saved. Save it anew.")
+            raise ModuleError(
+                f"{os.fspath(path)!r} is damaged: its {_BLOBS[name]} is not what was saved. Save it anew."
+            )
     return _decode(manifest["compiled"], blobs)
 
 

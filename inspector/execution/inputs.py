@@ -97,7 +97,9 @@ def _array(argument: Argument, leaf: Any) -> np.ndarray:
         if isinstance(leaf, (bool, int, float, complex)) or value.dtype == dtype:
             return value.astype(dtype)
     except (TypeError, ValueError) as e:
-        raise ExecutionError(f"{argument.path} is a {type(leaf).__name__}, expected an array of {argument.dtype}: {e}") from e
+        raise ExecutionError(
+            f"{argument.path} is a {type(leaf).__name__}, expected an array of {argument.dtype}: {e}"
+        ) from e
     canonical = jax.dtypes.canonicalize_dtype(value.dtype)
     if canonical == dtype:
         return value.astype(dtype)

@@ -138,7 +138,9 @@ def start(compiled: Compiled, inputs: Sequence[Input], engine: Engine, *, repeat
       ExecutionError: a number of executions that is none.
     """
     if repeat < 1 or warmup < 0:
-        raise ExecutionError(f"repeat={repeat}, warmup={warmup}: expected at least 1 measured execution and no fewer than 0 before.")
+        raise ExecutionError(
+            f"repeat={repeat}, warmup={warmup}: expected at least 1 measured execution and no fewer than 0 before."
+        )
     return engine.run(
         RunRequest(
             compiled=compiled,
@@ -161,5 +163,3 @@ def finish(compiled: Compiled, inputs: tuple[Input, ...], reply: RunReply) -> Ru
         device_kind=reply.device_kind,
         warnings=reply.warnings,
     )
-
-

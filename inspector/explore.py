@@ -1,0 +1,152 @@
+"""`explore`: joins the rooms. Lowers a function, starts compiling it, and shows both."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.lowering.arguments import positions
+from inspector.lowering.axis_env import AxisEnv
+from inspector.lowering.lower import lower
+from inspector.lowering.lowered import Lowered
+
+if TYPE_CHECKING:
+    from inspector.compilation.compiled import Compiled
+    from inspector.compilation.engine import Job
+    from inspector.compilation.request import RunReply
+    from inspector.execution.run import Run
+    from inspector.widgets.explorer import Explorer
+
+TARGETS = ("attached", "cpu", "cpu:2", "cpu:4", "cpu:8")
+"""Targets that the control offers; any `cpu:N` may be typed."""
+
+
+def explore(
+    fun: Any,
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    axis_env: AxisEnv | None = None,
+    target: str | Target = "attached",
+    options: Options | Mapping[str, FlagValue] | str | None = None,
+    compare: Iterable[Options | Mapping[str, FlagValue] | str | Target] = (),
+    static_argnums: int | Iterable[int] = (),
+    donate_argnums: int | Iterable[int] = (),
+    height_px: int = 640,
+) -> Explorer:
+    """What did XLA make of this function? One line, every stage, in the notebook.
+
+    Args:
+      fun: whatever `inspector.lower` takes: a function, a JAX stage, a module text.
+      args: example arguments. Arrays are also the inputs of the Run button; for ShapeDtypeStructs it
+        makes inputs.
+      kwargs: keyword arguments of the function.
+      axis_env: axis names and sizes for collectives, such as `[('i', 4)]`. With the target
+        "attached", the program then compiles for as many virtual CPU devices as it has replicas,
+        unless the attached devices suffice.
+      target: for what the baseline is compiled: "attached", "cpu" or "cpu:N".
+      options: of the baseline.
+      compare: more variants: options, or targets' texts.
+      static_argnums: positions of arguments that are settings.
+      donate_argnums: positions of arguments whose buffers may be reused.
+      height_px: initial height of the panes.
+
+    Returns:
+      The Explorer: a widget, with everything on it as Python values too.
+
+    Raises:
+      LoweringError, ModuleError: the program cannot be lowered or read.
+      OptionError, TargetError: a request is wrong.
+    """
+    from inspector.widgets.explorer import Explorer, variants_of
+    from inspector.widgets.work import Work
+
+    def lower_with(axes: AxisEnv | None) -> Lowered:
+        return lower(
+            fun, *args, kwargs=kwargs, axis_env=axes, static_argnums=static_argnums, donate_argnums=donate_argnums,
+            platform=_platform(target),
+        )  # fmt: skip
+
+    lowered = lower_with(axis_env)
+    inputs = _dynamic(args, positions(static_argnums)), kwargs or {}
+    work = Work(
+        lower=lambda pairs: lower_with(list(pairs) or None),
+        submit=_submit,
+        run=lambda compiled, repeat: _start_run(compiled, repeat, *inputs),
+        targets=TARGETS,
+    )
+    explorer = Explorer(
+        lowered,
+        work,
+        options=options,
+        target=_suitable(lowered, target),
+        can_lower=bool(args or kwargs) and callable(fun),
+        height_px=height_px,
+    )
+    for more_options, more_target in variants_of(compare):
+        explorer.add(more_options, more_target)
+    return explorer
+
+
+def _platform(target: str | Target) -> str | None:
+    """What to lower for: the CPU for virtual CPU devices, else JAX's default backend."""
+    return "cpu" if Target.parse(target).kind == "cpu" else None
+
+
+def _suitable(lowered: Lowered, target: str | Target) -> Target:
+    """The target itself, or virtual CPU devices where the attached ones are too few for the program."""
+    import jax
+
+    parsed, needed = Target.parse(target), lowered.program.device_count
+    if parsed.kind == "attached" and lowered.program.platform == "cpu" and needed > jax.local_device_count():
+        return Target("cpu", needed)
+    return parsed
+
+
+def _dynamic(args: Sequence[Any], static: Sequence[int]) -> tuple[Any, ...]:
+    fixed = {n % len(args) for n in static} if args else set()
+    return tuple(a for i, a in enumerate(args) if i not in fixed)
+
+
+def _submit(request: CompileRequest) -> Job[Compiled]:
+    from inspector.engines import default_engine
+
+    return default_engine(request.program, request.target).submit(request)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _RunJob:
+    """An engine's job whose reply becomes a `Run`."""
+
+    job: Job[RunReply]
+    finish: Callable[[RunReply], Run]
+
+    @property
+    def stage(self) -> str:
+        return self.job.stage
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.job.elapsed_s
+
+    def cancel(self) -> bool:
+        return self.job.cancel()
+
+    def result(self) -> Run:
+        return self.finish(self.job.result())
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        self.job.add_done_callback(callback)
+
+
+def _start_run(compiled: Compiled, repeat: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _RunJob:
+    from inspector.engines import default_engine
+    from inspector.execution.run import choose_inputs, finish, start
+
+    inputs = choose_inputs(compiled, args, kwargs)
+    engine = default_engine(compiled.program, compiled.target)
+    job = start(compiled, inputs, engine, repeat=repeat, warmup=2)
+    return _RunJob(job, lambda reply: finish(compiled, inputs, reply))

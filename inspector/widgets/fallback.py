@@ -1,0 +1,87 @@
+"""An Explorer without its widget: as text, and as HTML that reads well where no kernel runs."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from inspector.analysis.stats import stats
+from inspector.errors import Unavailable
+from inspector.hlo.listing import Listing
+from inspector.units import format_bytes, format_count, format_seconds
+
+if TYPE_CHECKING:
+    from inspector.analysis.stats import Stat
+    from inspector.widgets.explorer import Explorer
+
+_SHOWN_LINES = 120
+
+
+def text_form(explorer: Explorer) -> str:
+    """A few lines: the program and its variants."""
+    program = explorer.lowered.program
+    lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
+    for variant in explorer.variants:
+        line = f"  {variant.label} [{variant.target}]: {variant.state}"
+        if variant.state == "done":
+            line += ", " + ", ".join(f"{s.label} {_value(s)}" for s in stats(variant.compiled) if s.key in _HEADLINE)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def html_form(explorer: Explorer) -> str:
+    """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others."""
+    program = explorer.lowered.program
+    mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
+    parts = [
+        f"<div><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
+        _numbers(explorer),
+        *(_folded(title, listing) for title, listing in _texts(explorer)),
+        "</div>",
+    ]
+    return "".join(parts)
+
+
+_HEADLINE = ("peak_bytes", "flops", "compile_s")
+
+
+def _numbers(explorer: Explorer) -> str:
+    done = [v for v in explorer.variants if v.state == "done"]
+    if not done:
+        states = ", ".join(f"{html.escape(v.label)}: {v.state}" for v in explorer.variants)
+        return f"<p>{states}. Run the cell to compile and explore.</p>"
+    head = "".join(f"<th>{html.escape(v.label)}<br><small>{v.target}</small></th>" for v in done)
+    columns = [{s.key: s for s in stats(v.compiled)} for v in done]
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(first.label)}</th>"
+        + "".join(
+            f"<td style='text-align:right'>{_value(column[key]) if key in column else ''}</td>" for column in columns
+        )
+        + "</tr>"
+        for key, first in columns[0].items()
+    )
+    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _texts(explorer: Explorer) -> list[tuple[str, Listing | Unavailable]]:
+    lowered = explorer.lowered
+    return [("Source", lowered.source), ("jaxpr", lowered.jaxpr_listing), ("StableHLO", lowered.stablehlo_listing)]
+
+
+def _folded(title: str, listing: Listing | Unavailable) -> str:
+    if isinstance(listing, Unavailable):
+        return f"<p style='opacity:.6'>{title}: {html.escape(str(listing))}</p>"
+    lines = listing.text.split("\n")
+    text = "\n".join(lines[:_SHOWN_LINES])
+    more = f"\n… {len(lines) - _SHOWN_LINES:,} more lines" if len(lines) > _SHOWN_LINES else ""
+    return (
+        f"<details><summary>{title} ({len(lines):,} lines)</summary>"
+        f"<pre style='max-height:24em;overflow:auto'>{html.escape(text + more)}</pre></details>"
+    )
+
+
+def _value(stat: Stat) -> str:
+    if isinstance(stat.value, Unavailable):
+        return f"<span title='{html.escape(stat.value.reason)}' style='opacity:.5'>unavailable</span>"
+    formats = {"bytes": format_bytes, "seconds": format_seconds, "count": format_count}
+    return formats[stat.unit](stat.value)

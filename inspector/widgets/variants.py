@@ -1,0 +1,84 @@
+"""`Variant`: one choice of options and target, with the job that compiles it and what came back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from inspector.compilation.options import Options
+from inspector.compilation.target import Target
+from inspector.errors import CancelledError
+from inspector.widgets import messages
+
+if TYPE_CHECKING:
+    from inspector.compilation.compiled import Compiled
+    from inspector.compilation.engine import Job
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Variant:
+    """One options + target choice of an Explorer.
+
+    Attributes:
+      number: unique in its Explorer.
+      is_baseline: the others are compared with it.
+      options: what was asked.
+      target: for what.
+      job: the compile; None when the request itself was refused.
+      error: why it was refused, or None.
+    """
+
+    number: int
+    is_baseline: bool
+    options: Options
+    target: Target
+    job: Job[Compiled] | None = None
+    error: Exception | None = None
+
+    @property
+    def label(self) -> str:
+        """What sets it apart from the defaults."""
+        said = str(self.options) if self.options.as_dict() else ""
+        text = said.replace("--", "").strip()
+        return text or ("baseline" if self.is_baseline else "defaults")
+
+    @property
+    def compiled(self) -> Compiled:
+        """Waits for the compile.
+
+        Raises:
+          InspectorError: the request was refused, failed, or was cancelled.
+        """
+        if self.job is None:
+            raise self.error or CancelledError("The variant was never compiled.")
+        return self.job.result()
+
+    @property
+    def state(self) -> messages.State:
+        """Where the compile stands."""
+        if self.job is None:
+            return "failed"
+        if not self.job.done():
+            return "queued" if self.job.stage == "queued" else "running"
+        error = self.job.exception()
+        if error is None:
+            return "done"
+        return "cancelled" if isinstance(error, CancelledError) else "failed"
+
+    def message(self) -> messages.Variant:
+        """The state for the browser."""
+        error = self.error if self.job is None else self.job.exception() if self.job.done() else None
+        state = self.state
+        return messages.Variant(
+            type="variant",
+            variant=self.number,
+            label=self.label,
+            target=str(self.target),
+            options=self.options.as_dict(),
+            state=state,
+            stage="" if self.job is None else self.job.stage,
+            elapsed_s=0.0 if self.job is None else self.job.elapsed_s,
+            error=messages.Error(kind=type(error).__name__, message=str(error))
+            if state == "failed" and error
+            else None,
+        )

@@ -1,0 +1,64 @@
+"""The injected work of an Explorer: how it lowers, compiles and runs without knowing who does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from inspector.compilation.request import CompileRequest
+from inspector.errors import Unavailable
+from inspector.hlo.listing import Listing
+from inspector.hlo.source import Root
+
+if TYPE_CHECKING:
+    from inspector.compilation.compiled import Compiled
+    from inspector.compilation.engine import Job
+    from inspector.compilation.options import Options
+    from inspector.compilation.program import Program
+    from inspector.compilation.target import Target
+    from inspector.widgets.run import Measured
+
+
+class LoweredView(Protocol):
+    """What panes read of `inspector.lowering.lowered.Lowered`."""
+
+    program: Program
+    source: Listing | Unavailable
+    jaxpr_listing: Listing | Unavailable
+    stablehlo_listing: Listing
+    hlo: str
+    hlo_proto: bytes
+    root: Root
+
+    def request(self, options: Options, target: Target) -> CompileRequest: ...
+    def collectives(self) -> Any: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """What an Explorer may ask for. All return at once but `lower`, which is called on a thread.
+
+    Attributes:
+      lower: a new lowering under an axis environment (pairs of name and size).
+      submit: starts a compile.
+      run: starts a measurement of a compiled program with so many executions.
+      targets: the texts of the targets to offer.
+    """
+
+    lower: Callable[[Sequence[tuple[str, int]]], LoweredView]
+    submit: Callable[[CompileRequest], Job[Compiled]]
+    run: Callable[[Compiled, int], RunJob]
+    targets: Sequence[str]
+
+
+class RunJob(Protocol):
+    """A measurement under way."""
+
+    stage: str
+
+    @property
+    def elapsed_s(self) -> float: ...
+    def cancel(self) -> bool: ...
+    def result(self) -> Measured: ...
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
