@@ -71,7 +71,7 @@ def uv_arguments(action: str, rest: list[str]) -> list[str]:
         return [*run, "pytest", *rest]
     # Jupyter refuses to start for root, who in a container is the only user there is.
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    return [*run, "jupyter", "lab", TOUR, *as_root, *rest]
+    return [*run, "jupyter", "lab", f"--LabApp.default_url=/lab/tree/{TOUR}", *as_root, *rest]
 
 
 def main() -> int:
