@@ -18,10 +18,13 @@ export function changesOf(
 ): Range[] {
   let budget = MAX_TOTAL;
   return hunks.flatMap(([a0, a1, b0, b1]): Range[] => {
-    const fromA = offset(a, a0);
-    const toA = offset(a, a1);
-    const fromB = offset(b, b0);
-    const toB = offset(b, b1);
+    // At the end of a text the line break before a hunk belongs to it: there is none behind.
+    const isAtEnd = a0 >= a.text.lines || b0 >= b.text.lines;
+    const shift = isAtEnd && a0 > 0 && b0 > 0 ? 1 : 0;
+    const fromA = offset(a, a0) - shift;
+    const toA = Math.min(offset(a, a1), a.text.length);
+    const fromB = offset(b, b0) - shift;
+    const toB = Math.min(offset(b, b1), b.text.length);
     const length = toA - fromA + toB - fromB;
     if (a0 === a1 || b0 === b1 || length > MAX_HUNK || budget < length) return [[fromA, toA, fromB, toB]];
     budget -= length;
@@ -30,7 +33,7 @@ export function changesOf(
   });
 }
 
-/** Where a line begins; the end of the text for the line after the last. */
+/** Where a line begins; one past the end of the text for the line after the last. */
 function offset(document: TextDocument, line: number): number {
-  return line < document.text.lines ? document.text.line(line + 1).from : document.text.length;
+  return line < document.text.lines ? document.text.line(line + 1).from : document.text.length + 1;
 }

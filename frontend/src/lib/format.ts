@@ -43,7 +43,12 @@ export function formatPercent(value: number, base: number): string {
 
 /** `1, "line"` -> `1 line`; thousands are separated. */
 export function plural(count: number, word: string): string {
-  return `${count.toLocaleString("en-US")} ${word}${count === 1 ? "" : "s"}`;
+  return `${grouped(count)} ${word}${count === 1 ? "" : "s"}`;
+}
+
+/** `1234567` -> `1,234,567`. Not `toLocaleString`, whose first call takes 50 ms. */
+export function grouped(count: number): string {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** The last part of a path, as a reader names a file. */

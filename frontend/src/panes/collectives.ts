@@ -122,7 +122,7 @@ class CollectivesPane implements Pane {
     });
     if (nearest !== undefined) scrollWithin(this.rows[nearest]!);
     const row = found.rows[this.focused]!;
-    if (row !== this.sideRow) fill(this.side, ...describe(row), meshDrawing(row, found.mesh));
+    if (row !== this.sideRow) fill(this.side, ...meshDrawing(row, found.mesh, describe(row)));
     this.sideRow = row;
   }
 

@@ -1,6 +1,7 @@
 // The groups of one collective, drawn on its mesh.
 
 import { fill, h, svg } from "../lib/dom.ts";
+import { grouped } from "../lib/format.ts";
 import { type Cell, type Grid, gridOf, rowMesh } from "../lib/meshgrid.ts";
 import type * as messages from "../messages.ts";
 
@@ -10,13 +11,15 @@ const MAX_DRAWN = 4096;
 
 type Names = readonly string[];
 
-/** The drawing with, below it, what the device under the pointer holds. */
-export function meshDrawing(row: messages.Collective, given: messages.Mesh | null): HTMLElement {
+/** The drawing and, beside it, `about` with what the device under the pointer holds. */
+export function meshDrawing(row: messages.Collective, given: messages.Mesh | null, about: HTMLElement[]): HTMLElement[] {
   const mesh = given ?? rowMesh(row.members.length ? row.members.map((m) => idOf(m, null)) : row.groups.flat());
   const size = mesh.axis_sizes.reduce((a, b) => a * b, 1);
-  if (!size) return h("div", { class: "insp-dim" }, "No devices to draw.");
-  if (size > MAX_DRAWN) return h("div", { class: "insp-dim" }, `${size.toLocaleString("en-US")} devices are too many to draw; the groups are in the table.`);
-  return new Drawing(row, mesh, given !== null).element;
+  const isDrawn = size > 0 && size <= MAX_DRAWN;
+  const none = size ? `${grouped(size)} devices are too many to draw; the groups are in the table.` : "No devices to draw.";
+  if (!isDrawn) return [h("div", { class: "insp-about" }, ...about, h("div", { class: "insp-dim" }, none))];
+  const { element, detail } = new Drawing(row, mesh, given !== null);
+  return [element, h("div", { class: "insp-about" }, ...about, detail)];
 }
 
 class Drawing {
@@ -26,7 +29,7 @@ class Drawing {
   private readonly members: Map<number, messages.Member[]>;
   private readonly groups: Map<number, number>;
   private readonly shapes = new Map<number, SVGGElement>();
-  private readonly detail = h("div", { class: "insp-member", "aria-live": "polite" });
+  readonly detail = h("div", { class: "insp-member", "aria-live": "polite" });
   private current = -1;
 
   constructor(
@@ -38,7 +41,7 @@ class Drawing {
     this.cellSize = this.grid.columns > 24 ? 14 : this.grid.columns > 12 ? 22 : 34;
     this.members = this.indexMembers();
     this.groups = this.indexGroups();
-    this.element = h("div", { class: "insp-mesh" }, this.axes(), this.draw(), this.detail);
+    this.element = h("div", { class: "insp-mesh" }, this.axes(), this.draw());
     this.show(-1);
   }
 
@@ -46,7 +49,10 @@ class Drawing {
     const { axis_names: names, axis_sizes: sizes, kind } = this.mesh;
     if (!this.hasAxes) return h("div", { class: "insp-mesh-axes insp-dim" }, "no mesh: devices in a row");
     const used = new Set(this.row.axes ?? []);
-    const words = names.map((name, i) => h("span", { class: used.has(name) ? "insp-axis-used" : "insp-axis" }, `${name}=${sizes[i]}`));
+    const arrows = [" →", " ↓"];
+    const words = names.map((name, i) =>
+      h("span", { class: used.has(name) ? "insp-axis-used" : "insp-axis" }, `${name}=${sizes[i]}${arrows[names.length - 1 - i] ?? ""}`),
+    );
     return h("div", { class: "insp-mesh-axes" }, h("span", { class: "insp-dim" }, `${kind} mesh`), ...words);
   }
 

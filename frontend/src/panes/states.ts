@@ -7,10 +7,10 @@ import { elapsedNow, type Timed } from "../state/synced.ts";
 
 type Work = Timed<{ state: messages.State; elapsed_s: number; stage: string }>;
 
-/** Work under way, with its stage and a running clock. */
+/** Work under way, with its stage and a running clock; `title` where the work names no stage. */
 export function loading(title: string, work: Work | null): HTMLElement {
   const bars = [62, 84, 48, 71, 35].map((width) => h("div", { class: "insp-bone", style: `width:${width}%` }));
-  const stage = work?.stage && work.stage !== work.state ? work.stage : "";
+  const stage = work && work.state === "running" ? work.stage : "";
   return h(
     "div",
     { class: "insp-state insp-state-loading", role: "status" },
@@ -18,8 +18,7 @@ export function loading(title: string, work: Work | null): HTMLElement {
       "div",
       { class: "insp-state-title" },
       spinner(),
-      h("span", {}, title),
-      stage && h("span", { class: "insp-dim" }, stage),
+      h("span", {}, stage ? stage[0]!.toUpperCase() + stage.slice(1) : title),
       work && clock(work),
     ),
     h("div", { class: "insp-bones", "aria-hidden": "true" }, ...bars),

@@ -1,7 +1,7 @@
 // Memory, cost and compile time of all variants, with differences to the baseline.
 
 import { fill, h } from "../lib/dom.ts";
-import { format, formatDelta, formatPercent } from "../lib/format.ts";
+import { format, formatDelta, formatPercent, grouped } from "../lib/format.ts";
 import { type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
@@ -87,7 +87,7 @@ function content({ row, delta, share, verdict }: StatsCell, line: StatsLine, isB
 
 function exact(value: number, unit: messages.StatsRow["unit"]): string {
   const words = { bytes: " bytes", count: "", seconds: " s" };
-  return value.toLocaleString("en-US", { maximumFractionDigits: 9 }) + words[unit];
+  return (Number.isInteger(value) ? grouped(value) : String(value)) + words[unit];
 }
 
 export const statsPane = (context: Context): Pane => new StatsPane(context);

@@ -14,7 +14,7 @@ import {
   setWrapping,
   visibleLines,
 } from "../lib/editor.ts";
-import { plural } from "../lib/format.ts";
+import { grouped, plural } from "../lib/format.ts";
 import { hasDetails } from "../lib/highlighting.ts";
 import { best, levelsFor, nearestIndex } from "../lib/linking.ts";
 import { drawRuler } from "../lib/ruler.ts";
@@ -232,7 +232,7 @@ export class TextPane implements Pane {
     fill(
       this.stepper,
       button("‹", "Previous", -1),
-      h("span", { class: isWeak ? "insp-count-weak" : "insp-count", title: isWeak ? "Same source line, another operation" : plural(lines.length, "linked line") }, `${isWeak ? "≈" : ""}${position}/${lines.length.toLocaleString("en-US")}`),
+      h("span", { class: isWeak ? "insp-count-weak" : "insp-count", title: isWeak ? "Same source line, another operation" : plural(lines.length, "linked line") }, `${isWeak ? "≈" : ""}${position}/${grouped(lines.length)}`),
       button("›", "Next", 1),
     );
   }

@@ -2,7 +2,7 @@
 
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
-import { baseName } from "../lib/format.ts";
+import { baseName, grouped } from "../lib/format.ts";
 import type { Matches } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import type { TextPane } from "../messages.ts";
@@ -85,8 +85,8 @@ export class StatusBar {
 
   private count(pane: TextPane, { strong, weak }: Matches): HTMLElement {
     const isWeak = !strong.length && weak.length > 0;
-    const number = (strong.length || weak.length).toLocaleString("en-US");
-    const title = isWeak ? `${TITLES[pane]}: no line of this operation, ${number} of the same source line` : `${TITLES[pane]}: ${number} of this operation, ${weak.length.toLocaleString("en-US")} more of the same source line`;
+    const number = grouped(strong.length || weak.length);
+    const title = isWeak ? `${TITLES[pane]}: no line of this operation, ${number} of the same source line` : `${TITLES[pane]}: ${number} of this operation, ${grouped(weak.length)} more of the same source line`;
     return h(
       "button",
       { type: "button", class: strong.length ? "insp-link" : "insp-link insp-dim", title, disabled: !strong.length && !weak.length, onclick: () => this.go(pane) },

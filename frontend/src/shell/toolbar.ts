@@ -82,7 +82,7 @@ export class Toolbar {
           "button",
           { type: "button", class: "insp-button", "aria-pressed": String(isOn), disabled: !canCompare, title, onclick: () => this.toggleCompare(isOn) },
           icon("compare"),
-          "Compare with baseline",
+          h("span", {}, "Compare with baseline"),
         ),
     );
   }

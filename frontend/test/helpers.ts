@@ -1,0 +1,21 @@
+// Documents without a browser.
+
+import { TextDocument } from "../src/lib/documents.ts";
+import { Origins } from "../src/lib/origins.ts";
+import type { Language, LineTable, OriginTable, TextPane } from "../src/messages.ts";
+
+export function document(
+  origins: Origins,
+  pane: TextPane,
+  text: string,
+  lineOrigins: number[] = [],
+  table: OriginTable = { files: [], origins: [] },
+  lines: LineTable = { labels: null, instructions: null },
+  language: Language = "hlo",
+): TextDocument {
+  const ids = origins.add(table);
+  const count = text.split("\n").length;
+  const interned = Int32Array.from({ length: count }, (_, i) => ids[lineOrigins[i] ?? -1] ?? -1);
+  const message = { type: "document", pane, variant: null, language, title: "", line_count: count } as const;
+  return new TextDocument(message, text, interned, lines);
+}

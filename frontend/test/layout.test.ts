@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Pane } from "../src/messages.ts";
+import { activate, defaultLayout, groupOf, type Layout, movePane, resizeColumns, restoreLayout } from "../src/state/layout.ts";
+
+const ALL: Pane[] = ["source", "jaxpr", "stablehlo", "hlo", "optimized", "graph", "collectives", "stats", "run"];
+
+function panesOf(layout: Layout): Pane[] {
+  return [...layout.columns, ...(layout.dock ? [layout.dock] : [])].flatMap((g) => g.panes).sort();
+}
+
+test("every pane has exactly one place, whatever is moved where", () => {
+  let layout = defaultLayout(ALL);
+  for (const [pane, to] of [["graph", 0], ["source", "dock"], ["hlo", "column"], ["optimized", 0], ["stats", 1], ["hlo", "dock"]] as const) {
+    layout = movePane(layout, pane, to);
+    assert.deepEqual(panesOf(layout), [...ALL].sort());
+    for (const group of layout.columns) assert.ok(group.panes.includes(group.active));
+  }
+});
+
+test("the last column cannot be emptied", () => {
+  const layout = defaultLayout(["source"]);
+  assert.deepEqual(movePane(layout, "source", "dock"), layout);
+});
+
+test("a column that loses its last pane goes away", () => {
+  const layout = movePane(defaultLayout(ALL), "source", "dock");
+  assert.equal(layout.columns.length, 2);
+  assert.equal(groupOf(layout, "source"), "dock");
+});
+
+test("activating a docked pane opens the dock", () => {
+  const closed = { ...defaultLayout(ALL), dockOpen: false };
+  assert.equal(activate(closed, "run").dockOpen, true);
+  assert.equal(activate(closed, "run").dock?.active, "run");
+  assert.equal(activate(closed, "source").dockOpen, false);
+});
+
+test("resizing keeps the total and never closes a column", () => {
+  const before = defaultLayout(ALL);
+  const total = (l: Layout) => l.columns.reduce((sum, c) => sum + c.weight, 0);
+  for (const share of [-5, -0.1, 0.1, 5]) {
+    const after = resizeColumns(before, 0, share);
+    assert.ok(Math.abs(total(after) - total(before)) < 1e-9);
+    assert.ok(Math.min(...after.columns.map((c) => c.weight)) > 0);
+  }
+});
+
+test("a saved layout is used only for the panes there are", () => {
+  const saved = movePane(defaultLayout(ALL), "graph", 0);
+  assert.deepEqual(restoreLayout(JSON.parse(JSON.stringify(saved)), ALL), saved);
+  const fewer = ALL.filter((p) => p !== "graph" && p !== "source");
+  assert.deepEqual(panesOf(restoreLayout(saved, fewer)), [...fewer].sort());
+  for (const bad of [null, 3, {}, { version: 2, columns: [] }, { ...saved, columns: saved.columns.slice(1) }]) {
+    assert.deepEqual(panesOf(restoreLayout(bad, ALL)), [...ALL].sort());
+  }
+});

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { best, levelsFor, linkOf, matchesIn, nearestIndex, STRONG, WEAK } from "../src/lib/linking.ts";
+import { NONE, Origins } from "../src/lib/origins.ts";
+import type { OriginTable } from "../src/messages.ts";
+import { document } from "./helpers.ts";
+
+// train.py: line 3 calls dense at line 7.
+const SOURCE: OriginTable = { files: ["train.py"], origins: [["", [[0, 3]]], ["", [[0, 7]]], ["", [[0, 9]]]] };
+const COMPILED: OriginTable = {
+  files: ["other.py", "train.py"],
+  origins: [
+    ["jit(f)/dot", [[1, 7], [1, 3]]],
+    ["jit(f)/add", [[1, 7], [1, 3]]],
+    ["jit(f)/tanh", [[1, 9]]],
+    ["jit(f)/dot", [[1, 7], [1, 8]]],
+    ["copy", []],
+  ],
+};
+
+function program() {
+  const origins = new Origins();
+  const source = document(origins, "source", "three\nseven\nnine", [0, 1, 2], SOURCE);
+  const hlo = document(origins, "hlo", "dot\nadd\ntanh\ndot2\ncopy\nnone", [0, 1, 2, 3, 4], COMPILED);
+  return { origins, source, hlo };
+}
+
+test("a source line lights what it made strongly, and what its callees made weakly", () => {
+  const { origins, source, hlo } = program();
+  const called = matchesIn(hlo, linkOf(origins, source.origin(1), true));
+  assert.deepEqual([...called.strong], [0, 1, 3]);
+  assert.deepEqual([...called.weak], []);
+  const caller = matchesIn(hlo, linkOf(origins, source.origin(0), true));
+  assert.deepEqual([...caller.strong], []);
+  assert.deepEqual([...caller.weak], [0, 1]);
+  assert.deepEqual([...best(caller)], [0, 1]);
+});
+
+test("an instruction lights its own operation strongly, its source line's other operations weakly", () => {
+  const { origins, source, hlo } = program();
+  const link = linkOf(origins, hlo.origin(0), false);
+  assert.deepEqual(matchesIn(hlo, link), { strong: Int32Array.of(0, 3), weak: Int32Array.of(1) });
+  assert.deepEqual(matchesIn(source, link), { strong: Int32Array.of(1), weak: Int32Array.of(0) });
+});
+
+test("one operation is one origin in every document, whatever the order of files", () => {
+  const origins = new Origins();
+  const [a] = origins.add({ files: ["x.py", "y.py"], origins: [["op", [[1, 5]]]] });
+  const [b] = origins.add({ files: ["y.py"], origins: [["op", [[0, 5]]]] });
+  assert.equal(a, b);
+  assert.equal(origins.size, 1);
+  assert.deepEqual(origins.placeAt(origins.innermost(a!)), { file: 1, line: 5 });
+});
+
+test("an operation without source lines is linked by its name alone", () => {
+  const { origins, source, hlo } = program();
+  const link = linkOf(origins, hlo.origin(4), false);
+  assert.deepEqual([...matchesIn(hlo, link).strong], [4]);
+  assert.equal(matchesIn(source, link).strong.length, 0);
+});
+
+test("a line without origin lights nothing", () => {
+  const { origins, hlo } = program();
+  assert.equal(hlo.origin(5), NONE);
+  const { strong, weak } = matchesIn(hlo, linkOf(origins, hlo.origin(5), false));
+  assert.equal(strong.length + weak.length, 0);
+});
+
+test("levels answer for a line as matches answer for the document", () => {
+  const { origins, hlo } = program();
+  const levels = levelsFor(linkOf(origins, hlo.origin(0), false), hlo);
+  const lines = hlo.lines.map((_, line) => levels[hlo.origin(line)] ?? 0);
+  assert.deepEqual(lines, [STRONG, WEAK, 0, STRONG, 0, 0]);
+});
+
+test("nearestIndex finds the nearest entry, the lower of two equally near", () => {
+  const sorted = Int32Array.of(2, 10, 40);
+  const naive = (value: number) => {
+    const gaps = [...sorted].map((x) => Math.abs(x - value));
+    return gaps.indexOf(Math.min(...gaps));
+  };
+  for (let value = -5; value < 60; value++) assert.equal(nearestIndex(sorted, value), naive(value), `${value}`);
+  assert.equal(nearestIndex(new Int32Array(), 3), -1);
+});
+
+test("a click in 230,000 lines finds its matches in a few milliseconds", () => {
+  const origins = new Origins();
+  const count = 230_000;
+  const table: OriginTable = {
+    files: ["train.py"],
+    origins: Array.from({ length: 20_000 }, (_, i) => [`jit(f)/op${i}`, [[0, i % 2000], [0, 2001]]]),
+  };
+  const lines = Array.from({ length: count }, (_, i) => (i * 7919) % 20_000);
+  const big = document(origins, "hlo", new Array(count).fill("x").join("\n"), lines, table);
+  const find = () => matchesIn(big, linkOf(origins, big.origin(77), false));
+  find();
+  const start = performance.now();
+  const { strong, weak } = find();
+  const elapsed = performance.now() - start;
+  assert.equal(strong.length, lines.filter((o) => o === lines[77]).length);
+  assert.equal(strong.length + weak.length, lines.filter((o) => o % 2000 === lines[77]! % 2000).length);
+  assert.ok(elapsed < 50, `${elapsed} ms`);
+});

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+import type * as messages from "../src/messages.ts";
+import { anchorAt, CHOSEN, Local } from "../src/state/local.ts";
+import { Synced } from "../src/state/synced.ts";
+
+/** A model whose Python side is the test. */
+function connect() {
+  const sent: messages.FromBrowser[] = [];
+  let receive: (content: unknown, buffers: unknown) => void = () => undefined;
+  const synced = new Synced({
+    on: (_name, callback) => (receive = callback as unknown as typeof receive),
+    off: () => undefined,
+    send: (content) => sent.push(content as messages.FromBrowser),
+  });
+  synced.start();
+  const emit = (content: object, buffers: Uint8Array[] = []) =>
+    receive(content, buffers.map((b) => new DataView(b.buffer, b.byteOffset, b.byteLength)));
+  return { synced, sent, emit };
+}
+
+const variant = (number: number, state: messages.State = "done") => ({
+  type: "variant", variant: number, label: `v${number}`, target: "cpu", options: {}, state, stage: "", elapsed_s: 1, error: null,
+});
+
+function documentMessage(pane: messages.TextPane, variantNumber: number | null, text: string): [object, Uint8Array[]] {
+  const lines = text.split("\n");
+  const tables = [
+    text,
+    new Uint8Array(Int32Array.from(lines, (_, i) => i).buffer),
+    JSON.stringify({ files: ["f.py"], origins: lines.map((_, i) => [`op${i}`, [[0, i + 1]]]) }),
+    JSON.stringify({ labels: null, instructions: lines.map((_, i) => `i${i}`) }),
+  ];
+  const content = { type: "document", pane, variant: variantNumber, language: "hlo", title: "", line_count: lines.length };
+  return [content, tables.map((t) => gzipSync(t))];
+}
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
+
+test("the browser says ready once, with a name that replies carry", () => {
+  const { sent, synced, emit } = connect();
+  assert.equal(sent.length, 1);
+  const { client } = sent[0] as messages.Ready;
+  emit({ ...variant(0), to: "somebody else" });
+  assert.equal(synced.variants.size, 0);
+  emit({ ...variant(0), to: client });
+  emit(variant(1));
+  assert.deepEqual([...synced.variants.keys()], [0, 1]);
+  assert.equal(synced.baseline, 0);
+});
+
+test("documents unpack, and a variant's own comes before the shared one", async () => {
+  const { synced, emit } = connect();
+  emit(...documentMessage("hlo", null, "shared"));
+  emit(...documentMessage("hlo", 2, "own\ntwo"));
+  await settled();
+  assert.deepEqual(synced.document("hlo", 1)?.lines, ["shared"]);
+  assert.deepEqual(synced.document("hlo", 2)?.lines, ["own", "two"]);
+  assert.equal(synced.document("hlo", 2)?.instruction(1), "i1");
+});
+
+test("of two documents for one slot the later stays, whichever unpacks first", async () => {
+  const { synced, emit } = connect();
+  emit(...documentMessage("hlo", null, "x\n".repeat(200_000)));
+  emit(...documentMessage("hlo", null, "new"));
+  await settled();
+  await settled();
+  assert.deepEqual(synced.document("hlo", null)?.lines, ["new"]);
+  emit({ type: "unavailable", pane: "hlo", variant: null, reason: "gone", remedy: "" });
+  assert.equal(synced.document("hlo", null), null);
+});
+
+test("a removed variant takes everything of its own along", async () => {
+  const { synced, emit } = connect();
+  emit(variant(0));
+  emit(variant(1));
+  emit(...documentMessage("optimized", 1, "a"));
+  emit({ type: "stats", variant: 1, rows: [] });
+  emit({ type: "diff", baseline: 0, variant: 1, hunks: [], summary: "" });
+  await settled();
+  emit({ type: "variant_removed", variant: 1 });
+  assert.deepEqual([...synced.variants.keys()], [0]);
+  assert.equal(synced.document("optimized", 1), null);
+  assert.equal(synced.diff(0, 1), null);
+  assert.equal(synced.stats.size, 0);
+});
+
+test("selecting an instruction from a graph selects its origin in every text", async () => {
+  const { synced, sent, emit } = connect();
+  emit(variant(0));
+  emit(...documentMessage("optimized", 0, "a\nb\nc"));
+  await settled();
+  const local = new Local(synced);
+  local.setActive(0);
+  local.selectInstruction("graph", "optimized", "i1");
+  const text = synced.document("optimized", 0)!;
+  assert.deepEqual([...local.matches(text)!.strong], [1]);
+  assert.equal(local.levelOfInstruction("optimized", "i1"), CHOSEN);
+  assert.equal(local.levelOfInstruction("optimized", "i2"), 0);
+  await new Promise((resolve) => setTimeout(resolve, 250));
+  const last = sent.at(-1) as messages.SelectionChanged;
+  assert.deepEqual(last.selection, { pane: "graph", variant: 0, file: "f.py", line: 2, origin: "op1", instruction: "i1" });
+});
+
+test("a selection is told to Python at most once in 200 ms, the last one last", async () => {
+  const { synced, sent, emit } = connect();
+  emit(...documentMessage("hlo", null, "a\nb\nc\nd"));
+  await settled();
+  const local = new Local(synced);
+  const text = synced.document("hlo", null)!;
+  for (let line = 0; line < 4; line++) local.select(anchorAt(text, line));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const told = sent.filter((m) => m.type === "select");
+  assert.equal(told.length, 1);
+  assert.equal(told[0]!.selection?.line, 4);
+});
+
+test("origins that come after a selection are linked to it", async () => {
+  const { synced, emit } = connect();
+  emit(...documentMessage("hlo", null, "a\nb"));
+  await settled();
+  const local = new Local(synced);
+  local.select(anchorAt(synced.document("hlo", null)!, 1));
+  emit(...documentMessage("optimized", null, "x\ny\nz"));
+  await settled();
+  assert.deepEqual([...local.matches(synced.document("optimized", null)!)!.strong], [1]);
+});
+
+test("a kernel that cannot be reached is gone", () => {
+  const synced = new Synced({ on: () => undefined, off: () => undefined, send: () => { throw new Error("closed"); } });
+  synced.start();
+  assert.equal(synced.kernel, "gone");
+});

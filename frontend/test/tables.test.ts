@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changesOf } from "../src/lib/diffing.ts";
+import { coordinatesOf, gridOf, groupsText, rowMesh } from "../src/lib/meshgrid.ts";
+import { Origins } from "../src/lib/origins.ts";
+import { tabulate } from "../src/lib/stats.ts";
+import type { StatsRow } from "../src/messages.ts";
+import { document } from "./helpers.ts";
+
+const row = (key: string, value: number | null, less = true): StatsRow => ({
+  key,
+  label: key,
+  unit: "bytes",
+  value,
+  reason: value === null ? "not reported" : null,
+  less_is_better: less,
+});
+
+test("stats are judged against the baseline, only where less is better and both are known", () => {
+  const lines = tabulate([
+    { type: "stats", variant: 0, rows: [row("temp", 100), row("flops", 8, false), row("code", null)] },
+    { type: "stats", variant: 1, rows: [row("temp", 50), row("flops", 4, false), row("code", 7), row("new", 1)] },
+    null,
+  ]);
+  const verdicts = Object.fromEntries(lines.map((l) => [l.key, l.cells.map((c) => [c.delta, c.verdict])]));
+  assert.deepEqual(verdicts["temp"], [[null, "unknown"], [-50, "better"], [null, "unknown"]]);
+  assert.deepEqual(verdicts["flops"]![1], [-4, "unknown"]);
+  assert.deepEqual(verdicts["code"]![1], [null, "unknown"]);
+  assert.deepEqual(lines.map((l) => l.key), ["temp", "flops", "code", "new"]);
+  assert.deepEqual(lines[0]!.cells.map((c) => c.share), [1, 0.5, 0]);
+});
+
+test("hunks of lines become changes that turn one text into the other", () => {
+  const origins = new Origins();
+  const cases: [string, string, [number, number, number, number][]][] = [
+    ["a\nb\nc", "a\nx\nc", [[1, 2, 1, 2]]],
+    ["a\nb\nc", "a\nc", [[1, 2, 1, 1]]],
+    ["a\nb", "a\nb\nc\nd", [[2, 2, 2, 4]]],
+    ["a\nb\nc\nd", "b\nC\nd\ne", [[0, 1, 0, 0], [2, 3, 1, 2], [4, 4, 3, 4]]],
+  ];
+  for (const [a, b, hunks] of cases) {
+    const documents = [document(origins, "optimized", a), document(origins, "optimized", b)] as const;
+    let made = "";
+    let at = 0;
+    for (const [fromA, toA, fromB, toB] of changesOf(hunks, ...documents)) {
+      made += a.slice(at, fromA) + b.slice(fromB, toB);
+      at = toA;
+    }
+    assert.equal(made + a.slice(at), b);
+  }
+});
+
+test("every mesh position has a cell of its own", () => {
+  for (const sizes of [[4], [40], [4, 2], [2, 3, 4], [2, 2, 2, 2], [1], [16, 16]]) {
+    const total = sizes.reduce((a, b) => a * b, 1);
+    const grid = gridOf({ axis_names: sizes.map(String), axis_sizes: sizes, kind: "replica", device_ids: null });
+    assert.equal(new Set(grid.cells.map((c) => `${c.row},${c.column}`)).size, total);
+    assert.ok(Math.max(...grid.cells.map((c) => c.column)) < grid.columns);
+    assert.ok(Math.max(...grid.cells.map((c) => c.row)) < grid.rows);
+  }
+});
+
+test("the last axis runs right, the one before it down", () => {
+  const { cells } = gridOf({ axis_names: ["data", "model"], axis_sizes: [4, 2], kind: "partition", device_ids: [7, 6, 5, 4, 3, 2, 1, 0] });
+  assert.deepEqual(cells.map((c) => [c.row, c.column]), [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1], [3, 0], [3, 1]]);
+  assert.deepEqual(cells[3], { ...cells[3], id: 4, coordinates: [1, 1] });
+  assert.deepEqual(coordinatesOf(23, [2, 3, 4]), [1, 2, 3]);
+});
+
+test("groups are written short", () => {
+  assert.equal(groupsText([[0, 1], [2, 3]], false), "2 × 2: {0,1} {2,3}");
+  assert.equal(groupsText([[0, 1, 2], [3]], false), "2 × 1–3: {0,1,2} {3}");
+  assert.equal(groupsText([[0, 1], [1, 0]], true), "2 pairs: 0→1 1→0");
+  assert.equal(groupsText([], false), "all devices");
+  assert.deepEqual(rowMesh([3, 1, 3]).device_ids, [1, 3]);
+});
