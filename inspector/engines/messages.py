@@ -1,8 +1,9 @@
 """What the kernel and a worker tell each other, as headers and blobs for `wire.py`.
 
     kernel -> worker                             worker -> kernel
-    compile  module, build options, config       stage    what it is doing now
-    run      module, executable, inputs          compiled | ran | error, with "recycle"
+    compile  module, build options, config       taken    the request is here, work begins
+    run      module, executable, inputs          stage    what it is doing now
+                                                 compiled | ran | error, with "recycle"
 
 Both sides import this module, so a message is written and read in one place.
 """

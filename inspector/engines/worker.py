@@ -21,6 +21,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.lane import Lane, advance, closed_error
+from inspector.engines.messages import Header, Message
 from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
 from inspector.engines.wire import WireError
 from inspector.errors import ExecutionError, TargetError, WorkerDiedError
@@ -188,10 +189,10 @@ class _Environment:
     def ask(
         self,
         job: Job[Any],
-        message: tuple[dict[str, Any], list[Any]],
+        message: Message,
         what: str,
         options: Options,
-    ) -> tuple[dict[str, Any], list[bytes], str]:
+    ) -> tuple[Header, list[bytes], str]:
         """Sends a request and waits for its answer.
 
         Args:
@@ -209,21 +210,10 @@ class _Environment:
         """
         from inspector.engines import messages
 
-        worker = self._ready(job)
-        with self._lock:
-            if job.done() or self._closed:
-                raise closed_error()
-            self._busy = (job, worker)
-        limit = _TimeLimit(worker, self._time_limit_s)
         try:
-            header, blobs = self._converse(job, worker, message)
-        except (EOFError, OSError, WireError) as e:
-            limit.stop()
-            raise self._died(what, options, limit) from e
-        finally:
-            limit.stop()
-            with self._lock:
-                self._busy = None
+            worker, header, blobs = self._converse(job, message, what, options)
+        except _NotTakenError:  # it had died while idle, and not of this request
+            worker, header, blobs = self._converse(job, message, what, options)
         said = worker.read_log()
         if header["recycle"]:
             self._replace()
@@ -241,13 +231,34 @@ class _Environment:
         self._lane.close(timeout_s=10.0)
         self._discard()
 
-    def _converse(self, job: Job[Any], worker: Process, message: tuple[dict[str, Any], list[Any]]) -> Any:
-        worker.send(*message)
-        while True:
-            header, blobs = worker.receive()
-            if "stage" not in header:
-                return header, blobs
-            advance(job, header["stage"])
+    def _converse(
+        self, job: Job[Any], message: Message, what: str, options: Options
+    ) -> tuple[Process, Header, list[bytes]]:
+        worker = self._ready(job)
+        with self._lock:
+            if job.done() or self._closed:
+                raise closed_error()
+            self._busy = (job, worker)
+        limit = _TimeLimit(worker, self._time_limit_s)
+        taken = False
+        try:
+            worker.send(*message)
+            while True:
+                header, blobs = worker.receive()
+                if "taken" in header:
+                    taken = True
+                elif "stage" in header:
+                    advance(job, header["stage"])
+                else:
+                    return worker, header, blobs
+        except (EOFError, OSError, WireError) as e:
+            limit.stop()
+            error = self._died(what, options, limit)
+            raise error if taken or limit.reached or job.done() else _NotTakenError(str(error)) from e
+        finally:
+            limit.stop()
+            with self._lock:
+                self._busy = None
 
     def _ready(self, job: Job[Any]) -> Process:
         if self._worker is not None and self._worker.alive():
@@ -294,6 +305,10 @@ class _Environment:
         return WorkerDiedError(
             f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {remedy} {advice}"
         )
+
+
+class _NotTakenError(WorkerDiedError):
+    """The worker died before it read the request."""
 
 
 class _TimeLimit:

@@ -155,6 +155,7 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
     with contextlib.suppress(EOFError, OSError):
         while True:
             header, blobs = read_message(reader)
+            write_message(writer, {"taken": True})
             reply, reply_blobs = _answer(server, writer, header, blobs)
             write_message(writer, {**reply, "recycle": limits.reached()}, reply_blobs)
             del header, blobs, reply, reply_blobs  # not to hold them while idle

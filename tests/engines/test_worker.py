@@ -60,9 +60,9 @@ def product(x: jax.Array) -> jax.Array:
     return jnp.sin(x) @ x
 
 
-def worker_pids(parent: int) -> list[int]:
-    """The processes below `parent` that serve an engine, at any depth."""
-    found = []
+def served_pids(parent: int) -> dict[int, int]:
+    """The processes that serve engines of `parent`, with the parent of each: fork servers and workers."""
+    found: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -71,11 +71,18 @@ def worker_pids(parent: int) -> list[int]:
             except OSError:
                 continue
             if words[0] != "Z" and b"worker_main" in command:
-                found.append((int(entry.name), int(words[1])))
-    tree = {parent}
-    for _ in found:
-        tree |= {pid for pid, above in found if above in tree}
-    return sorted(tree - {parent})
+                found[int(entry.name)] = int(words[1])
+    return {pid: above for pid, above in found.items() if above == parent or found.get(above) == parent}
+
+
+def all_pids(parent: int) -> list[int]:
+    """Fork servers and workers."""
+    return sorted(served_pids(parent))
+
+
+def worker_pids(parent: int) -> list[int]:
+    """The workers that fork servers made."""
+    return sorted(pid for pid, above in served_pids(parent).items() if above != parent)
 
 
 def wait_gone(pids: list[int], limit_s: float = 5.0) -> list[int]:
@@ -127,7 +134,7 @@ def test_a_killed_worker_is_replaced(engine: WorkerEngine) -> None:
     job = engine.submit(request(slow, 4, 4))
     queued = engine.submit(request(jnp.cos))
     _wait_stage(job, "compiling")
-    for pid in before[1:]:
+    for pid in before:
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(
         WorkerDiedError, match=r"killed by SIGKILL\) while compiling 'jit_slow' for cpu with default flags"
@@ -139,10 +146,11 @@ def test_a_killed_worker_is_replaced(engine: WorkerEngine) -> None:
 @linux
 def test_an_idle_worker_that_died_is_not_noticed(engine: WorkerEngine) -> None:
     engine.submit(request(jnp.cos)).result(120)
-    for pid in worker_pids(os.getpid())[1:]:
-        os.kill(pid, signal.SIGKILL)
-    time.sleep(0.2)
-    assert engine.submit(request(jnp.cos)).result(60).hlo
+    for pause_s in (0.2, 0.0):  # without a pause the request may be on its way to the dead
+        for pid in worker_pids(os.getpid()):
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(pause_s)
+        assert engine.submit(request(jnp.cos)).result(60).hlo
 
 
 @linux
@@ -165,10 +173,11 @@ def test_cancel_stops_the_compile(engine: WorkerEngine) -> None:
 
 @linux
 def test_time_limit() -> None:
-    engine = WorkerEngine(WorkerSettings(time_limit_s=0.3))
+    hang = {"xla_cpu_parallel_codegen_split_count": 2**31 - 1}
+    engine = WorkerEngine(WorkerSettings(time_limit_s=4))
     try:
-        with pytest.raises(WorkerDiedError, match=r"longer than the limit of 0\.3 s"):
-            engine.submit(request(slow, 4, 4)).result(120)
+        with pytest.raises(WorkerDiedError, match=r"split_count=2147483647 took longer than the limit of 4 s"):
+            engine.submit(request(product, flags=hang)).result(120)
         assert engine.submit(request(jnp.cos)).result(60).hlo
     finally:
         engine.close()
@@ -184,7 +193,7 @@ def test_workers_are_replaced_after_enough_requests() -> None:
             pids |= set(worker_pids(os.getpid()))
             reply = engine.run(RunRequest(c, (np.zeros(c.program.arguments[0].shape, np.float32),), (False,), 1, 0))
             np.testing.assert_array_equal(reply.result(60).outputs[0], 1)
-        assert len(pids) >= 3  # the fork server and two workers at least
+        assert len(pids) >= 2
     finally:
         engine.close()
 
@@ -205,12 +214,12 @@ def test_workers_are_replaced_when_they_grow() -> None:
 
 @linux
 def test_close_ends_every_process() -> None:
-    mine = set(worker_pids(os.getpid()))
+    mine = set(all_pids(os.getpid()))
     engine = WorkerEngine()
     job = engine.submit(request(slow, 4, 4))
     engine.warm(Target.parse("cpu:2")).result(120)
     _wait_stage(job, "compiling")
-    pids = sorted(set(worker_pids(os.getpid())) - mine)
+    pids = sorted(set(all_pids(os.getpid())) - mine)
     assert len(pids) == 3
     engine.close()
     assert wait_gone(pids) == []
@@ -222,7 +231,7 @@ KERNEL = """
 import sys, time
 import jax.numpy as jnp, jax
 from tests.engines import programs
-from tests.engines.test_worker import slow, worker_pids
+from tests.engines.test_worker import all_pids, slow
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
@@ -236,7 +245,7 @@ if __name__ == "__main__":
     job = engine.submit(CompileRequest(program, Options(), Target.parse("cpu")))
     while job.stage != "compiling":
         time.sleep(0.01)
-    print(*worker_pids(os.getpid()), flush=True)
+    print(*all_pids(os.getpid()), flush=True)
     {then}
 """
 
@@ -261,7 +270,7 @@ def test_no_orphans(then: str) -> None:
 @linux
 def test_ctrl_c_does_not_reach_workers(engine: WorkerEngine) -> None:
     engine.warm(CPU).result(120)
-    for pid in worker_pids(os.getpid()):
+    for pid in all_pids(os.getpid()):
         assert os.getpgid(pid) != os.getpgid(0)
         assert os.getsid(pid) != os.getsid(0)
         assert "fork-server" in Path(f"/proc/{pid}/cmdline").read_text()
