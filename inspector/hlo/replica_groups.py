@@ -74,7 +74,11 @@ class ListGroups(_Form):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Iota:
-    """Ids 0, 1, 2, ... in row-major order of `dims`, transposed by `permutation`, flattened."""
+    """Ids 0, 1, 2, ... in row-major order of `dims`, transposed by `permutation`, flattened.
+
+    Without a permutation, or with one that moves nothing, `dims` become one dimension: XLA reads and
+    writes no other form.
+    """
 
     dims: tuple[int, ...]
     permutation: tuple[int, ...] | None = None
@@ -85,6 +89,9 @@ class Iota:
                 f"Replica groups: T({_commas(self.permutation)}) is not a permutation of the"
                 f" {len(self.dims)} dimensions [{_commas(self.dims)}]."
             )
+        if self.permutation in (None, tuple(range(len(self.dims)))):
+            object.__setattr__(self, "permutation", None)
+            object.__setattr__(self, "dims", (math.prod(self.dims),))
 
     @property
     def size(self) -> int:

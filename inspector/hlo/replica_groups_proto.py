@@ -31,8 +31,7 @@ def _iota_groups(proto: Any) -> IotaGroups:
 
 
 def _iota(dims: Any, permutation: Any) -> Iota:
-    order = tuple(permutation)
-    return Iota(tuple(dims), None if order == tuple(range(len(order))) else order)
+    return Iota(tuple(dims), tuple(permutation) or None)
 
 
 def _mesh_groups(proto: Any) -> MeshGroups:
