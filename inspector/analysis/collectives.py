@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.axes import Axes
 from inspector.analysis.participation import Groups, Participations
-from inspector.errors import Unavailable
+from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.group_mode import GroupMode
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Computation, Instruction, Module
@@ -23,6 +23,7 @@ from inspector.hlo.source import Origin
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 OPCODES = (
     "all-reduce",
@@ -149,6 +150,28 @@ class Collectives:
         from inspector.analysis.members import members
 
         return members(self[name], self.mesh, self.num_replicas, self.num_partitions)
+
+    def plot(self, name: str) -> Figure:
+        """The groups of the collective of that name, drawn on the mesh: see `analysis/mesh_plot.py`.
+
+        Raises:
+          ModuleError: there is no mesh to draw on, or it does not hold the groups.
+        """
+        from inspector.analysis.mesh_plot import plot_groups
+
+        collective = self[name]
+        if self.mesh is None:
+            raise ModuleError(f"Cannot draw the groups of {collective.name}: the program has no mesh.")
+        if isinstance(collective.participants, Unavailable):
+            raise ModuleError(f"Cannot draw the groups of {collective.name}: {collective.participants.reason}")
+        axes = "" if isinstance(collective.axes, Unavailable) else f" over {', '.join(collective.axes) or 'no axis'}"
+        by_replica = self.mesh.kind == "replica"
+        groups = dict.fromkeys(  # each is there once for every id of the other kind
+            tuple(d // self.num_partitions if by_replica else d % self.num_partitions for d in group)
+            for group in collective.participants
+        )
+        pairs = collective.opcode == "collective-permute"
+        return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{axes}")
 
 
 COLUMNS = (

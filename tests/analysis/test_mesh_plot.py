@@ -1,0 +1,80 @@
+"""Pictures of groups: every id once, one style a group, nothing through pyplot."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inspector.analysis.mesh_plot import plot_groups
+from inspector.errors import ModuleError
+from inspector.hlo.mesh import Mesh
+from inspector.hlo.replica_groups import parse
+
+SIZES = [(2,), (8,), (1, 4), (4, 2), (2, 1, 4), (2, 2, 2), (4, 4, 4), (2, 2, 2, 2), (8, 8)]
+
+
+def mesh_of(sizes: tuple[int, ...], ids: tuple[int, ...] | None = None) -> Mesh:
+    return Mesh(tuple("ijkl"[: len(sizes)]), sizes, "partition", ids)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_every_id_is_drawn_once_in_the_style_of_its_group(sizes: tuple[int, ...]) -> None:
+    mesh = mesh_of(sizes, tuple(reversed(range(math.prod(sizes)))))
+    names = ",".join(f"'{n}'={s}" for n, s in zip(mesh.axis_names, sizes, strict=True))
+    groups = parse(f"mesh[{names}] {{'{mesh.axis_names[0]}'}}").to_lists()
+    figure = plot_groups(mesh, groups, title="t")
+    figure.draw_without_rendering()
+    group_of = {member: number for number, group in enumerate(groups) for member in group}
+    style_of: dict[int, object] = {}
+    drawn = []
+    for panel in figure.axes:
+        cells = {patch.get_xy(): (patch.get_facecolor(), patch.get_hatch()) for patch in panel.patches}
+        for text in panel.texts:
+            member, (x, y) = int(text.get_text()), text.get_position()
+            drawn.append(member)
+            style = cells[(x - 0.5, y - 0.5)]
+            assert style_of.setdefault(group_of[member], style) == style
+    assert sorted(drawn) == list(range(mesh.size))
+    assert len(set(style_of.values())) == len(groups)
+
+
+def test_rows_and_columns_are_the_last_two_large_axes() -> None:
+    (panel,) = plot_groups(mesh_of((2, 1, 4)), [[0]]).axes
+    assert (panel.get_ylabel(), panel.get_xlabel()) == ("i", "k")
+    places = {text.get_text(): text.get_position() for text in panel.texts}
+    assert places["6"] == (2.5, 1.5)  # i = 1, k = 2
+    titles = [panel.get_title() for panel in plot_groups(mesh_of((2, 2, 2)), [[0]]).axes]
+    assert titles == ["i = 0", "i = 1"]
+
+
+def test_pairs_are_arrows() -> None:
+    figure = plot_groups(mesh_of((2, 2, 2)), [(0, 1), (1, 0), (2, 7)], pairs=True)
+    assert len(figure.artists) == 3
+
+
+def test_coordinates() -> None:
+    (panel,) = plot_groups(mesh_of((2, 2), (3, 1, 2, 0)), [[0, 1]], coordinates=True).axes
+    assert {text.get_text() for text in panel.texts} == {"3\n(0,0)", "1\n(0,1)", "2\n(1,0)", "0\n(1,1)"}
+
+
+def test_an_id_that_the_mesh_does_not_have() -> None:
+    with pytest.raises(ModuleError, match=r"Cannot draw groups on the partition mesh \(i=4\): it has no id 4"):
+        plot_groups(mesh_of((4,)), [[3, 4]])
+
+
+def test_pyplot_is_not_imported() -> None:
+    script = """
+import sys
+from inspector.analysis.mesh_plot import plot_groups
+from inspector.hlo.mesh import Mesh
+assert "matplotlib" not in sys.modules
+plot_groups(Mesh(("i",), (4,), "replica"), [[0, 1], [2, 3]]).savefig("/dev/null", format="png")
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    root = str(Path(__file__).parents[2])
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=root, check=False)
+    assert process.returncode == 0, process.stderr
