@@ -21,6 +21,7 @@ import dataclasses
 import difflib
 import functools
 import math
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from inspector.errors import FlagTypeError, UnknownFlagError
@@ -253,8 +254,6 @@ def _hint(type_: FlagType, value: object) -> str:
 
 
 def _unknown(name: str, names: tuple[str, ...]) -> str:
-    import jaxlib.version
-
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     hint = f" Did you mean {', '.join(near)}?" if near else " See inspector.option_catalog() for all."
-    return f"jaxlib {jaxlib.version.__version__} has no flag named {name!r}.{hint}"
+    return f"jaxlib {metadata.version('jaxlib')} has no flag named {name!r}.{hint}"
