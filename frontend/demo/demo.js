@@ -14,11 +14,12 @@ const host = document.getElementById("host");
 if (query.get("width")) host.style.width = `${query.get("width")}px`;
 
 const listeners = new Set();
+const closings = new Set();
 const sent = [];
 let kernel = { ready() {}, graph() {}, run() {}, cancel() {}, remove() {}, select() {} };
 
 const model = {
-  on: (name, callback) => name === "msg:custom" && listeners.add(callback),
+  on: (name, callback) => (name === "msg:custom" ? listeners : closings).add(callback),
   off: (_name, callback) => listeners.delete(callback),
   send(content) {
     sent.push(content);
@@ -148,7 +149,7 @@ const scenarios = {
   waiting: async () => kernel,
   gone: async () => {
     const answers = recorded(await load("mlp"));
-    return { ...answers, ready: () => (answers.ready(), setTimeout(() => host.classList.add("jupyter-widgets-disconnected"), 50)) };
+    return { ...answers, ready: () => (answers.ready(), setTimeout(() => closings.forEach((close) => close()), 50)) };
   },
   big: bigKernel,
 };

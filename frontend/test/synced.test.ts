@@ -10,7 +10,9 @@ function connect() {
   const sent: messages.FromBrowser[] = [];
   let receive: (content: unknown, buffers: unknown) => void = () => undefined;
   const synced = new Synced({
-    on: (_name, callback) => (receive = callback as unknown as typeof receive),
+    on: (name, callback) => {
+      if (name === "msg:custom") receive = callback as unknown as typeof receive;
+    },
     off: () => undefined,
     send: (content) => sent.push(content as messages.FromBrowser),
   });

@@ -18,6 +18,7 @@ const NODE = "node-";
 const ZOOM_STEP = 1.25;
 // SVG units a pixel at which Graphviz' 10-unit letters can still be read.
 const LEGIBLE = 1.4;
+const WHOLE_LIMIT = 200;
 
 interface Box {
   x: number;
@@ -35,10 +36,13 @@ class GraphPane implements Pane {
   // Random start: two browsers on one kernel must not take each other's replies.
   private requestId = Math.floor(Math.random() * 2 ** 30);
   private requested = "";
-  private mode: messages.GraphMode = "scopes";
+  /** Null until the first graph: then by the size of the program. */
+  private chosenMode: messages.GraphMode | null = null;
   private svg: SVGSVGElement | null = null;
   private box: Box = { x: 0, y: 0, width: 1, height: 1 };
   private home: Box = this.box;
+  private isMoved = false;
+  private readonly resizes = new ResizeObserver(() => this.svg && !this.isMoved && this.fit(LEGIBLE));
 
   constructor(private readonly context: Context) {
     const { synced, local } = context;
@@ -49,10 +53,11 @@ class GraphPane implements Pane {
       toolButton("fit", "Show all (0)", () => this.fit()),
     );
     this.ends = [
-      synced.signal.on(["variants", "kernel"], this.drawing.request),
+      synced.signal.on(["variants", "documents", "kernel"], this.drawing.request),
       synced.signal.on(["graph"], () => this.receive()),
       local.signal.on(["active", "selection"], this.drawing.request),
     ];
+    this.resizes.observe(this.element);
   }
 
   setVisible(visible: boolean): void {
@@ -61,9 +66,15 @@ class GraphPane implements Pane {
 
   destroy(): void {
     this.ends.forEach((end) => end());
+    this.resizes.disconnect();
+  }
+
+  private get mode(): messages.GraphMode {
+    return this.chosenMode ?? "whole";
   }
 
   private refresh(): void {
+    this.chooseMode();
     this.drawModes();
     const { synced, local } = this.context;
     const variant = synced.variants.get(local.active ?? -1);
@@ -114,6 +125,7 @@ class GraphPane implements Pane {
     svg.querySelector(":scope > g > polygon")?.classList.add("insp-graph-page");
     const canvas = h("div", { class: "insp-graph-canvas", tabindex: 0, "aria-label": "Graph; arrow keys move it, + and − zoom" }, svg);
     this.listen(canvas);
+    this.isMoved = false;
     fill(this.element, canvas, caption && h("div", { class: "insp-graph-caption" }, caption));
     this.fit(LEGIBLE);
     this.mark();
@@ -221,11 +233,13 @@ class GraphPane implements Pane {
   }
 
   private moveBy(dx: number, dy: number): void {
+    this.isMoved = true;
     this.setBox({ ...this.box, x: this.box.x + dx, y: this.box.y + dy });
   }
 
   /** Scales what is seen by `factor` about a point, in shares of the canvas. */
   private zoom(factor: number, atX = 0.5, atY = 0.5): void {
+    this.isMoved = true;
     const { x, y, width, height } = this.box;
     const limited = Math.max(20, Math.min(this.home.width * 4, width * factor));
     const f = limited / width;
@@ -257,8 +271,16 @@ class GraphPane implements Pane {
     fill(this.modes, ...segments(MODES, this.mode, (mode) => this.setMode(mode)));
   }
 
+  /** All instructions where they can be taken in at once, scopes where not. */
+  private chooseMode(): void {
+    const document = this.context.synced.document("optimized", this.context.local.active);
+    if (this.chosenMode || !document) return;
+    const count = document.table.instructions?.filter((name) => name !== null).length ?? 0;
+    this.chosenMode = count > WHOLE_LIMIT ? "scopes" : "whole";
+  }
+
   private setMode(mode: messages.GraphMode): void {
-    this.mode = mode;
+    this.chosenMode = mode;
     this.drawing.request();
   }
 }

@@ -17,6 +17,7 @@ import {
 import { grouped, plural } from "../lib/format.ts";
 import { hasDetails } from "../lib/highlighting.ts";
 import { best, levelsFor, nearestIndex } from "../lib/linking.ts";
+import { NONE } from "../lib/origins.ts";
 import { drawRuler } from "../lib/ruler.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { anchorAt } from "../state/local.ts";
@@ -224,6 +225,7 @@ export class TextPane implements Pane {
     const { local } = this.context;
     const lines = this.targets();
     if (!this.own || !local.selection) return fill(this.stepper);
+    if (!lines.length && local.selection.origin === NONE) return fill(this.stepper);
     if (!lines.length) return fill(this.stepper, h("span", { class: "insp-none", title: "No line here is linked to the selection" }, "no match"));
     const isWeak = !local.matches(this.own.document)!.strong.length;
     const position = this.step < 0 ? "–" : String(this.step + 1);

@@ -37,7 +37,7 @@ const MIN_HEIGHT_PX = 240;
 const KEY_STEP_PX = 24;
 
 export class View {
-  private readonly root = h("div", { class: "insp", "data-lm-suppress-shortcuts": "true", role: "region", "aria-label": "Explorer" });
+  private readonly root = h("div", { class: "insp", role: "region", "aria-label": "Explorer" });
   private readonly main = h("div", { class: "insp-main" });
   private readonly local: Local;
   private readonly toolbar: Toolbar;
@@ -50,7 +50,7 @@ export class View {
 
   constructor(
     private readonly synced: Synced,
-    private readonly host: HTMLElement,
+    host: HTMLElement,
   ) {
     this.local = new Local(synced);
     const context = { synced, local: this.local };
@@ -61,11 +61,15 @@ export class View {
     host.append(this.root);
     this.ends = [
       followTheme(this.root),
-      this.followConnection(),
       synced.signal.on(["variants"], () => this.onVariants()),
       synced.signal.on(["session"], () => this.onSession()),
       this.local.signal.on(["reveal"], () => this.local.revealed && this.workspace?.reveal(this.local.revealed)),
     ];
+    // JupyterLab matches its shortcuts on the focused element before it looks at any parent, so the
+    // mark that keeps them off must be on that very element.
+    this.root.addEventListener("focusin", (e) => {
+      if (e.target instanceof Element) e.target.setAttribute("data-lm-suppress-shortcuts", "true");
+    });
     this.root.addEventListener("keydown", (e) => {
       if (e.key === "Escape" && !e.defaultPrevented) this.local.select(null);
     });
@@ -102,18 +106,6 @@ export class View {
     this.known = new Set(variants.keys());
     if (next === null || !variants.has(next)) next = [...variants.keys()].at(next === null ? 0 : -1) ?? null;
     this.local.setActive(next);
-  }
-
-  /** ipywidgets marks the element of a view whose kernel is gone. */
-  private followConnection(): () => void {
-    const apply = (): void => {
-      const isGone = this.host.closest(".jupyter-widgets-disconnected") !== null;
-      if (isGone) this.synced.setKernel("gone");
-      else if (this.synced.kernel === "gone") this.synced.setKernel(this.synced.session ? "live" : "waiting");
-    };
-    const observer = new MutationObserver(apply);
-    observer.observe(this.host, { attributes: true, attributeFilter: ["class"] });
-    return () => observer.disconnect();
   }
 
   private heightHandle(): HTMLElement {

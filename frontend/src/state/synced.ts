@@ -44,6 +44,8 @@ export class Synced {
   private arrivalCount = 0;
 
   constructor(private readonly model: Model) {
+    // ipywidgets tells a model when its comm closed: the kernel restarted or ended.
+    model.on("comm_live_update", () => this.setKernel("gone"));
     model.on("msg:custom", (content: unknown, buffers: DataView[]) => this.receive(content, buffers ?? []));
   }
 

@@ -1,0 +1,65 @@
+"""Message types are written once and checked on both sides."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inspector.widgets import messages
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STATS_ROW = {
+    "key": "temp_bytes",
+    "label": "temporaries",
+    "unit": "bytes",
+    "value": 8,
+    "reason": None,
+    "less_is_better": True,
+}
+
+
+def test_typescript_is_generated_from_these_types() -> None:
+    script = ROOT / "frontend" / "generate_messages.py"
+    generated = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
+    committed = (ROOT / "frontend" / "src" / "messages.ts").read_text()
+    assert committed == generated, "run: python frontend/generate_messages.py > frontend/src/messages.ts"
+    for name in ("Session", "Document", "Collective", "RunResult", "GraphRequest"):
+        assert f"export interface {name} {{" in generated
+
+
+def test_a_right_message_has_no_problem() -> None:
+    assert messages.problem({"type": "stats", "variant": 0, "rows": [STATS_ROW]}, messages.ToBrowser) is None
+    assert messages.problem({"type": "run", "variant": 1, "repeat": 20}, messages.FromBrowser) is None
+    assert (
+        messages.problem(
+            {"type": "graph", "id": 1, "variant": 0, "mode": "around", "selection": None}, messages.FromBrowser
+        )
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            {"type": "stats", "variant": 0, "rows": [{"key": "x"}]},
+            r"message.rows\[0\] is not StatsRow: missing \['label'",
+        ),
+        ({"type": "stats", "variant": "0", "rows": []}, "message.variant is '0', expected int"),
+        ({"type": "stats", "variant": True, "rows": []}, "message.variant is True, expected int"),
+        ({"type": "stats", "variant": 0, "rows": [], "extra": 1}, r"unknown \['extra'\]"),
+        ({"type": "stats", "variant": 0, "rows": None}, "message.rows is None, expected a list"),
+        ({"type": "stats", "variant": 0, "rows": [{**STATS_ROW, "unit": "miles"}]}, "unit is 'miles', expected one of"),
+        ({"type": "diff", "baseline": 0, "variant": 1, "hunks": [[1, 2, 3]], "summary": ""}, "expected 4 values"),
+        ({"type": "nonsense"}, "message has type 'nonsense', expected one of"),
+        ("text", "message has type None, expected one of"),
+    ],
+)
+def test_a_wrong_message_is_described(message: object, said: str) -> None:
+    problem = messages.problem(message, messages.ToBrowser)
+    assert problem is not None
+    assert re.search(said, problem), problem
