@@ -30,7 +30,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "engines": frozenset({"_jax", "compilation"}),
     "execution": frozenset({"compilation"}),
     "analysis": frozenset({"hlo", "compilation"}),
-    "widgets": frozenset({"analysis", "compilation"}),
+    "widgets": frozenset({"analysis", "compilation", "hlo"}),  # hlo: listings and modules, the values that panes show
     "top": frozenset({"_jax", "hlo", "compilation", "lowering", "engines", "execution", "analysis", "widgets"}),
 }
 
@@ -56,6 +56,7 @@ DEFERRED: Mapping[tuple[str, str], str] = {
     ("inspector.compilation.compiled", "inspector.analysis.graph"): "Compiled.graph, a public method",
     ("inspector.lowering.lowered", "inspector.analysis.collectives"): "Lowered.collectives, a public method",
     ("inspector.lowering.lowered", "inspector.engines"): "Lowered.compile, a public method, picks the default engine",
+    ("inspector.execution.run", "inspector.engines"): "the engine that suits, where the caller of Compiled.run names none",
 }
 
 
