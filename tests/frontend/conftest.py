@@ -1,0 +1,80 @@
+"""The app on its demo page, outside Jupyter, in Chromium."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_FLAGS = (
+    "--no-sandbox",  # Chromium refuses its sandbox to root, who runs the tests in containers
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+OpenDemo = Callable[..., Page]
+
+
+class _Files(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Says nothing: the page's own errors are what matters."""
+
+
+@pytest.fixture(scope="session")
+def demo_url() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Files, directory=str(ROOT)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if path is None:
+        reason = f"none of {', '.join(CHROMIUMS)} is on PATH; on Debian: apt-get install chromium"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def demo(chromium: Browser, demo_url: str) -> Iterator[OpenDemo]:
+    """Opens the demo page with a scenario of `frontend/demo/demo.js`.
+
+    The test fails on any error of the page, and on any request to another host.
+    """
+    context = chromium.new_context(viewport={"width": 1360, "height": 760})
+    page = context.new_page()
+    errors: list[str] = []
+    foreign: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda r: None if r.url.startswith((demo_url, "data:", "blob:")) else foreign.append(r.url))
+
+    def open_(scenario: str = "mlp", until: str = "[data-pane=optimized] .cm-line", **query: str | int) -> Page:
+        page.goto(f"{demo_url}/frontend/demo/index.html?{urlencode({'scenario': scenario, 'theme': 'light', **query})}")
+        page.wait_for_selector(until)
+        return page
+
+    yield open_
+    context.close()
+    assert errors == []
+    assert foreign == []
