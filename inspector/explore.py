@@ -70,6 +70,7 @@ def explore(
             platform=_platform(target),
         )  # fmt: skip
 
+    _warm(target)
     lowered = lower_with(axis_env)
     inputs = _dynamic(args, positions(static_argnums)), kwargs or {}
     work = Work(
@@ -89,6 +90,16 @@ def explore(
     for more_options, more_target in variants_of(compare):
         explorer.add(more_options, more_target)
     return explorer
+
+
+def _warm(target: str | Target) -> None:
+    """Starts the worker that will compile while the function is traced; both take a second at first."""
+    from inspector._jax.client import attached_platform
+    from inspector.engines import worker_engine
+
+    parsed = Target.parse(target)
+    if parsed.kind == "cpu" or attached_platform() == "cpu":
+        worker_engine().warm(parsed)
 
 
 def _platform(target: str | Target) -> str | None:

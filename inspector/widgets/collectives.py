@@ -6,6 +6,7 @@ from inspector.analysis.collectives import Collective, Collectives
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.widgets import messages
+from inspector.widgets.cells import display_file
 
 # Members are drawn one by one; more than this is no picture any more.
 _MAX_MEMBERS = 256
@@ -66,7 +67,7 @@ def _row(collective: Collective, found: Collectives) -> messages.Collective:
         operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
         result_shapes=[str(s.without_layout()) for s in collective.result_shapes],
         operand_bytes=collective.operand_bytes,
-        source=None if frame is None else messages.SourceLine(file=frame.file, line=frame.line),
+        source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
         members=_members(collective, found),
     )

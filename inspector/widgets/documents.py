@@ -7,6 +7,7 @@ import numpy as np
 from inspector.hlo.listing import Listing
 from inspector.widgets import messages
 from inspector.widgets.app import TextDocument
+from inspector.widgets.cells import cell_name, display_file
 
 LANGUAGES: dict[messages.TextPane, messages.Language] = {
     "source": "python",
@@ -20,15 +21,16 @@ LANGUAGES: dict[messages.TextPane, messages.Language] = {
 def document(pane: messages.TextPane, listing: Listing, variant: int | None = None, title: str = "") -> TextDocument:
     """A listing as the document of a pane; `variant` is None when all variants share it."""
     files: dict[str, int] = {}
+    names = {f.file: display_file(f.file) for entry in listing.origins for o in entry for f in o.frames}
     origins = [
-        [(origin.op_name, [(files.setdefault(f.file, len(files)), f.line) for f in origin.frames]) for origin in entry]
+        [(o.op_name, [(files.setdefault(names[f.file], len(files)), f.line) for f in o.frames]) for o in entry]
         for entry in listing.origins
     ]
     return TextDocument(
         pane=pane,
         variant=variant,
         language=LANGUAGES[pane],
-        text=listing.text,
+        text=_with_cell_numbers(listing) if pane == "source" else listing.text,
         line_origins=np.frombuffer(listing.line_origins, "<i4"),
         files=list(files),
         origins=[entry[0] for entry in origins],
@@ -36,3 +38,14 @@ def document(pane: messages.TextPane, listing: Listing, variant: int | None = No
         instructions=listing.instructions or None,
         title=title,
     )
+
+
+def _with_cell_numbers(listing: Listing) -> str:
+    """The source with each heading of a notebook cell saying which one it is."""
+    lines = listing.text.split("\n")
+    for line, label in enumerate(listing.labels):
+        below = listing.origins_of(line + 1) if label is None and line + 1 < len(lines) else ()
+        cell = cell_name(below[0].frames[0].file) if below else None
+        if cell:
+            lines[line] = f"# {cell}"
+    return "\n".join(lines)
