@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from inspector.analysis.stats import compare as compare
     from inspector.compilation.compiled import Compiled as Compiled
     from inspector.compilation.options import Options as Options
     from inspector.compilation.target import Target as Target
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "compare": "inspector.analysis.stats",
     "Compiled": "inspector.compilation.compiled",
     "InspectorError": "inspector.errors",
     "Lowered": "inspector.lowering.lowered",
