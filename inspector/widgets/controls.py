@@ -36,25 +36,24 @@ class Controls(widgets.VBox):
     ) -> None:
         """`on_axis_env` is None where the program cannot be lowered again."""
         self._on_add, self._on_axis_env = on_add, on_axis_env
-        self.target = _combobox(target, targets, "target", "7.5rem", "Target: attached, cpu or cpu:N")
+        self.target = _combobox(target, targets, "target", _fixed("6.5rem"), "Target: attached, cpu or cpu:N")
+        wide = widgets.Layout(flex="1 1 12rem", width="auto", min_width="8rem", max_width="28rem")
         self.flag = _combobox(
-            "", (), "flag: type to search, or --a=1 --b=2", "24rem", "An XLA flag, or several as in XLA_FLAGS"
+            "", (), "flag: type to search, or --a=1 --b=2", wide, "An XLA flag, or several as in XLA_FLAGS"
         )
-        self.value = _combobox("", (), "value", "9rem", "The flag's value")
-        self.add = widgets.Button(
-            description="Add variant", icon="plus", button_style="primary", layout=_fixed("8.5rem")
-        )
+        self.value = _combobox("", (), "value", _fixed("8rem"), "The flag's value")
+        self.add = widgets.Button(description="Add variant", icon="plus", button_style="primary", layout=_fixed("8rem"))
         self.add.tooltip = "Compile with these options for this target, next to the baseline"
         self.axes = widgets.Text(
             value=", ".join(f"{name}={size}" for name, size in axis_env or ()),
             placeholder="axes: i=4, j=2",
             continuous_update=False,
             disabled=on_axis_env is None,
-            layout=_fixed("11rem"),
+            layout=_fixed("9.5rem"),
         )
         self.axes.tooltip = "Axis environment: names and sizes for collectives"
         self.apply = widgets.Button(
-            description="Lower again", icon="refresh", disabled=on_axis_env is None, layout=_fixed("8.5rem")
+            description="Lower again", icon="refresh", disabled=on_axis_env is None, layout=_fixed("8rem")
         )
         self.message = widgets.HTML()
         row = widgets.HBox(
@@ -138,9 +137,11 @@ def parse_axes(text: str) -> AxisPairs:
     return pairs
 
 
-def _combobox(value: str, options: Sequence[str], placeholder: str, width: str, tooltip: str) -> widgets.Combobox:
+def _combobox(
+    value: str, options: Sequence[str], placeholder: str, layout: widgets.Layout, tooltip: str
+) -> widgets.Combobox:
     box = widgets.Combobox(
-        value=value, options=tuple(options), placeholder=placeholder, ensure_option=False, layout=_fixed(width)
+        value=value, options=tuple(options), placeholder=placeholder, ensure_option=False, layout=layout
     )
     box.tooltip = tooltip
     return box
