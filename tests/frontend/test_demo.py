@@ -147,6 +147,20 @@ def test_a_click_never_scrolls_the_page_around(demo: OpenDemo) -> None:
     assert page.evaluate("scrollY") == before
 
 
+def test_a_search_scrolls_its_pane_alone(demo: OpenDemo) -> None:
+    page = demo()
+    line(page, "stablehlo", "stablehlo.dot_general").click(position=AT)
+    page.keyboard.press("Control+f")
+    page.keyboard.type("stablehlo.sqrt")
+    page.evaluate("document.body.style.padding = '560px 0 900px'")  # the window shows the pane's top alone
+    page.evaluate("scrollTo(0, 0)")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-pane=stablehlo] .cm-searchMatch-selected")).to_have_count(1)
+    page.wait_for_timeout(200)
+    assert page.evaluate("scrollY") == 0
+    assert page.locator("[data-pane=stablehlo] .cm-scroller").evaluate("e => e.scrollTop") > 500
+
+
 # ---------------------------------------------------------------------- keys
 
 
