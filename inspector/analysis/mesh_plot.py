@@ -65,12 +65,12 @@ def plot_groups(
       coordinates: write the mesh indices below each id.
 
     Returns:
-      A figure of its own; show it with `display(figure)` or save it with `figure.savefig`.
+      A figure of its own, which notebooks draw; save it with `figure.savefig`.
 
     Raises:
       ModuleError: an id that the mesh does not have.
     """
-    from matplotlib.figure import Figure
+    from inspector.analysis.picture import Picture
 
     unknown = sorted({member for group in groups for member in group} - set(_ids(mesh).reshape(-1).tolist()))
     if unknown:
@@ -84,7 +84,7 @@ def plot_groups(
     legend = not pairs and 1 < len(groups) <= _LONGEST_LEGEND and any(len(group) > 1 for group in groups)
     width = across * (columns * _CELL_INCHES + _MARGIN_INCHES) + _MARGIN_INCHES + legend * _LEGEND_INCHES
     height = down * (rows * _CELL_INCHES + _MARGIN_INCHES) + _MARGIN_INCHES
-    figure = Figure(figsize=(max(width, 2.5), max(height, 1.5)), layout="constrained")
+    figure = Picture(figsize=(max(width, 2.5), max(height, 1.5)), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).reshape(-1)
     for panel in panels[len(pages) :]:
         panel.set_visible(False)
