@@ -223,6 +223,30 @@ def test_a_variant_is_shown_against_the_baseline(demo: OpenDemo) -> None:
     expect(page.locator(".insp-diff")).to_have_count(0)
 
 
+def test_a_match_in_what_a_diff_leaves_out_is_brought_to_light(demo: OpenDemo) -> None:
+    page = demo()
+    page.locator(".insp-chip-main").nth(1).click()
+    page.get_by_role("button", name="Compare with baseline").click()
+    page.get_by_role("button", name="Split").click()
+    left_out = page.locator(".cm-merge-b .cm-collapsedLines")
+    before = left_out.count()
+    line(page, "source", "logits = h @").click(position=AT)
+    for _ in range(int(page.locator("[data-group='2'] .insp-count").inner_text().split("/")[1])):
+        page.get_by_role("button", name="Next match in Optimized HLO").click()
+        page.wait_for_timeout(30)
+        shown = page.evaluate(
+            """() => {
+                const frame = document.querySelector('.cm-mergeView').getBoundingClientRect();
+                return [...document.querySelectorAll('.cm-merge-b .insp-strong')]
+                    .map(line => line.getBoundingClientRect())
+                    .some(box => box.top >= frame.top && box.bottom <= frame.bottom);
+            }"""
+        )
+        assert shown
+    assert left_out.count() < before
+    assert page.locator(".cm-merge-a .cm-collapsedLines").count() == left_out.count()
+
+
 def test_the_diff_loses_no_line_of_either_text(demo: OpenDemo) -> None:
     page = demo()
     page.locator(".insp-chip-main").nth(1).click()

@@ -13,6 +13,7 @@ import {
   type ViewUpdate,
 } from "@codemirror/view";
 import type { TextDocument } from "./documents.ts";
+import { expandAt } from "./expand.ts";
 import { frameBlocks } from "./frames.ts";
 import { hideDetails, highlighting } from "./highlighting.ts";
 import { nameAt } from "./names.ts";
@@ -126,6 +127,7 @@ export function revealLine(view: EditorView, line: number): void {
 }
 
 function revealPosition(view: EditorView, position: number): void {
+  expandAt(view, position);
   const scroll = (): void => {
     const scroller = scrollerOf(view);
     const block = view.lineBlockAt(position);

@@ -84,7 +84,7 @@ class Drawing {
     const label = size >= 22 ? String(cell.id) : "";
     const shape = svg(
       "g",
-      { class: group === undefined ? "insp-cell insp-cell-out" : "insp-cell", style: color, transform: `translate(${this.x(cell)} ${this.y(cell)})` },
+      { class: cellClass(group), style: color, transform: `translate(${this.x(cell)} ${this.y(cell)})` },
       svg("rect", { x: 0.5, y: 0.5, width: size - 2, height: size - 2, rx: 3 }),
       label ? svg("text", { x: size / 2 - 0.5, y: size / 2 + 3.5 }, label) : null,
     );
@@ -183,6 +183,12 @@ class Drawing {
     if (!found.size) this.row.groups.forEach((ids, group) => ids.forEach((id) => found.set(id, group)));
     return found;
   }
+}
+
+/** Colours come round again: every other round has a dashed edge. */
+function cellClass(group: number | undefined): string {
+  if (group === undefined) return "insp-cell insp-cell-out";
+  return Math.floor(group / COLORS) % 2 ? "insp-cell insp-cell-again" : "insp-cell";
 }
 
 function idOf(member: messages.Member, kind: messages.Mesh["kind"] | null): number {

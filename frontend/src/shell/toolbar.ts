@@ -35,6 +35,7 @@ export class Toolbar {
     this.title.title = this.title.textContent;
     const focused = document.activeElement?.getAttribute("data-chip");
     fill(this.chips, ...[...synced.variants.values()].map((v) => this.chip(v, v.variant === synced.baseline)));
+    this.showActive();
     if (focused) this.chips.querySelector<HTMLElement>(`[data-chip="${focused}"]`)?.focus();
     this.drawCompare();
   }
@@ -65,6 +66,12 @@ export class Toolbar {
       ),
       isRunning || !isBaseline ? end : null,
     );
+  }
+
+  /** Where many variants need several rows, the active one's is shown. */
+  private showActive(): void {
+    const chip = this.chips.querySelector<HTMLElement>("[aria-pressed=true]")?.parentElement;
+    if (chip) this.chips.scrollTop = chip.offsetTop - this.chips.offsetTop;
   }
 
   /** Baseline against the active variant, one press away. */

@@ -1,0 +1,35 @@
+// Opens what hides a position: folds, and the unchanged stretches that a diff leaves out.
+
+import { foldedRanges, unfoldEffect } from "@codemirror/language";
+import { getChunks, mergeViewSiblings, uncollapseUnchanged } from "@codemirror/merge";
+import type { StateEffect } from "@codemirror/state";
+import type { EditorView } from "@codemirror/view";
+
+export function expandAt(view: EditorView, position: number): void {
+  const folds: StateEffect<unknown>[] = [];
+  foldedRanges(view.state).between(position, position, (from, to) => {
+    if (from < position) folds.push(unfoldEffect.of({ from, to }));
+  });
+  if (folds.length) view.dispatch({ effects: folds });
+  if (getChunks(view.state)) uncollapse(view, view.lineBlockAt(position).from);
+}
+
+/** Shows the unchanged stretch that begins at `from`, on both sides; without one nothing happens. */
+function uncollapse(view: EditorView, from: number): void {
+  view.dispatch({ effects: uncollapseUnchanged.of(from) });
+  const pair = mergeViewSiblings(view);
+  if (!pair) return;
+  const other = pair.a === view ? pair.b : pair.a;
+  other.dispatch({ effects: uncollapseUnchanged.of(otherSide(view, from)) });
+}
+
+/** The place in the other text of a place that did not change: as far behind the last change. */
+function otherSide(view: EditorView, position: number): number {
+  const { chunks, side } = getChunks(view.state)!;
+  let [own, other] = [0, 0];
+  for (const chunk of chunks) {
+    if ((side === "a" ? chunk.fromA : chunk.fromB) >= position) break;
+    [own, other] = side === "a" ? [chunk.toA, chunk.toB] : [chunk.toB, chunk.toA];
+  }
+  return other + position - own;
+}
