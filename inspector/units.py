@@ -31,16 +31,26 @@ def format_seconds(value: float | Unavailable) -> str:
     if isinstance(value, Unavailable):
         return str(value)
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if abs(value) >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns" if value else "0 s"
+        if abs(value) >= scale * _ROUNDS_UP:
+            return f"{_three_digits(value / scale)} {unit}"
+    return f"{_three_digits(value / 1e-9)} ns" if value else "0 s"
 
 
 def _scaled(value: float, base: int, units: tuple[str, ...], separator: str) -> str:
     power = 0
     scaled = float(value)
-    while abs(scaled) >= base and power < len(units) - 1:
+    while abs(scaled) >= base * _ROUNDS_UP and power < len(units) - 1:
+        if power == 0 and scaled.is_integer() and abs(scaled) < base:
+            break  # counted, not rounded
         scaled /= base
         power += 1
-    number = f"{scaled:.0f}" if power == 0 and scaled == int(scaled) else f"{scaled:.3g}" if abs(scaled) < 1000 else f"{scaled:.0f}"
-    return (number + separator + units[power]).strip()
+    return (_three_digits(scaled) + separator + units[power]).strip()
+
+
+# Three digits of 999.6 are 1000, which belongs to the next unit.
+_ROUNDS_UP = 0.9995
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, more where they stand before the point; never with an exponent."""
+    return f"{value:.0f}" if abs(value) >= 999.5 or value.is_integer() else f"{value:.3g}"

@@ -9,6 +9,7 @@ and must not wait for another job. Every engine passes `tests/engines/test_contr
 from __future__ import annotations
 
 import concurrent.futures
+import threading
 import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -36,6 +37,7 @@ class Job(Generic[T]):
         self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._cancel = cancel
         self._progress: list[Callable[[Job[T]], None]] = []
+        self._ending = threading.Lock()
 
     @property
     def elapsed_s(self) -> float:
@@ -86,10 +88,12 @@ class Job(Generic[T]):
 
     def advance(self, stage: str) -> None:
         """For engines: enters a stage."""
-        if not self.done():
+        with self._ending:
+            if self._ended is not None:
+                return
             self.stage = stage
-            for callback in self._progress:
-                callback(self)
+        for callback in tuple(self._progress):
+            callback(self)
 
     def resolve(self, value: T) -> bool:
         """For engines: ends the job with a result. False when it had ended before."""
@@ -100,14 +104,11 @@ class Job(Generic[T]):
         return self._end(stage, lambda: self._future.set_exception(error))
 
     def _end(self, stage: str, settle: Callable[[], None]) -> bool:
-        if self._future.done():
-            return False
-        previous, self.stage, self._ended = self.stage, stage, time.monotonic()
-        try:
-            settle()
-        except concurrent.futures.InvalidStateError:  # another thread was first
-            self.stage = previous
-            return False
+        with self._ending:  # one thread wins; callbacks run outside, because they may end other jobs
+            if self._ended is not None:
+                return False
+            self.stage, self._ended = stage, time.monotonic()
+        settle()
         return True
 
 

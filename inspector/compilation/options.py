@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from inspector.compilation import flags as flag_types
@@ -46,8 +47,7 @@ class Options:
     parameter_is_tupled_arguments: bool | None = None
 
     def __post_init__(self) -> None:
-        flags = {name.removeprefix("--"): value for name, value in dict(self.flags).items()}
-        object.__setattr__(self, "flags", dict(sorted(flags.items())))
+        object.__setattr__(self, "flags", _flags(self.flags))
         for name in ("num_replicas", "num_partitions"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -55,10 +55,9 @@ class Options:
         for name in _TUPLES:
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, tuple(bool(v) for v in value))
+                object.__setattr__(self, name, _booleans(name, value))
         if self.device_assignment is not None:
-            rows = tuple(tuple(int(i) for i in row) for row in self.device_assignment)
-            object.__setattr__(self, "device_assignment", rows)
+            object.__setattr__(self, "device_assignment", _rows(self.device_assignment))
 
     @classmethod
     def parse(cls, text: str) -> Options:
@@ -73,7 +72,7 @@ class Options:
           UnknownFlagError, FlagTypeError: as `check`.
         """
         flags: dict[str, FlagValue] = {}
-        for word in shlex.split(text):
+        for word in _words(text):
             name, equals, value = word.removeprefix("--").partition("=")
             if not name or not (equals or word.startswith("--")):
                 raise OptionError(
@@ -119,7 +118,7 @@ class Options:
         """What differs: option or flag name to (ours, theirs); None where one does not say."""
         ours, theirs = self.as_dict(), other.as_dict()
         names = sorted({*ours, *theirs})
-        return {n: (ours.get(n), theirs.get(n)) for n in names if ours.get(n) != theirs.get(n)}
+        return {n: (ours.get(n), theirs.get(n)) for n in names if _differ(ours.get(n), theirs.get(n))}
 
     def as_dict(self) -> dict[str, Any]:
         """What is said, flat: flags under their own names. JSON-serialisable."""
@@ -142,11 +141,49 @@ class Options:
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{n}={v!r}' for n, v in self.as_dict().items())})"
 
+    def __eq__(self, other: object) -> bool:
+        # By JSON, because True == 1 == 1.0 in Python, and to XLA they are not the same value.
+        return self.to_json() == other.to_json() if isinstance(other, Options) else NotImplemented
+
     def __hash__(self) -> int:
         return hash(self.to_json())
 
 
 _TUPLES = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as e:
+        raise OptionError(f"Cannot read {text!r} as flags: {e}. Close the quotes that were opened.") from e
+
+
+def _flags(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
+    given: Any = flags  # a user's, whatever the annotation says
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise OptionError(f"flags must be a dict with flags' names as keys, got {flags!r}.")
+    return dict(sorted((name.removeprefix("--"), value) for name, value in flags.items()))
+
+
+def _booleans(name: str, value: Any) -> tuple[bool, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise OptionError(f"{name} must be a sequence of booleans, such as [True], got {value!r}.")
+    return tuple(bool(v) for v in value)
+
+
+def _rows(assignment: Any) -> tuple[tuple[int, ...], ...]:
+    try:
+        return tuple(tuple(operator.index(i) for i in row) for row in assignment)
+    except TypeError:
+        raise OptionError(
+            "device_assignment must have one row of device ids for each replica, one id for each partition, such as"
+            f" [[0, 1], [2, 3]], got {assignment!r}."
+        ) from None
+
+
+def _differ(ours: object, theirs: object) -> bool:
+    return (type(ours), ours) != (type(theirs), theirs)
 
 
 def _text(value: object) -> str:

@@ -10,8 +10,9 @@ import dataclasses
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -52,17 +53,17 @@ def save(compiled: Compiled, path: str | os.PathLike[str]) -> None:
         "compiled": _encode(compiled),
     }
     target = Path(path)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name, delete=False) as file:
-        try:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                archive.writestr("manifest.json", json.dumps(manifest, indent=1))
-                for name, data in blobs.items():
-                    archive.writestr(_BLOBS[name], data)
-            file.close()
-            os.replace(file.name, target)  # noqa: PTH105 - atomic on every platform
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    # Not `tempfile`, whose files only their owner may read.
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        with zipfile.ZipFile(partial, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            archive.writestr("manifest.json", json.dumps(manifest, indent=1))
+            for name, data in blobs.items():
+                archive.writestr(_BLOBS[name], data)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def load(path: str | os.PathLike[str]) -> Compiled:
@@ -77,23 +78,43 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             manifest = json.loads(archive.read("manifest.json"))
             _check_format(manifest, path)
             blobs = {name: archive.read(file) for name, file in _BLOBS.items()}
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as e:
-        if isinstance(e, ModuleError):
-            raise
+    except ModuleError:
+        raise
+    except _UNREADABLE as e:
         raise ModuleError(
             f"{os.fspath(path)!r} is not a saved Compiled: {e}. Expected a file that Compiled.save wrote."
         ) from e
     for name, data in blobs.items():
-        if hashlib.sha256(data).hexdigest() != manifest["sha256"][name]:
+        if hashlib.sha256(data).hexdigest() != manifest.get("sha256", {}).get(name):
             raise ModuleError(
                 f"{os.fspath(path)!r} is damaged: its {_BLOBS[name]} is not what was saved. Save it anew."
             )
-    return _decode(manifest["compiled"], blobs)
+    try:
+        return _decode(manifest["compiled"], blobs)
+    except (KeyError, TypeError, ValueError) as e:
+        raise ModuleError(
+            f"{os.fspath(path)!r} is damaged: its manifest.json is not what was saved ({type(e).__name__}: {e})."
+            " Save it anew."
+        ) from e
 
 
-def _check_format(manifest: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    if manifest.get("format") != FORMAT:
-        raise ModuleError(f"{os.fspath(path)!r} holds {manifest.get('format')!r}, expected {FORMAT!r}.")
+# What `zipfile` raises for bytes that are no archive, or a damaged one.
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    ValueError,
+    TypeError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+)
+
+
+def _check_format(manifest: Any, path: str | os.PathLike[str]) -> None:
+    found = manifest.get("format") if isinstance(manifest, dict) else manifest
+    if found != FORMAT:
+        raise ModuleError(f"{os.fspath(path)!r} holds {found!r}, expected {FORMAT!r}.")
     if manifest["format_version"] > FORMAT_VERSION:
         raise ModuleError(
             f"{os.fspath(path)!r} has format {manifest['format_version']}, this inspector reads up to"

@@ -1,0 +1,95 @@
+"""`Job`: ends once, whoever is first."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from inspector.compilation.engine import Job
+from inspector.errors import CancelledError, CompilationError
+
+
+def test_a_job_goes_through_stages_and_ends_once() -> None:
+    job: Job[int] = Job()
+    stages: list[str] = []
+    ended: list[str] = []
+    job.add_progress_callback(lambda j: stages.append(j.stage))
+    job.add_done_callback(lambda j: ended.append(j.stage))
+    assert (job.stage, job.done()) == ("queued", False)
+    job.advance("compiling")
+    assert job.resolve(3)
+    assert not job.resolve(4)
+    assert not job.fail(CompilationError("late"))
+    assert not job.cancel()
+    job.advance("reading")
+    assert (stages, ended, job.stage, job.result(0)) == (["compiling"], ["done"], "done", 3)
+    assert job.exception() is None
+    late: list[int] = []
+    job.add_done_callback(lambda j: late.append(j.result()))
+    assert late == [3]
+
+
+def test_elapsed_time_stands_still_after_the_end() -> None:
+    job: Job[int] = Job()
+    time.sleep(0.01)
+    assert 0.01 <= job.elapsed_s
+    job.fail(CompilationError("no"))
+    at_end = job.elapsed_s
+    time.sleep(0.01)
+    assert job.elapsed_s == at_end
+    assert job.stage == "failed"
+    with pytest.raises(CompilationError, match="no"):
+        job.result()
+
+
+def test_cancel_stops_the_work_once() -> None:
+    stopped: list[int] = []
+    job: Job[int] = Job(cancel=lambda: stopped.append(1))
+    assert job.cancel()
+    assert not job.cancel()
+    assert stopped == [1]
+    assert job.stage == "cancelled"
+    with pytest.raises(CancelledError):
+        job.result()
+
+
+def test_a_wait_that_runs_out_says_where_the_job_stands() -> None:
+    job: Job[int] = Job()
+    job.advance("compiling")
+    with pytest.raises(TimeoutError, match=r"No result after 0.01 s \(stage: compiling\); the job goes on"):
+        job.result(0.01)
+    job.fail(TimeoutError("the compiler's own"))
+    with pytest.raises(TimeoutError, match="the compiler's own"):
+        job.result(1)
+
+
+def test_a_callback_may_end_another_job() -> None:
+    first: Job[int] = Job()
+    second: Job[int] = Job()
+    first.add_done_callback(lambda _: second.resolve(2))
+    second.add_done_callback(lambda _: first.cancel())
+    first.resolve(1)
+    assert (first.result(1), second.result(1)) == (1, 2)
+
+
+def test_many_threads_end_a_job_and_one_of_them_wins() -> None:
+    for _ in range(200):
+        job: Job[int] = Job()
+        start = threading.Barrier(4)
+        won: list[str] = []
+
+        def end(how: str, job: Job[int] = job, start: threading.Barrier = start, won: list[str] = won) -> None:
+            start.wait()
+            if {"done": lambda: job.resolve(1), "failed": lambda: job.fail(ValueError()), "cancelled": job.cancel}[
+                how
+            ]():
+                won.append(how)
+
+        threads = [threading.Thread(target=end, args=(how,)) for how in ("done", "failed", "cancelled", "done")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert won == [job.stage]

@@ -1,0 +1,140 @@
+"""`Options`: a value that says what the compiler is told, and its forms."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.compilation.options import Options
+from inspector.errors import FlagTypeError, OptionError, UnknownFlagError
+
+FAST_MATH = "xla_cpu_enable_fast_math"
+SPLIT = "xla_cpu_parallel_codegen_split_count"
+
+values = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text())
+all_options = st.builds(
+    Options,
+    flags=st.dictionaries(st.from_regex(r"xla_[a-z_]{1,12}", fullmatch=True), values, max_size=4),
+    num_replicas=st.none() | st.integers(1, 64),
+    num_partitions=st.none() | st.integers(1, 64),
+    device_assignment=st.none() | st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), max_size=3),
+    use_spmd_partitioning=st.none() | st.booleans(),
+    allow_spmd_sharding_propagation_to_output=st.none() | st.lists(st.booleans(), max_size=4),
+)
+
+
+@given(all_options)
+def test_json_and_pickle_give_the_same_options_back(options: Options) -> None:
+    for copy in (Options.from_json(options.to_json()), pickle.loads(pickle.dumps(options))):
+        assert copy == options
+        assert hash(copy) == hash(options)
+        assert copy.to_json() == options.to_json()
+    json.loads(options.to_json())
+
+
+@given(all_options, all_options)
+def test_merge_takes_what_the_other_says_and_keeps_the_rest(low: Options, high: Options) -> None:
+    merged = low.merge(high).as_dict()
+    assert merged == {**low.as_dict(), **high.as_dict()}
+
+
+@given(all_options, all_options)
+def test_diff_is_empty_exactly_for_what_says_the_same(ours: Options, theirs: Options) -> None:
+    changed = ours.diff(theirs)
+    assert (not changed) == (ours == theirs)
+    assert theirs.diff(ours) == {name: (b, a) for name, (a, b) in changed.items()}
+
+
+def test_a_bool_and_the_number_one_are_different_values() -> None:
+    # In Python True == 1; to XLA they are values of different types.
+    assert Options(flags={"f": True}) != Options(flags={"f": 1})
+    assert Options(flags={"f": True}).diff(Options(flags={"f": 1})) == {"f": (True, 1)}
+
+
+def test_flags_are_the_same_with_and_without_dashes_in_any_order() -> None:
+    a = Options(flags={"--xla_b": 1, "xla_a": True})
+    assert a == Options(flags={"xla_a": True, "--xla_b": 1})
+    assert list(a.flags) == ["xla_a", "xla_b"]
+    assert str(a) == "--xla_a=true --xla_b=1"
+    assert str(Options()) == "defaults"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"--{FAST_MATH}=true --{SPLIT}=4",
+        f"  --{FAST_MATH}\n --{SPLIT}=0x4 ",
+        f"{FAST_MATH}=1 '{SPLIT}=4'",
+        f'--{FAST_MATH}=True --{SPLIT}="4"',
+    ],
+)
+def test_parse_reads_what_an_xla_flags_variable_holds(text: str) -> None:
+    assert Options.parse(text) == Options(flags={FAST_MATH: True, SPLIT: 4})
+    assert Options.of(text) == Options.parse(text)
+
+
+def test_parse_of_its_own_text_gives_the_same_flags() -> None:
+    options = Options(flags={FAST_MATH: False, SPLIT: 7, "xla_dump_to": "/tmp/a"})
+    assert Options.parse(str(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("cpu:8", OptionError, "Cannot read 'cpu:8' as a flag: expected --name=value"),
+        ("--", OptionError, "Cannot read '--' as a flag"),
+        ("--xla_dump_to='/tmp", OptionError, "No closing quotation. Close the quotes"),
+        ("--xla_cpu_enable_fast_mth", UnknownFlagError, f"Did you mean {FAST_MATH}"),
+        (f"--{SPLIT}", FlagTypeError, "cannot read 'true' as an int from -2147483648 to 2147483647"),
+        (f"--{FAST_MATH}=maybe", FlagTypeError, "cannot read 'maybe' as True or False"),
+    ],
+)
+def test_parse_says_what_it_cannot_read(text: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as caught:
+        Options.parse(text)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"num_replicas": 0}, "num_replicas must be a positive integer, got 0"),
+        ({"num_partitions": True}, "num_partitions must be a positive integer, got True"),
+        ({"num_replicas": 2.0}, "got 2.0"),
+        (
+            {"allow_spmd_sharding_propagation_to_output": True},
+            "must be a sequence of booleans, such as [True], got True",
+        ),
+        ({"allow_spmd_sharding_propagation_to_output": "no"}, "got 'no'"),
+        ({"device_assignment": [0, 1]}, "one row of device ids for each replica"),
+        ({"device_assignment": [[0.5]]}, "got [[0.5]]"),
+        ({"flags": ["xla_a"]}, "flags must be a dict with flags' names as keys, got ['xla_a']"),
+        ({"flags": {3: True}}, "got {3: True}"),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_named(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Options(**fields)
+    assert words in str(caught.value)
+
+
+def test_of_takes_what_users_write() -> None:
+    options = Options(flags={FAST_MATH: True})
+    assert Options.of(None) == Options()
+    assert Options.of(options) is options
+    assert Options.of({FAST_MATH: True}) == options
+    with pytest.raises(OptionError, match=r"an inspector\.Options, a dict of flags or the text .* got list"):
+        Options.of([FAST_MATH])  # type: ignore[arg-type]
+
+
+def test_check_names_the_flag_and_its_type() -> None:
+    Options(flags={FAST_MATH: True}).check()
+    with pytest.raises(FlagTypeError, match=rf"Flag {FAST_MATH}: got 'true' \(str\), expected True or False"):
+        Options(flags={FAST_MATH: "true"}).check()
+    with pytest.raises(UnknownFlagError, match="no flag named 'xla_nonsense'"):
+        Options(flags={"xla_nonsense": 1}).check()

@@ -1,0 +1,74 @@
+"""`Program` and `CompileRequest`: values that cross processes, told apart by digest."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pickle
+
+import jax
+import pytest
+
+from inspector.compilation.options import Options
+from inspector.compilation.program import Argument, Program, Result
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.hlo.mesh import Mesh
+
+PROGRAM = Program(
+    name="jit_f",
+    module=b"ML\xefR-module",
+    arguments=(Argument("x", (2, 3), "float32", 0, donated=True), Argument("key", (), "key<fry>", None)),
+    results=(Result("[0]", (), "int4"),),
+    options=Options(num_replicas=4, num_partitions=2),
+    mesh=Mesh(("i", "j"), (2, 2), "replica"),
+    platform="cpu",
+)
+REQUEST = CompileRequest(PROGRAM, Options(flags={"xla_a": True}), Target("cpu", 8))
+
+
+def test_a_program_pickles_without_what_lives_in_one_process() -> None:
+    live = dataclasses.replace(
+        PROGRAM, keepalive=lambda: None, in_tree=jax.tree.structure((1, 2)), out_tree=jax.tree.structure(1)
+    )
+    copy = pickle.loads(pickle.dumps(live))
+    assert copy == live == PROGRAM
+    assert hash(copy) == hash(PROGRAM)
+    assert (copy.keepalive, copy.in_tree, copy.out_tree) == (None, None, None)
+    assert live.in_tree is not None
+
+
+def test_a_request_pickles_to_an_equal_one() -> None:
+    copy = pickle.loads(pickle.dumps(REQUEST))
+    assert copy == REQUEST
+    assert copy.digest == REQUEST.digest
+
+
+def test_a_programs_digest_is_its_modules() -> None:
+    assert PROGRAM.digest == hashlib.sha256(PROGRAM.module).hexdigest()
+    assert PROGRAM.device_count == 8
+    assert dataclasses.replace(PROGRAM, options=Options()).device_count == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        dataclasses.replace(REQUEST, target=Target("cpu", 4)),
+        dataclasses.replace(REQUEST, target=Target("attached")),
+        dataclasses.replace(REQUEST, options=Options(flags={"xla_a": False})),
+        dataclasses.replace(REQUEST, options=Options(flags={"xla_a": 1})),
+        dataclasses.replace(REQUEST, program=dataclasses.replace(PROGRAM, module=b"another")),
+        dataclasses.replace(REQUEST, program=dataclasses.replace(PROGRAM, options=Options(num_replicas=4))),
+    ],
+)
+def test_a_request_for_something_else_has_another_digest(other: CompileRequest) -> None:
+    assert other.digest != REQUEST.digest
+    assert other != REQUEST
+
+
+def test_user_options_lie_over_those_of_the_lowering() -> None:
+    request = dataclasses.replace(REQUEST, options=Options(num_partitions=1, flags={"xla_b": 2}))
+    assert request.build_options == Options(num_replicas=4, num_partitions=1, flags={"xla_b": 2})
+    # Where the layers give the same sum, the compiler is asked for the same.
+    said_below = dataclasses.replace(PROGRAM, options=request.build_options)
+    assert CompileRequest(said_below, Options(), REQUEST.target).digest == request.digest

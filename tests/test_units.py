@@ -1,0 +1,65 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.errors import Unavailable
+from inspector.units import format_bytes, format_count, format_seconds
+
+PREFIX = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+BINARY = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 B"), (1, "1 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (1000 * 1024, "1000 KiB"),
+        (1024**2 - 1, "1 MiB"), (3.5 * 2**30, "3.5 GiB"), (2**60, "1024 PiB"), (-2048, "-2 KiB"),
+    ],
+)  # fmt: skip
+def test_bytes(value: float, text: str) -> None:
+    assert format_bytes(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 flop"),
+        (999, "999 flop"),
+        (999.9, "1 kflop"),
+        (1000, "1 kflop"),
+        (999_999, "1 Mflop"),
+        (2_500_000, "2.5 Mflop"),
+    ],
+)
+def test_counts(value: float, text: str) -> None:
+    assert format_count(value, "flop") == text
+    assert format_count(1234) == "1.23k"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 s"), (0.00125, "1.25 ms"), (0.0009999, "1 ms"), (0.9999, "1 s"), (1e-6, "1 µs"), (2.5e-9, "2.5 ns"), (61, "61 s"), (12345.6, "12346 s")],
+)  # fmt: skip
+def test_seconds(value: float, text: str) -> None:
+    assert format_seconds(value) == text
+
+
+@given(st.floats(1e-9, 1e20))
+def test_text_reads_back_to_three_digits_and_has_no_exponent(value: float) -> None:
+    for text, units in ((format_bytes(value), BINARY), (format_count(value), PREFIX), (format_seconds(value), SECONDS)):
+        match = re.fullmatch(r"([0-9.]+(?:e-\d+)?) ?(\D*)", text)
+        assert match, text
+        assert "e+" not in text
+        assert float(match.group(1)) * units[match.group(2)] == pytest.approx(value, rel=0.006)
+
+
+def test_what_is_not_known_says_why() -> None:
+    for form in (format_bytes, format_count, format_seconds):
+        assert form(Unavailable("no such counter")) == "unavailable: no such counter"
