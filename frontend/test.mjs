@@ -8,7 +8,9 @@ import { build } from "esbuild";
 const outdir = mkdtempSync(join(tmpdir(), "inspector-frontend-"));
 try {
   await build({
-    entryPoints: readdirSync("test").filter((f) => f.endsWith(".test.ts")).map((f) => join("test", f)),
+    entryPoints: readdirSync("test")
+      .filter((f) => f.endsWith(".test.ts"))
+      .map((f) => join("test", f)),
     outdir,
     outExtension: { ".js": ".mjs" },
     bundle: true,

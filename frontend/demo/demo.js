@@ -41,7 +41,15 @@ function recorded({ messages, graphs, runs }) {
     ready: () => play(messages),
     graph: async ({ id, variant, mode }) => {
       await wait(40);
-      emit({ type: "graph", id, variant, mode, svg: graphs[variant] ?? null, caption: "entry computation", error: null });
+      emit({
+        type: "graph",
+        id,
+        variant,
+        mode,
+        svg: graphs[variant] ?? null,
+        caption: "entry computation",
+        error: null,
+      });
     },
     run: async ({ variant }) => {
       const state = (state, stage, result = null) =>
@@ -59,8 +67,16 @@ async function load(name) {
 }
 
 const variant = (number, state, more = {}) => ({
-  type: "variant", variant: number, label: number ? `xla_flag_${number}=true` : "baseline", target: "cpu", options: {},
-  state, stage: "compiling", elapsed_s: 1.4, error: null, ...more,
+  type: "variant",
+  variant: number,
+  label: number ? `xla_flag_${number}=true` : "baseline",
+  target: "cpu",
+  options: {},
+  state,
+  stage: "compiling",
+  elapsed_s: 1.4,
+  error: null,
+  ...more,
 });
 
 const ERROR = {
@@ -74,7 +90,9 @@ const ERROR = {
 
 async function withoutCompiled(last) {
   const { messages } = await load("mlp");
-  const common = messages.filter(({ content: c }) => c.type === "session" || (c.type === "document" && c.variant === null));
+  const common = messages.filter(
+    ({ content: c }) => c.type === "session" || (c.type === "document" && c.variant === null),
+  );
   return () => (play(common), last.forEach((m) => emit(m)));
 }
 
@@ -86,7 +104,14 @@ async function gzip(bytes) {
 /** A synthetic program: `count` lines of HLO from 2,000 source lines. */
 async function bigDocument(pane, language, count) {
   const origins = [];
-  for (let i = 0; i < 20000; i++) origins.push([`jit(train)/layer_${i % 24}/op_${i}`, [[0, 1 + (i % 2000)], [0, 2001]]]);
+  for (let i = 0; i < 20000; i++)
+    origins.push([
+      `jit(train)/layer_${i % 24}/op_${i}`,
+      [
+        [0, 1 + (i % 2000)],
+        [0, 2001],
+      ],
+    ]);
   const lines = ["HloModule big", "", "ENTRY %main.1 (p: f32[128,128]) -> f32[128,128] {"];
   const index = new Int32Array(count).fill(-1);
   const instructions = [null, null, null];
@@ -102,22 +127,49 @@ async function bigDocument(pane, language, count) {
   instructions.push(null);
   const text = new TextEncoder();
   const buffers = await Promise.all(
-    [text.encode(lines.join("\n")), index, text.encode(JSON.stringify({ files: ["train.py"], origins })), text.encode(JSON.stringify({ labels: null, instructions }))].map(gzip),
+    [
+      text.encode(lines.join("\n")),
+      index,
+      text.encode(JSON.stringify({ files: ["train.py"], origins })),
+      text.encode(JSON.stringify({ labels: null, instructions })),
+    ].map(gzip),
   );
-  return { content: { type: "document", pane, variant: pane === "optimized" ? 0 : null, language, title: "", line_count: count }, buffers };
+  return {
+    content: {
+      type: "document",
+      pane,
+      variant: pane === "optimized" ? 0 : null,
+      language,
+      title: "",
+      line_count: count,
+    },
+    buffers,
+  };
 }
 
 async function bigSource() {
   const text = new TextEncoder();
   const lines = Array.from({ length: 2001 }, (_, i) => `x_${i} = layer(x_${i - 1}, params[${i}])  # line ${i + 1}`);
   const origins = lines.map((_, i) => ["", [[0, i + 1]]]);
-  const tables = [text.encode(lines.join("\n")), Int32Array.from(lines, (_, i) => i), text.encode(JSON.stringify({ files: ["train.py"], origins })), text.encode(JSON.stringify({ labels: null, instructions: null }))];
-  return { content: { type: "document", pane: "source", variant: null, language: "python", title: "", line_count: 2001 }, buffers: await Promise.all(tables.map(gzip)) };
+  const tables = [
+    text.encode(lines.join("\n")),
+    Int32Array.from(lines, (_, i) => i),
+    text.encode(JSON.stringify({ files: ["train.py"], origins })),
+    text.encode(JSON.stringify({ labels: null, instructions: null })),
+  ];
+  return {
+    content: { type: "document", pane: "source", variant: null, language: "python", title: "", line_count: 2001 },
+    buffers: await Promise.all(tables.map(gzip)),
+  };
 }
 
 async function bigKernel() {
   const count = Number(query.get("lines") ?? 230000);
-  const documents = [await bigSource(), await bigDocument("hlo", "hlo", count), await bigDocument("optimized", "hlo", count)];
+  const documents = [
+    await bigSource(),
+    await bigDocument("hlo", "hlo", count),
+    await bigDocument("optimized", "hlo", count),
+  ];
   const { messages } = await load("mlp");
   const session = messages.find(({ content }) => content.type === "session").content;
   return {
@@ -141,9 +193,19 @@ const scenarios = {
       const { messages } = await load("mlp");
       play(messages.filter(({ content }) => content.type === "session"));
       for (const pane of ["source", "jaxpr"]) {
-        emit({ type: "unavailable", pane, variant: null, reason: "the program was given as HLO text, which has no Python", remedy: "Give explore() the function instead." });
+        emit({
+          type: "unavailable",
+          pane,
+          variant: null,
+          reason: "the program was given as HLO text, which has no Python",
+          remedy: "Give explore() the function instead.",
+        });
       }
-      emit({ type: "notice", level: "info", message: "HLO text carries no source lines: panes cannot be linked by source." });
+      emit({
+        type: "notice",
+        level: "info",
+        message: "HLO text carries no source lines: panes cannot be linked by source.",
+      });
     },
   }),
   waiting: async () => kernel,

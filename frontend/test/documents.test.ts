@@ -33,9 +33,23 @@ test("instructions are found by name, once their first line", () => {
 });
 
 test("labels and headings follow the line table", () => {
-  const found = document(new Origins(), "source", "# a.py\nx\n\ny", [], undefined, { labels: [null, 41, null, 90], instructions: null }, "python");
-  assert.deepEqual([0, 1, 2, 3].map((i) => found.label(i)), ["", "41", "", "90"]);
-  assert.deepEqual([0, 1, 2, 3].map((i) => found.isHeading(i)), [true, false, false, false]);
+  const found = document(
+    new Origins(),
+    "source",
+    "# a.py\nx\n\ny",
+    [],
+    undefined,
+    { labels: [null, 41, null, 90], instructions: null },
+    "python",
+  );
+  assert.deepEqual(
+    [0, 1, 2, 3].map((i) => found.label(i)),
+    ["", "41", "", "90"],
+  );
+  assert.deepEqual(
+    [0, 1, 2, 3].map((i) => found.isHeading(i)),
+    [true, false, false, false],
+  );
 });
 
 test("HLO names lead to instructions and computations, with and without %", () => {
@@ -95,6 +109,9 @@ test("the tables around a text are found, the program is not", () => {
   assert.deepEqual(frameBlocks({ lines, language: "hlo" }), [[2, 6]]);
   assert.deepEqual(frameBlocks({ lines: lines.slice(7), language: "hlo" }), []);
   const mlir = ["#loc1 = a", "#loc2 = b", "module {", "}", "#loc = c", "#loc3 = d", ""];
-  assert.deepEqual(frameBlocks({ lines: mlir, language: "mlir" }), [[0, 1], [4, 5]]);
+  assert.deepEqual(frameBlocks({ lines: mlir, language: "mlir" }), [
+    [0, 1],
+    [4, 5],
+  ]);
   assert.deepEqual(frameBlocks({ lines: ["module {", "}"], language: "mlir" }), []);
 });

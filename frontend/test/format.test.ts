@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { format, formatDelta, formatElapsed, formatPercent, formatSeconds, grouped, plural } from "../src/lib/format.ts";
+import {
+  format,
+  formatDelta,
+  formatElapsed,
+  formatPercent,
+  formatSeconds,
+  grouped,
+  plural,
+} from "../src/lib/format.ts";
 
 test("numbers read as in Python's units", () => {
   assert.equal(format(0, "bytes"), "0 B");

@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Pane } from "../src/messages.ts";
-import { activate, defaultLayout, groupOf, type Layout, movePane, resizeColumns, restoreLayout } from "../src/state/layout.ts";
+import {
+  activate,
+  defaultLayout,
+  groupOf,
+  type Layout,
+  movePane,
+  resizeColumns,
+  restoreLayout,
+} from "../src/state/layout.ts";
 
 const ALL: Pane[] = ["source", "jaxpr", "stablehlo", "hlo", "optimized", "graph", "collectives", "stats", "run"];
 
@@ -11,7 +19,14 @@ function panesOf(layout: Layout): Pane[] {
 
 test("every pane has exactly one place, whatever is moved where", () => {
   let layout = defaultLayout(ALL);
-  for (const [pane, to] of [["graph", 0], ["source", "dock"], ["hlo", "column"], ["optimized", 0], ["stats", 1], ["hlo", "dock"]] as const) {
+  for (const [pane, to] of [
+    ["graph", 0],
+    ["source", "dock"],
+    ["hlo", "column"],
+    ["optimized", 0],
+    ["stats", 1],
+    ["hlo", "dock"],
+  ] as const) {
     layout = movePane(layout, pane, to);
     assert.deepEqual(panesOf(layout), [...ALL].sort());
     for (const group of layout.columns) assert.ok(group.panes.includes(group.active));

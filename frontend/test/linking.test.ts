@@ -6,14 +6,39 @@ import type { OriginTable } from "../src/messages.ts";
 import { document } from "./helpers.ts";
 
 // train.py: line 3 calls dense at line 7.
-const SOURCE: OriginTable = { files: ["train.py"], origins: [["", [[0, 3]]], ["", [[0, 7]]], ["", [[0, 9]]]] };
+const SOURCE: OriginTable = {
+  files: ["train.py"],
+  origins: [
+    ["", [[0, 3]]],
+    ["", [[0, 7]]],
+    ["", [[0, 9]]],
+  ],
+};
 const COMPILED: OriginTable = {
   files: ["other.py", "train.py"],
   origins: [
-    ["jit(f)/dot", [[1, 7], [1, 3]]],
-    ["jit(f)/add", [[1, 7], [1, 3]]],
+    [
+      "jit(f)/dot",
+      [
+        [1, 7],
+        [1, 3],
+      ],
+    ],
+    [
+      "jit(f)/add",
+      [
+        [1, 7],
+        [1, 3],
+      ],
+    ],
     ["jit(f)/tanh", [[1, 9]]],
-    ["jit(f)/dot", [[1, 7], [1, 8]]],
+    [
+      "jit(f)/dot",
+      [
+        [1, 7],
+        [1, 8],
+      ],
+    ],
     ["copy", []],
   ],
 };
@@ -88,7 +113,13 @@ test("a click in 230,000 lines finds its matches in a few milliseconds", () => {
   const count = 230_000;
   const table: OriginTable = {
     files: ["train.py"],
-    origins: Array.from({ length: 20_000 }, (_, i) => [`jit(f)/op${i}`, [[0, i % 2000], [0, 2001]]]),
+    origins: Array.from({ length: 20_000 }, (_, i) => [
+      `jit(f)/op${i}`,
+      [
+        [0, i % 2000],
+        [0, 2001],
+      ],
+    ]),
   };
   const lines = Array.from({ length: count }, (_, i) => (i * 7919) % 20_000);
   const big = document(origins, "hlo", new Array(count).fill("x").join("\n"), lines, table);

@@ -18,12 +18,23 @@ function connect() {
   });
   synced.start();
   const emit = (content: object, buffers: Uint8Array[] = []) =>
-    receive(content, buffers.map((b) => new DataView(b.buffer, b.byteOffset, b.byteLength)));
+    receive(
+      content,
+      buffers.map((b) => new DataView(b.buffer, b.byteOffset, b.byteLength)),
+    );
   return { synced, sent, emit };
 }
 
 const variant = (number: number, state: messages.State = "done") => ({
-  type: "variant", variant: number, label: `v${number}`, target: "cpu", options: {}, state, stage: "", elapsed_s: 1, error: null,
+  type: "variant",
+  variant: number,
+  label: `v${number}`,
+  target: "cpu",
+  options: {},
+  state,
+  stage: "",
+  elapsed_s: 1,
+  error: null,
 });
 
 function documentMessage(pane: messages.TextPane, variantNumber: number | null, text: string): [object, Uint8Array[]] {
@@ -34,7 +45,14 @@ function documentMessage(pane: messages.TextPane, variantNumber: number | null, 
     JSON.stringify({ files: ["f.py"], origins: lines.map((_, i) => [`op${i}`, [[0, i + 1]]]) }),
     JSON.stringify({ labels: null, instructions: lines.map((_, i) => `i${i}`) }),
   ];
-  const content = { type: "document", pane, variant: variantNumber, language: "hlo", title: "", line_count: lines.length };
+  const content = {
+    type: "document",
+    pane,
+    variant: variantNumber,
+    language: "hlo",
+    title: "",
+    line_count: lines.length,
+  };
   return [content, tables.map((t) => gzipSync(t))];
 }
 
@@ -102,7 +120,14 @@ test("selecting an instruction from a graph selects its origin in every text", a
   assert.equal(local.levelOfInstruction("optimized", "i2"), 0);
   await new Promise((resolve) => setTimeout(resolve, 250));
   const last = sent.at(-1) as messages.SelectionChanged;
-  assert.deepEqual(last.selection, { pane: "graph", variant: 0, file: "f.py", line: 2, origin: "op1", instruction: "i1" });
+  assert.deepEqual(last.selection, {
+    pane: "graph",
+    variant: 0,
+    file: "f.py",
+    line: 2,
+    origin: "op1",
+    instruction: "i1",
+  });
 });
 
 test("a selection is told to Python at most once in 200 ms, the last one last", async () => {
@@ -130,7 +155,13 @@ test("origins that come after a selection are linked to it", async () => {
 });
 
 test("a kernel that cannot be reached is gone", () => {
-  const synced = new Synced({ on: () => undefined, off: () => undefined, send: () => { throw new Error("closed"); } });
+  const synced = new Synced({
+    on: () => undefined,
+    off: () => undefined,
+    send: () => {
+      throw new Error("closed");
+    },
+  });
   synced.start();
   assert.equal(synced.kernel, "gone");
 });

@@ -23,11 +23,21 @@ test("stats are judged against the baseline, only where less is better and both 
     null,
   ]);
   const verdicts = Object.fromEntries(lines.map((l) => [l.key, l.cells.map((c) => [c.delta, c.verdict])]));
-  assert.deepEqual(verdicts["temp"], [[null, "unknown"], [-50, "better"], [null, "unknown"]]);
+  assert.deepEqual(verdicts["temp"], [
+    [null, "unknown"],
+    [-50, "better"],
+    [null, "unknown"],
+  ]);
   assert.deepEqual(verdicts["flops"]![1], [-4, "unknown"]);
   assert.deepEqual(verdicts["code"]![1], [null, "unknown"]);
-  assert.deepEqual(lines.map((l) => l.key), ["temp", "flops", "code", "new"]);
-  assert.deepEqual(lines[0]!.cells.map((c) => c.share), [1, 0.5, 0]);
+  assert.deepEqual(
+    lines.map((l) => l.key),
+    ["temp", "flops", "code", "new"],
+  );
+  assert.deepEqual(
+    lines[0]!.cells.map((c) => c.share),
+    [1, 0.5, 0],
+  );
 });
 
 test("hunks of lines become changes that turn one text into the other", () => {
@@ -36,7 +46,15 @@ test("hunks of lines become changes that turn one text into the other", () => {
     ["a\nb\nc", "a\nx\nc", [[1, 2, 1, 2]]],
     ["a\nb\nc", "a\nc", [[1, 2, 1, 1]]],
     ["a\nb", "a\nb\nc\nd", [[2, 2, 2, 4]]],
-    ["a\nb\nc\nd", "b\nC\nd\ne", [[0, 1, 0, 0], [2, 3, 1, 2], [4, 4, 3, 4]]],
+    [
+      "a\nb\nc\nd",
+      "b\nC\nd\ne",
+      [
+        [0, 1, 0, 0],
+        [2, 3, 1, 2],
+        [4, 4, 3, 4],
+      ],
+    ],
   ];
   for (const [a, b, hunks] of cases) {
     const documents = [document(origins, "optimized", a), document(origins, "optimized", b)] as const;
@@ -61,16 +79,51 @@ test("every mesh position has a cell of its own", () => {
 });
 
 test("the last axis runs right, the one before it down", () => {
-  const { cells } = gridOf({ axis_names: ["data", "model"], axis_sizes: [4, 2], kind: "partition", device_ids: [7, 6, 5, 4, 3, 2, 1, 0] });
-  assert.deepEqual(cells.map((c) => [c.row, c.column]), [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1], [3, 0], [3, 1]]);
+  const { cells } = gridOf({
+    axis_names: ["data", "model"],
+    axis_sizes: [4, 2],
+    kind: "partition",
+    device_ids: [7, 6, 5, 4, 3, 2, 1, 0],
+  });
+  assert.deepEqual(
+    cells.map((c) => [c.row, c.column]),
+    [
+      [0, 0],
+      [0, 1],
+      [1, 0],
+      [1, 1],
+      [2, 0],
+      [2, 1],
+      [3, 0],
+      [3, 1],
+    ],
+  );
   assert.deepEqual(cells[3], { ...cells[3], id: 4, coordinates: [1, 1] });
   assert.deepEqual(coordinatesOf(23, [2, 3, 4]), [1, 2, 3]);
 });
 
 test("groups are written short", () => {
-  assert.equal(groupsText([[0, 1], [2, 3]], false), "2 × 2: {0,1} {2,3}");
+  assert.equal(
+    groupsText(
+      [
+        [0, 1],
+        [2, 3],
+      ],
+      false,
+    ),
+    "2 × 2: {0,1} {2,3}",
+  );
   assert.equal(groupsText([[0, 1, 2], [3]], false), "2 × 1–3: {0,1,2} {3}");
-  assert.equal(groupsText([[0, 1], [1, 0]], true), "2 pairs: 0→1 1→0");
+  assert.equal(
+    groupsText(
+      [
+        [0, 1],
+        [1, 0],
+      ],
+      true,
+    ),
+    "2 pairs: 0→1 1→0",
+  );
   assert.equal(groupsText([], false), "all devices");
   assert.deepEqual(rowMesh([3, 1, 3]).device_ids, [1, 3]);
 });

@@ -210,7 +210,7 @@ def test_a_variant_is_shown_against_the_baseline(demo: OpenDemo) -> None:
     expect(page.get_by_role("button", name="Compare with baseline")).to_be_disabled()
     page.locator(".insp-chip-main").nth(1).click()
     page.get_by_role("button", name="Compare with baseline").click()
-    expect(page.locator(".insp-summary")).to_contain_text("instructions changed")
+    expect(page.locator(".insp-summary")).to_contain_text("only in the variant")
     expect(page.locator(".insp-diff .cm-insertedLine, .insp-diff .cm-changedLine").first).to_be_visible()
     expect(page.locator(".insp-diff .cm-deletedChunk").first).to_be_visible()
     page.get_by_role("button", name="Split").click()
@@ -262,10 +262,19 @@ def test_stats_compare_and_unavailable_is_said(demo: OpenDemo) -> None:
     page = demo()
     row = page.locator(".insp-stats tr", has_text="temporaries")
     expect(row.locator(".insp-delta.insp-worse")).to_contain_text(re.compile(r"\+.*KiB \(\+\d+ %\)"))
-    none = page.locator(".insp-stats tr", has_text="machine code").locator(".insp-stat-none").first
-    expect(none).to_contain_text("unavailable")
-    expect(none).to_contain_text("XLA keeps CPU machine code in host memory")
-    expect(none).to_have_attribute("title", re.compile("does not report"))
+    page.evaluate(
+        """() => {
+            const row = { key: 'code', label: 'machine code', unit: 'bytes', less_is_better: true };
+            const reason = 'XLA does not report it here.';
+            demo.emit({ type: 'stats', variant: 0, rows: [{ ...row, value: null, reason }] });
+            demo.emit({ type: 'stats', variant: 1, rows: [{ ...row, value: 2048, reason: null }] });
+        }"""
+    )
+    cells = page.locator(".insp-stats tr", has_text="machine code").locator("td")
+    expect(cells.first).to_contain_text("unavailable")
+    expect(cells.first).to_contain_text("XLA does not report it here.")
+    expect(cells.first.locator(".insp-stat-none")).to_have_attribute("title", "XLA does not report it here.")
+    expect(cells.nth(1)).to_have_text("2 KiB")
 
 
 def test_removing_and_adding_variants(demo: OpenDemo) -> None:
@@ -318,7 +327,7 @@ def test_a_collective_selects_its_instruction_and_shows_its_groups(demo: OpenDem
 def test_no_collectives_says_why(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=collectives]")
-    expect(page.locator(".insp-collectives")).to_contain_text("one replica and one partition")
+    expect(page.locator(".insp-collectives")).to_contain_text("runs on one device, so nothing is exchanged")
 
 
 def test_foreign_svg_is_cleaned_and_late_graphs_are_dropped(demo: OpenDemo) -> None:

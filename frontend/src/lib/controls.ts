@@ -20,8 +20,16 @@ export interface Choice<T> {
 }
 
 /** Buttons of which one is pressed, for `.insp-segments`. */
-export function segments<T>(choices: readonly Choice<T>[], current: T, choose: (value: T) => void): HTMLButtonElement[] {
+export function segments<T>(
+  choices: readonly Choice<T>[],
+  current: T,
+  choose: (value: T) => void,
+): HTMLButtonElement[] {
   return choices.map(({ value, text, title }) =>
-    h("button", { type: "button", title, "aria-pressed": String(value === current), onclick: () => choose(value) }, text),
+    h(
+      "button",
+      { type: "button", title, "aria-pressed": String(value === current), onclick: () => choose(value) },
+      text,
+    ),
   );
 }

@@ -164,7 +164,10 @@ const HEADING = Decoration.line({ class: "insp-heading" });
 
 function headings(document: TextDocument): Extension {
   if (!document.table.labels) return [];
-  return lineDecorations((_state, line) => (document.isHeading(line) ? HEADING : null), () => false);
+  return lineDecorations(
+    (_state, line) => (document.isHeading(line) ? HEADING : null),
+    () => false,
+  );
 }
 
 const LIT: Record<string, Decoration> = {};
@@ -199,7 +202,7 @@ function lineDecorations(
   const build = (view: EditorView): DecorationSet => {
     const ranges = [];
     for (const { from, to } of view.visibleRanges) {
-      for (let position = from; position <= to; ) {
+      for (let position = from; position <= to;) {
         const line = view.state.doc.lineAt(position);
         const decoration = decorationAt(view.state, line.number - 1);
         if (decoration) ranges.push(decoration.range(line.from));

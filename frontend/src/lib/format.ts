@@ -14,7 +14,11 @@ export function format(value: number, unit: Unit): string {
 
 /** `0.00125` -> `1.25 ms`. */
 export function formatSeconds(value: number): string {
-  for (const [scale, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]] as const) {
+  for (const [scale, unit] of [
+    [1, "s"],
+    [1e-3, "ms"],
+    [1e-6, "µs"],
+  ] as const) {
     if (Math.abs(value) >= scale) return `${significant(value / scale)} ${unit}`;
   }
   return value ? `${significant(value / 1e-9)} ns` : "0 s";

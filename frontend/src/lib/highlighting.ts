@@ -2,7 +2,14 @@
 
 import { HighlightStyle, LRLanguage, syntaxHighlighting } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";
-import { Decoration, type DecorationSet, type EditorView, MatchDecorator, ViewPlugin, WidgetType } from "@codemirror/view";
+import {
+  Decoration,
+  type DecorationSet,
+  type EditorView,
+  MatchDecorator,
+  ViewPlugin,
+  WidgetType,
+} from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { parser as pythonParser } from "@lezer/python";
 import type { Language } from "../messages.ts";

@@ -27,5 +27,9 @@ const PATHS = {
 export type IconName = keyof typeof PATHS;
 
 export function icon(name: IconName): SVGSVGElement {
-  return svg("svg", { class: "insp-icon", viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
+  return svg(
+    "svg",
+    { class: "insp-icon", viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" },
+    svg("path", { d: PATHS[name] }),
+  );
 }

@@ -36,7 +36,10 @@ export function gridOf(mesh: Mesh): Grid {
   const panelRows = isWrapped ? Math.ceil(last / WIDEST_ROW) : (sizes[sizes.length - 2] ?? 1);
   const perPanel = isWrapped ? last : panelColumns * panelRows;
   const panelCount = perPanel ? total / perPanel : 0;
-  const panelsAcross = Math.max(1, Math.min(sizes[sizes.length - 3] ?? 1, Math.ceil(WIDEST_ROW / Math.max(1, panelColumns))));
+  const panelsAcross = Math.max(
+    1,
+    Math.min(sizes[sizes.length - 3] ?? 1, Math.ceil(WIDEST_ROW / Math.max(1, panelColumns))),
+  );
   const cells = Array.from({ length: total }, (_, index): Cell => {
     const panel = Math.floor(index / perPanel);
     const inside = index % perPanel;

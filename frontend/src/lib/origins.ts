@@ -36,7 +36,10 @@ export class Origins {
   add(table: OriginTable): Int32Array {
     const files = table.files.map((f) => internIn(this.fileIds, f, () => this.files.push(f)));
     return Int32Array.from(table.origins, ([name, frames]) =>
-      this.intern(name, frames.map(([file, line]) => this.place(files[file] ?? NONE, line))),
+      this.intern(
+        name,
+        frames.map(([file, line]) => this.place(files[file] ?? NONE, line)),
+      ),
     );
   }
 

@@ -24,7 +24,12 @@ export function drawRuler(
   context.scale(scale, scale);
   const tick = (line: number, color: string, thickness: number): void => {
     context.fillStyle = style.getPropertyValue(color);
-    context.fillRect(1, Math.min(height - thickness, ((line + 0.5) / total) * height - thickness / 2), WIDTH - 2, thickness);
+    context.fillRect(
+      1,
+      Math.min(height - thickness, ((line + 0.5) / total) * height - thickness / 2),
+      WIDTH - 2,
+      thickness,
+    );
   };
   thinned(matches?.weak, total, height, (line) => tick(line, "--insp-weak-line", 2));
   thinned(matches?.strong, total, height, (line) => tick(line, "--insp-strong-line", 3));

@@ -16,13 +16,25 @@ export function stripDomain(sets: readonly (readonly number[])[]): [number, numb
 }
 
 /** Durations in seconds as ticks, the median thicker. */
-export function strip(durations: readonly number[], median: number, domain: [number, number], width = 220): SVGSVGElement {
+export function strip(
+  durations: readonly number[],
+  median: number,
+  domain: [number, number],
+  width = 220,
+): SVGSVGElement {
   const x = (value: number): number => 2 + ((value - domain[0]) / (domain[1] - domain[0])) * (width - 4);
   const tick = (value: number, name: string, inset: number): SVGLineElement =>
     svg("line", { class: name, x1: x(value), x2: x(value), y1: inset, y2: HEIGHT - inset });
   return svg(
     "svg",
-    { class: "insp-strip", viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-label": `${durations.length} durations, ${formatSeconds(domain[0])} to ${formatSeconds(domain[1])}` },
+    {
+      class: "insp-strip",
+      viewBox: `0 0 ${width} ${HEIGHT}`,
+      width,
+      height: HEIGHT,
+      role: "img",
+      "aria-label": `${durations.length} durations, ${formatSeconds(domain[0])} to ${formatSeconds(domain[1])}`,
+    },
     svg("line", { class: "insp-strip-axis", x1: 0, x2: width, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5 }),
     ...durations.map((d) => tick(d, "insp-strip-tick", 6)),
     durations.length ? tick(median, "insp-strip-median", 2) : null,

@@ -1,7 +1,9 @@
 // Foreign SVG made harmless: known elements and attributes, no scripts, no links to anywhere.
 
 const ELEMENTS = new Set(
-  "svg g path polygon polyline ellipse circle rect line text tspan title defs marker lineargradient stop clippath".split(" "),
+  "svg g path polygon polyline ellipse circle rect line text tspan title defs marker lineargradient stop clippath".split(
+    " ",
+  ),
 );
 const ATTRIBUTES = new Set(
   (

@@ -8,7 +8,10 @@ export function followTheme(root: HTMLElement): () => void {
   };
   const observer = new MutationObserver(apply);
   for (const element of [document.body, document.documentElement]) {
-    observer.observe(element, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme", "class"] });
+    observer.observe(element, {
+      attributes: true,
+      attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme", "class"],
+    });
   }
   system.addEventListener("change", apply);
   apply();
@@ -21,6 +24,7 @@ export function followTheme(root: HTMLElement): () => void {
 function isDark(systemIsDark: boolean): boolean {
   const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
   if (jpThemeLight !== undefined) return jpThemeLight === "false";
-  if (vscodeThemeKind !== undefined) return vscodeThemeKind.includes("dark") || vscodeThemeKind === "vscode-high-contrast";
+  if (vscodeThemeKind !== undefined)
+    return vscodeThemeKind.includes("dark") || vscodeThemeKind === "vscode-high-contrast";
   return systemIsDark;
 }

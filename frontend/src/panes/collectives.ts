@@ -71,7 +71,11 @@ class CollectivesPane implements Pane {
     this.focused = 0;
     this.sideRow = null;
     const titles = ["collective", "axes", "groups", "operand", "bytes", "source"];
-    const head = h("tr", {}, ...titles.map((t) => h("th", { scope: "col", class: t === "bytes" ? "insp-number" : "" }, t)));
+    const head = h(
+      "tr",
+      {},
+      ...titles.map((t) => h("th", { scope: "col", class: t === "bytes" ? "insp-number" : "" }, t)),
+    );
     this.rows = found.rows.map((row, i) => this.row(row, i));
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, head), h("tbody", {}, ...this.rows));
     const note = found.note && h("div", { class: "insp-note" }, found.note);
@@ -79,19 +83,33 @@ class CollectivesPane implements Pane {
   }
 
   private row(row: messages.Collective, index: number): HTMLTableRowElement {
-    const axes = row.axes === null ? h("span", { class: "insp-unavailable", title: row.axes_reason }, row.axes_reason || "none") : h("span", { class: "insp-axis-used" }, row.axes.join(", ") || "–");
-    const source = row.source ? `${baseName(row.source.file)}${row.source.line === null ? "" : `:${row.source.line}`}` : "";
+    const axes =
+      row.axes === null
+        ? h("span", { class: "insp-unavailable", title: row.axes_reason }, row.axes_reason || "none")
+        : h("span", { class: "insp-axis-used" }, row.axes.join(", ") || "–");
+    const source = row.source
+      ? `${baseName(row.source.file)}${row.source.line === null ? "" : `:${row.source.line}`}`
+      : "";
     const bytes = row.operand_bytes === null ? "unknown" : format(row.operand_bytes, "bytes");
     const onkeydown = ((e: KeyboardEvent) => this.key(e, index)) as EventListener;
     return h(
       "tr",
       { tabindex: index === 0 ? 0 : -1, "aria-selected": "false", onclick: () => this.select(index), onkeydown },
-      h("th", { scope: "row", title: `${row.name} in ${row.computation}` }, h("span", { class: "insp-tok-op" }, row.opcode), h("span", { class: "insp-dim" }, ` ${row.name}`)),
+      h(
+        "th",
+        { scope: "row", title: `${row.name} in ${row.computation}` },
+        h("span", { class: "insp-tok-op" }, row.opcode),
+        h("span", { class: "insp-dim" }, ` ${row.name}`),
+      ),
       h("td", {}, axes),
       h("td", { title: groupsText(row.groups, row.is_pairs, 64) }, groupsText(row.groups, row.is_pairs)),
       h("td", {}, h("code", {}, row.operand_shapes.join(", "))),
       h("td", { class: "insp-number" }, bytes),
-      h("td", { title: row.source?.file ?? "" }, source || h("span", { class: "insp-dim" }, row.inserted_by ? `by ${row.inserted_by}` : "unknown")),
+      h(
+        "td",
+        { title: row.source?.file ?? "" },
+        source || h("span", { class: "insp-dim" }, row.inserted_by ? `by ${row.inserted_by}` : "unknown"),
+      ),
     );
   }
 
@@ -117,7 +135,8 @@ class CollectivesPane implements Pane {
     if (nearest !== undefined) this.focused = nearest;
     this.rows.forEach((row, i) => {
       const level = levels[i];
-      row.className = level === CHOSEN ? "insp-chosen" : level === STRONG ? "insp-strong" : level === WEAK ? "insp-weak" : "";
+      row.className =
+        level === CHOSEN ? "insp-chosen" : level === STRONG ? "insp-strong" : level === WEAK ? "insp-weak" : "";
       row.setAttribute("aria-selected", String(i === this.focused));
     });
     if (nearest !== undefined) scrollWithin(this.rows[nearest]!);
@@ -139,7 +158,11 @@ class CollectivesPane implements Pane {
 const NONE_NOTE = "No instruction of this stage talks to another device.";
 
 function describe(row: messages.Collective): HTMLElement[] {
-  const facts = [row.group_mode.replaceAll("_", " "), row.context, row.inserted_by && `inserted by ${row.inserted_by}`].filter(Boolean);
+  const facts = [
+    row.group_mode.replaceAll("_", " "),
+    row.context,
+    row.inserted_by && `inserted by ${row.inserted_by}`,
+  ].filter(Boolean);
   const shapes = `${row.operand_shapes.join(", ")} → ${row.result_shapes.join(", ")}`;
   return [
     h("div", { class: "insp-side-title" }, h("span", { class: "insp-tok-op" }, row.opcode), ` ${row.name}`),

@@ -84,7 +84,13 @@ class GraphPane implements Pane {
     if (variant.state !== "done") return this.say("", loading("Compiling", variant));
     const selected = this.selected();
     if (this.mode === "around" && !selected) {
-      return this.say("", empty("Nothing is selected", "Click an instruction in HLO or Optimized HLO, in Collectives, or in another graph."));
+      return this.say(
+        "",
+        empty(
+          "Nothing is selected",
+          "Click an instruction in HLO or Optimized HLO, in Collectives, or in another graph.",
+        ),
+      );
     }
     this.request(variant.variant, selected);
     this.mark();
@@ -123,7 +129,11 @@ class GraphPane implements Pane {
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", caption || "Graph of instructions");
     svg.querySelector(":scope > g > polygon")?.classList.add("insp-graph-page");
-    const canvas = h("div", { class: "insp-graph-canvas", tabindex: 0, "aria-label": "Graph; arrow keys move it, + and − zoom" }, svg);
+    const canvas = h(
+      "div",
+      { class: "insp-graph-canvas", tabindex: 0, "aria-label": "Graph; arrow keys move it, + and − zoom" },
+      svg,
+    );
     this.listen(canvas);
     this.isMoved = false;
     fill(this.element, canvas, caption && h("div", { class: "insp-graph-caption" }, caption));
@@ -165,7 +175,8 @@ class GraphPane implements Pane {
   private bringIntoView(node: SVGGElement): void {
     const frame = this.element.getBoundingClientRect();
     const box = node.getBoundingClientRect();
-    const isInside = box.left >= frame.left && box.right <= frame.right && box.top >= frame.top && box.bottom <= frame.bottom;
+    const isInside =
+      box.left >= frame.left && box.right <= frame.right && box.top >= frame.top && box.bottom <= frame.bottom;
     if (isInside || !frame.width || !this.svg) return;
     const scale = this.box.width / this.svg.clientWidth;
     const middle = (low: number, high: number): number => (low + high) / 2;
@@ -205,7 +216,11 @@ class GraphPane implements Pane {
     e.preventDefault();
     const frame = this.svg?.getBoundingClientRect();
     if (!frame) return;
-    this.zoom(Math.exp(e.deltaY * 0.0015), (e.clientX - frame.left) / frame.width, (e.clientY - frame.top) / frame.height);
+    this.zoom(
+      Math.exp(e.deltaY * 0.0015),
+      (e.clientX - frame.left) / frame.width,
+      (e.clientY - frame.top) / frame.height,
+    );
   }
 
   private key(e: KeyboardEvent): void {

@@ -12,11 +12,17 @@ const MAX_DRAWN = 4096;
 type Names = readonly string[];
 
 /** The drawing and, beside it, `about` with what the device under the pointer holds. */
-export function meshDrawing(row: messages.Collective, given: messages.Mesh | null, about: HTMLElement[]): HTMLElement[] {
+export function meshDrawing(
+  row: messages.Collective,
+  given: messages.Mesh | null,
+  about: HTMLElement[],
+): HTMLElement[] {
   const mesh = given ?? rowMesh(row.members.length ? row.members.map((m) => idOf(m, null)) : row.groups.flat());
   const size = mesh.axis_sizes.reduce((a, b) => a * b, 1);
   const isDrawn = size > 0 && size <= MAX_DRAWN;
-  const none = size ? `${grouped(size)} devices are too many to draw; the groups are in the table.` : "No devices to draw.";
+  const none = size
+    ? `${grouped(size)} devices are too many to draw; the groups are in the table.`
+    : "No devices to draw.";
   if (!isDrawn) return [h("div", { class: "insp-about" }, ...about, h("div", { class: "insp-dim" }, none))];
   const { element, detail } = new Drawing(row, mesh, given !== null);
   return [element, h("div", { class: "insp-about" }, ...about, detail)];
@@ -51,14 +57,19 @@ class Drawing {
     const used = new Set(this.row.axes ?? []);
     const arrows = [" →", " ↓"];
     const words = names.map((name, i) =>
-      h("span", { class: used.has(name) ? "insp-axis-used" : "insp-axis" }, `${name}=${sizes[i]}${arrows[names.length - 1 - i] ?? ""}`),
+      h(
+        "span",
+        { class: used.has(name) ? "insp-axis-used" : "insp-axis" },
+        `${name}=${sizes[i]}${arrows[names.length - 1 - i] ?? ""}`,
+      ),
     );
     return h("div", { class: "insp-mesh-axes" }, h("span", { class: "insp-dim" }, `${kind} mesh`), ...words);
   }
 
   private draw(): SVGSVGElement {
     const { grid } = this;
-    const width = this.x({ column: grid.columns - 1, panel: Math.min(grid.panelsAcross, grid.panelCount) - 1 }) + this.cellSize + 1;
+    const width =
+      this.x({ column: grid.columns - 1, panel: Math.min(grid.panelsAcross, grid.panelCount) - 1 }) + this.cellSize + 1;
     const last = grid.cells[grid.cells.length - 1]!;
     const height = this.y(last) + this.cellSize + 1;
     const drawing = svg("svg", {
@@ -114,7 +125,10 @@ class Drawing {
     const stop = half * 0.55;
     const [tx, ty] = [x1 - Math.cos(angle) * stop, y1 - Math.sin(angle) * stop];
     const barb = (turn: number): string => `${tx - 5 * Math.cos(angle + turn)} ${ty - 5 * Math.sin(angle + turn)}`;
-    return svg("path", { class: "insp-arrow", d: `M${x0} ${y0}Q${cx} ${cy} ${tx} ${ty}M${barb(0.5)}L${tx} ${ty}L${barb(-0.5)}` });
+    return svg("path", {
+      class: "insp-arrow",
+      d: `M${x0} ${y0}Q${cx} ${cy} ${tx} ${ty}M${barb(0.5)}L${tx} ${ty}L${barb(-0.5)}`,
+    });
   }
 
   private show(index: number): void {
@@ -126,7 +140,11 @@ class Drawing {
       shape.classList.toggle("insp-cell-dimmed", group !== undefined && other !== group && !this.row.is_pairs);
       shape.classList.toggle("insp-cell-current", i === index);
     }
-    if (!cell) return fill(this.detail, h("span", { class: "insp-dim" }, "Point at a device to see what it holds before and after."));
+    if (!cell)
+      return fill(
+        this.detail,
+        h("span", { class: "insp-dim" }, "Point at a device to see what it holds before and after."),
+      );
     fill(this.detail, ...this.describe(cell));
   }
 
@@ -134,7 +152,8 @@ class Drawing {
     const place = this.hasAxes ? ` (${coordinateText(this.mesh.axis_names, cell.coordinates)})` : "";
     const title = h("div", {}, h("strong", {}, `${this.hasAxes ? this.mesh.kind : "device"} ${cell.id}`), place);
     const members = this.members.get(cell.id) ?? [];
-    if (!members.length) return [title, h("div", { class: "insp-dim" }, this.groups.has(cell.id) ? "" : "takes no part")];
+    if (!members.length)
+      return [title, h("div", { class: "insp-dim" }, this.groups.has(cell.id) ? "" : "takes no part")];
     return [title, ...members.flatMap((m) => this.describeMember(m))];
   }
 

@@ -56,7 +56,8 @@ class OptimizedPane extends TextPane {
 
   private drawDiff(wanted: NonNullable<OptimizedPane["drawn"]>): void {
     const now = this.drawn;
-    const isSame = now && now.view === wanted.view && now.diff === wanted.diff && now.a === wanted.a && now.b === wanted.b;
+    const isSame =
+      now && now.view === wanted.view && now.diff === wanted.diff && now.a === wanted.a && now.b === wanted.b;
     if (isSame && this.shown.length) return;
     this.clear();
     this.drawn = wanted;
@@ -67,7 +68,9 @@ class OptimizedPane extends TextPane {
   }
 
   private split({ diff, a, b }: NonNullable<OptimizedPane["drawn"]>, parent: HTMLElement): TextPane["shown"] {
-    const side = (document: TextDocument): { doc: TextDocument["text"]; extensions: ReturnType<typeof editorExtensions> } => ({
+    const side = (
+      document: TextDocument,
+    ): { doc: TextDocument["text"]; extensions: ReturnType<typeof editorExtensions> } => ({
       doc: document.text,
       extensions: editorExtensions(document, this.events(document), this.context.local),
     });

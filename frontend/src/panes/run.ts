@@ -14,8 +14,18 @@ class RunPane implements Pane {
   readonly element = h("div", { class: "insp-run insp-scroll", tabindex: 0, "aria-label": "Run" });
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
-  private readonly repeat = h("input", { type: "number", min: 1, max: MAX_REPEAT, value: 20, "aria-label": "Executions to measure" });
-  private readonly runAll = h("button", { type: "button", class: "insp-button", onclick: () => this.runEvery() }, "Run all");
+  private readonly repeat = h("input", {
+    type: "number",
+    min: 1,
+    max: MAX_REPEAT,
+    value: 20,
+    "aria-label": "Executions to measure",
+  });
+  private readonly runAll = h(
+    "button",
+    { type: "button", class: "insp-button", onclick: () => this.runEvery() },
+    "Run all",
+  );
   private readonly ends: (() => void)[];
 
   constructor(private readonly context: Context) {
@@ -39,7 +49,8 @@ class RunPane implements Pane {
     const variants = [...synced.variants.values()];
     const ready = variants.filter((v) => v.state === "done");
     this.runAll.disabled = !ready.length;
-    if (!variants.length) return fill(this.element, empty("Nothing to run yet", "The first compiled variant can be run."));
+    if (!variants.length)
+      return fill(this.element, empty("Nothing to run yet", "The first compiled variant can be run."));
     const results = variants.map((v) => synced.runs.get(v.variant)?.result ?? null);
     const domain = stripDomain(results.map((r) => r?.durations_s ?? []));
     const base = results[0]?.median_s ?? null;
@@ -58,12 +69,19 @@ class RunPane implements Pane {
   ): HTMLElement {
     const isActive = variant.variant === this.context.local.active;
     const result = run?.state === "done" ? run.result : null;
-    const cells = result ? this.measured(result, domain, base) : [h("td", { colspan: 6 }, ...this.status(variant, run))];
+    const cells = result
+      ? this.measured(result, domain, base)
+      : [h("td", { colspan: 6 }, ...this.status(variant, run))];
     return h(
       "tr",
       { class: isActive ? "insp-row-active" : "", onclick: () => this.context.local.setActive(variant.variant) },
       h("td", {}, this.button(variant, run)),
-      h("th", { scope: "row" }, h("span", { class: "insp-label", title: variant.label }, variant.label), h("span", { class: "insp-dim" }, ` ${variant.target}`)),
+      h(
+        "th",
+        { scope: "row" },
+        h("span", { class: "insp-label", title: variant.label }, variant.label),
+        h("span", { class: "insp-dim" }, ` ${variant.target}`),
+      ),
       ...cells,
     );
   }
@@ -75,14 +93,22 @@ class RunPane implements Pane {
       h("td", { class: "insp-number insp-dim" }, against),
       h("td", { class: "insp-number" }, formatSeconds(result.min_s)),
       h("td", { class: "insp-number" }, formatSeconds(result.iqr_s)),
-      h("td", { title: plural(result.durations_s.length, "execution") }, strip(result.durations_s, result.median_s, domain)),
+      h(
+        "td",
+        { title: plural(result.durations_s.length, "execution") },
+        strip(result.durations_s, result.median_s, domain),
+      ),
       h("td", { class: "insp-dim" }, result.device_kind),
     ];
   }
 
   private status(variant: Timed<messages.Variant>, run: Timed<messages.Run> | null): (HTMLElement | string | false)[] {
-    if (!run) return [h("span", { class: "insp-dim" }, variant.state === "done" ? "not run yet" : `not compiled (${variant.state})`)];
-    if (run.state === "failed") return [h("span", { class: "insp-bad" }, "✗ "), h("span", {}, run.error?.kind ?? "failed")];
+    if (!run)
+      return [
+        h("span", { class: "insp-dim" }, variant.state === "done" ? "not run yet" : `not compiled (${variant.state})`),
+      ];
+    if (run.state === "failed")
+      return [h("span", { class: "insp-bad" }, "✗ "), h("span", {}, run.error?.kind ?? "failed")];
     if (run.state === "cancelled") return [h("span", { class: "insp-dim" }, "cancelled")];
     return [spinner(), h("span", {}, run.stage || run.state), clock(run)];
   }
@@ -95,7 +121,17 @@ class RunPane implements Pane {
       else this.run(variant.variant);
     };
     const text = isRunning ? "Cancel" : "Run";
-    return h("button", { type: "button", class: "insp-button", disabled: variant.state !== "done", "aria-label": `${text} ${variant.label}`, onclick }, text);
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "insp-button",
+        disabled: variant.state !== "done",
+        "aria-label": `${text} ${variant.label}`,
+        onclick,
+      },
+      text,
+    );
   }
 
   private run(variant: number): void {
@@ -147,14 +183,21 @@ function arrays(title: string, values: readonly messages.RunArray[]): HTMLElemen
     "section",
     {},
     h("h4", {}, title),
-    values.length ? h("table", { class: "insp-table" }, h("tbody", {}, ...rows)) : h("p", { class: "insp-dim" }, "none"),
+    values.length
+      ? h("table", { class: "insp-table" }, h("tbody", {}, ...rows))
+      : h("p", { class: "insp-dim" }, "none"),
   );
 }
 
 function preview(value: messages.RunArray): HTMLElement {
   const isSplit = value.preview.length > 1;
   const lines = value.preview.map((text, i) =>
-    h("tr", {}, isSplit && h("td", { class: "insp-dim insp-replica" }, `replica ${i}`), h("td", {}, h("code", {}, text))),
+    h(
+      "tr",
+      {},
+      isSplit && h("td", { class: "insp-dim insp-replica" }, `replica ${i}`),
+      h("td", {}, h("code", {}, text)),
+    ),
   );
   return h("table", { class: "insp-preview" }, h("tbody", {}, ...lines));
 }

@@ -73,9 +73,19 @@ function content({ row, delta, share, verdict }: StatsCell, line: StatsLine, isB
   if (!row) return h("div", { class: "insp-stat insp-dim" }, "·");
   if (row.value === null) {
     const reason = row.reason ?? "not reported";
-    return h("div", { class: "insp-stat-none", title: reason }, h("span", { class: "insp-unavailable" }, "unavailable"), h("span", { class: "insp-reason" }, reason));
+    return h(
+      "div",
+      { class: "insp-stat-none", title: reason },
+      h("span", { class: "insp-unavailable" }, "unavailable"),
+      h("span", { class: "insp-reason" }, reason),
+    );
   }
-  const change = delta === null ? "" : delta === 0 ? "=" : `${formatDelta(delta, line.unit)} (${formatPercent(row.value, row.value - delta)})`;
+  const change =
+    delta === null
+      ? ""
+      : delta === 0
+        ? "="
+        : `${formatDelta(delta, line.unit)} (${formatPercent(row.value, row.value - delta)})`;
   return h(
     "div",
     { class: "insp-stat" },

@@ -157,7 +157,10 @@ export class TextPane implements Pane {
     if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
     if (variant.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
     if (variant.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");
-    return loading(variant.state === "done" ? `Receiving ${title}` : variant.state === "queued" ? "Queued" : title, variant);
+    return loading(
+      variant.state === "done" ? `Receiving ${title}` : variant.state === "queued" ? "Queued" : title,
+      variant,
+    );
   }
 
   private onSelection(): void {
@@ -226,15 +229,34 @@ export class TextPane implements Pane {
     const lines = this.targets();
     if (!this.own || !local.selection) return fill(this.stepper);
     if (!lines.length && local.selection.origin === NONE) return fill(this.stepper);
-    if (!lines.length) return fill(this.stepper, h("span", { class: "insp-none", title: "No line here is linked to the selection" }, "no match"));
+    if (!lines.length)
+      return fill(
+        this.stepper,
+        h("span", { class: "insp-none", title: "No line here is linked to the selection" }, "no match"),
+      );
     const isWeak = !local.matches(this.own.document)!.strong.length;
     const position = this.step < 0 ? "–" : String(this.step + 1);
     const button = (text: string, label: string, delta: number): HTMLElement =>
-      h("button", { type: "button", "aria-label": `${label} match in ${TITLES[this.name]}`, onclick: () => local.step(this.name, delta) }, text);
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-label": `${label} match in ${TITLES[this.name]}`,
+          onclick: () => local.step(this.name, delta),
+        },
+        text,
+      );
     fill(
       this.stepper,
       button("‹", "Previous", -1),
-      h("span", { class: isWeak ? "insp-count-weak" : "insp-count", title: isWeak ? "Same source line, another operation" : plural(lines.length, "linked line") }, `${isWeak ? "≈" : ""}${position}/${grouped(lines.length)}`),
+      h(
+        "span",
+        {
+          class: isWeak ? "insp-count-weak" : "insp-count",
+          title: isWeak ? "Same source line, another operation" : plural(lines.length, "linked line"),
+        },
+        `${isWeak ? "≈" : ""}${position}/${grouped(lines.length)}`,
+      ),
       button("›", "Next", 1),
     );
   }

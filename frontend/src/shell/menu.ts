@@ -48,7 +48,8 @@ function onKey(e: KeyboardEvent, menu: HTMLElement, close: () => void): void {
   const items = [...menu.querySelectorAll<HTMLElement>("button")];
   const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
   if (e.key === "Escape") close();
-  if (step !== undefined) items.at((items.indexOf(document.activeElement as HTMLElement) + step) % items.length)?.focus();
+  if (step !== undefined)
+    items.at((items.indexOf(document.activeElement as HTMLElement) + step) % items.length)?.focus();
   if (step !== undefined || e.key === "Escape") {
     e.preventDefault();
     e.stopPropagation();

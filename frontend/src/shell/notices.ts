@@ -36,8 +36,12 @@ export class Notices {
         toolButton("close", "Dismiss", () => synced.dismiss(notice)),
       ),
     );
-    if (synced.kernel === "gone") bars.unshift(bar("The kernel is gone. What is shown stays; to compile, run or draw again, run the cell once more."));
-    else if (synced.kernel === "waiting" && this.isSilent) bars.unshift(bar("The kernel does not answer. It may be busy or gone: wait for it, or run the cell again."));
+    if (synced.kernel === "gone")
+      bars.unshift(
+        bar("The kernel is gone. What is shown stays; to compile, run or draw again, run the cell once more."),
+      );
+    else if (synced.kernel === "waiting" && this.isSilent)
+      bars.unshift(bar("The kernel does not answer. It may be busy or gone: wait for it, or run the cell again."));
     fill(this.element, ...bars);
   }
 }

@@ -27,7 +27,10 @@ export class StatusBar {
   constructor(private readonly context: Context) {
     this.element.append(this.text, this.steps);
     const draw = (): void => this.draw();
-    this.ends = [context.local.signal.on(["selection", "active"], draw), context.synced.signal.on(["documents", "session"], draw)];
+    this.ends = [
+      context.local.signal.on(["selection", "active"], draw),
+      context.synced.signal.on(["documents", "session"], draw),
+    ];
     this.draw();
   }
 
@@ -39,7 +42,14 @@ export class StatusBar {
     const { selection } = this.context.local;
     fill(this.steps, ...(selection ? this.stepButtons() : []));
     if (!selection) {
-      return fill(this.text, h("span", { class: "insp-dim" }, "Click a line to see where it comes from and what it became. Double-click a name to go to its definition."));
+      return fill(
+        this.text,
+        h(
+          "span",
+          { class: "insp-dim" },
+          "Click a line to see where it comes from and what it became. Double-click a name to go to its definition.",
+        ),
+      );
     }
     fill(this.text, ...this.place(selection), ...this.counts(selection));
   }
@@ -50,9 +60,16 @@ export class StatusBar {
     const file = place ? (origins.files[place.file] ?? "") : "";
     const operation = origins.operation(selection.origin);
     return [
-      place && h("span", { class: "insp-place", title: this.chain(selection.origin) }, `${baseName(file)}:${place.line}`),
+      place &&
+        h("span", { class: "insp-place", title: this.chain(selection.origin) }, `${baseName(file)}:${place.line}`),
       operation ? h("span", { class: "insp-operation", title: operation }, operation) : null,
-      selection.instruction && selection.stage ? h("code", { class: "insp-instruction", title: `instruction of the ${TITLES[selection.stage]}` }, selection.instruction) : null,
+      selection.instruction && selection.stage
+        ? h(
+            "code",
+            { class: "insp-instruction", title: `instruction of the ${TITLES[selection.stage]}` },
+            selection.instruction,
+          )
+        : null,
     ];
   }
 
@@ -67,7 +84,14 @@ export class StatusBar {
   }
 
   private counts(selection: Anchor): (HTMLElement | string)[] {
-    if (selection.origin === NONE) return [h("span", { class: "insp-dim" }, "This line carries no source location: the compiler made it, or it is part of the text's frame.")];
+    if (selection.origin === NONE)
+      return [
+        h(
+          "span",
+          { class: "insp-dim" },
+          "This line carries no source location: the compiler made it, or it is part of the text's frame.",
+        ),
+      ];
     const { synced, local } = this.context;
     const parts: HTMLElement[] = [];
     let hasVanished = false;
@@ -79,17 +103,29 @@ export class StatusBar {
       if (pane === "optimized") hasVanished = !matches.strong.length && !matches.weak.length;
     }
     if (!parts.length) return [];
-    const vanished = h("span", { class: "insp-vanished" }, "no instruction of the optimized HLO carries this line: folded or fused away");
+    const vanished = h(
+      "span",
+      { class: "insp-vanished" },
+      "no instruction of the optimized HLO carries this line: folded or fused away",
+    );
     return [h("span", { class: "insp-dim" }, "→"), ...parts, ...(hasVanished ? [vanished] : [])];
   }
 
   private count(pane: TextPane, { strong, weak }: Matches): HTMLElement {
     const isWeak = !strong.length && weak.length > 0;
     const number = grouped(strong.length || weak.length);
-    const title = isWeak ? `${TITLES[pane]}: no line of this operation, ${number} of the same source line` : `${TITLES[pane]}: ${number} of this operation, ${grouped(weak.length)} more of the same source line`;
+    const title = isWeak
+      ? `${TITLES[pane]}: no line of this operation, ${number} of the same source line`
+      : `${TITLES[pane]}: ${number} of this operation, ${grouped(weak.length)} more of the same source line`;
     return h(
       "button",
-      { type: "button", class: strong.length ? "insp-link" : "insp-link insp-dim", title, disabled: !strong.length && !weak.length, onclick: () => this.go(pane) },
+      {
+        type: "button",
+        class: strong.length ? "insp-link" : "insp-link insp-dim",
+        title,
+        disabled: !strong.length && !weak.length,
+        onclick: () => this.go(pane),
+      },
       `${isWeak ? "≈" : ""}${number} ${SHORT[pane]}`,
     );
   }

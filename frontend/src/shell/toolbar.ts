@@ -87,7 +87,14 @@ export class Toolbar {
       synced.variants.size > 1 &&
         h(
           "button",
-          { type: "button", class: "insp-button", "aria-pressed": String(isOn), disabled: !canCompare, title, onclick: () => this.toggleCompare(isOn) },
+          {
+            type: "button",
+            class: "insp-button",
+            "aria-pressed": String(isOn),
+            disabled: !canCompare,
+            title,
+            onclick: () => this.toggleCompare(isOn),
+          },
           icon("compare"),
           h("span", {}, "Compare with baseline"),
         ),

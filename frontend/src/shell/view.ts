@@ -57,7 +57,13 @@ export class View {
     this.toolbar = new Toolbar(context);
     this.notices = new Notices(context);
     this.statusbar = new StatusBar(context);
-    this.root.append(this.toolbar.element, this.notices.element, this.main, this.statusbar.element, this.heightHandle());
+    this.root.append(
+      this.toolbar.element,
+      this.notices.element,
+      this.main,
+      this.statusbar.element,
+      this.heightHandle(),
+    );
     host.append(this.root);
     this.ends = [
       followTheme(this.root),
@@ -109,7 +115,13 @@ export class View {
   }
 
   private heightHandle(): HTMLElement {
-    const handle = h("div", { class: "insp-height", role: "separator", tabindex: 0, "aria-orientation": "horizontal", "aria-label": "Height of the Explorer" });
+    const handle = h("div", {
+      class: "insp-height",
+      role: "separator",
+      tabindex: 0,
+      "aria-orientation": "horizontal",
+      "aria-label": "Height of the Explorer",
+    });
     const resize = (pixels: number): void => {
       this.root.style.height = `${Math.max(MIN_HEIGHT_PX, Math.round(pixels))}px`;
     };

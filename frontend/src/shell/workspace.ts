@@ -54,7 +54,14 @@ export class Workspace {
     const key = groupOf(this.layout, pane);
     const isHidden = this.maximised !== null && this.maximised !== key;
     if (isHidden) this.maximised = null;
-    if (key === null || (!isHidden && !this.isNarrow && groupAt(this.layout, key)?.active === pane && (key !== "dock" || this.layout.dockOpen))) return;
+    if (
+      key === null ||
+      (!isHidden &&
+        !this.isNarrow &&
+        groupAt(this.layout, key)?.active === pane &&
+        (key !== "dock" || this.layout.dockOpen))
+    )
+      return;
     this.change(activate(this.layout, pane));
   }
 
@@ -72,7 +79,9 @@ export class Workspace {
   }
 
   private draw(): void {
-    const focused = this.root.contains(document.activeElement) ? document.activeElement?.getAttribute("data-tab") : null;
+    const focused = this.root.contains(document.activeElement)
+      ? document.activeElement?.getAttribute("data-tab")
+      : null;
     for (const pane of this.panes.values()) pane.setVisible(false);
     this.boxes.clear();
     this.element.classList.toggle("insp-narrow", this.isNarrow);
@@ -95,7 +104,9 @@ export class Workspace {
       if (group) return [this.group(this.maximised, group)];
       this.maximised = null;
     }
-    const row = columns.flatMap((column, i) => (i ? [this.columnSplitter(i - 1), this.group(i, column)] : [this.group(i, column)]));
+    const row = columns.flatMap((column, i) =>
+      i ? [this.columnSplitter(i - 1), this.group(i, column)] : [this.group(i, column)],
+    );
     const top = h("div", { class: "insp-columns" }, ...row);
     return dock ? [top, this.dockSplitter(), this.group("dock", dock)] : [top];
   }
@@ -124,8 +135,18 @@ export class Workspace {
   private group(key: GroupKey, group: Group): HTMLElement {
     const pane = this.panes.get(group.active)!;
     const isOpen = key !== "dock" || this.layout.dockOpen || this.maximised === "dock";
-    const body = h("div", { class: "insp-group-body", role: "tabpanel", "aria-label": TITLES[group.active] }, isOpen && pane.element);
-    const header = h("div", { class: "insp-group-head" }, this.tabs(group), isOpen && pane.tools, this.groupTools(key, group));
+    const body = h(
+      "div",
+      { class: "insp-group-body", role: "tabpanel", "aria-label": TITLES[group.active] },
+      isOpen && pane.element,
+    );
+    const header = h(
+      "div",
+      { class: "insp-group-head" },
+      this.tabs(group),
+      isOpen && pane.tools,
+      this.groupTools(key, group),
+    );
     const box = h("section", { class: "insp-group", "data-group": String(key) }, header, body);
     this.boxes.set(key, box);
     return box;
@@ -177,7 +198,9 @@ export class Workspace {
       { class: "insp-group-tools" },
       toolButton("menu", "Choose what is shown here", (e) => this.openMenu(e.currentTarget as HTMLElement, key, group)),
       toolButton(isMaximised ? "restore" : "maximise", isMaximised ? "Back to all columns" : "Maximise", maximise),
-      key === "dock" && !isMaximised && toolButton(isOpen ? "down" : "up", isOpen ? "Close the panel" : "Open the panel", toggleDock),
+      key === "dock" &&
+        !isMaximised &&
+        toolButton(isOpen ? "down" : "up", isOpen ? "Close the panel" : "Open the panel", toggleDock),
     );
   }
 
@@ -195,12 +218,21 @@ export class Workspace {
           ...(key === "dock" ? [] : [{ text: "the panel below", run: move(group.active, "dock") }]),
         ],
       },
-      { title: "Layout", items: [{ text: "Reset to default", run: () => this.change(defaultLayout([...this.panes.keys()])) }] },
+      {
+        title: "Layout",
+        items: [{ text: "Reset to default", run: () => this.change(defaultLayout([...this.panes.keys()])) }],
+      },
     ]);
   }
 
   private columnSplitter(index: number): HTMLElement {
-    const splitter = h("div", { class: "insp-splitter", role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": "Width of the columns" });
+    const splitter = h("div", {
+      class: "insp-splitter",
+      role: "separator",
+      tabindex: 0,
+      "aria-orientation": "vertical",
+      "aria-label": "Width of the columns",
+    });
     const share = (pixels: number): number => pixels / Math.max(1, this.element.clientWidth);
     drag(splitter, (down) => {
       const before = this.layout;
@@ -212,16 +244,27 @@ export class Workspace {
       e.preventDefault();
       this.resizeTo(resizeColumns(this.layout, index, step));
     });
-    splitter.addEventListener("dblclick", () => this.resizeTo({ ...this.layout, columns: this.layout.columns.map((c) => ({ ...c, weight: 1 })) }));
+    splitter.addEventListener("dblclick", () =>
+      this.resizeTo({ ...this.layout, columns: this.layout.columns.map((c) => ({ ...c, weight: 1 })) }),
+    );
     return splitter;
   }
 
   private dockSplitter(): HTMLElement {
-    const splitter = h("div", { class: "insp-splitter insp-splitter-flat", role: "separator", tabindex: 0, "aria-orientation": "horizontal", "aria-label": "Height of the panel" });
+    const splitter = h("div", {
+      class: "insp-splitter insp-splitter-flat",
+      role: "separator",
+      tabindex: 0,
+      "aria-orientation": "horizontal",
+      "aria-label": "Height of the panel",
+    });
     drag(splitter, (down) => {
       const before = this.layout;
       if (!before.dockOpen) return null;
-      return (e) => this.resizeTo(resizeDock(before, before.dockShare - (e.clientY - down.clientY) / Math.max(1, this.element.clientHeight)));
+      return (e) =>
+        this.resizeTo(
+          resizeDock(before, before.dockShare - (e.clientY - down.clientY) / Math.max(1, this.element.clientHeight)),
+        );
     });
     splitter.addEventListener("keydown", (e) => {
       const step = { ArrowUp: KEY_STEP, ArrowDown: -KEY_STEP }[e.key];

@@ -94,7 +94,12 @@ export function movePane(layout: Layout, pane: Pane, to: GroupKey | "column"): L
   else if (columns[to]) columns[to] = add(columns[to]);
   const left = columns.filter((c) => c.panes.length);
   if (!left.length) return layout;
-  return { ...layout, columns: left, dock: dock?.panes.length ? dock : null, dockOpen: layout.dockOpen || to === "dock" };
+  return {
+    ...layout,
+    columns: left,
+    dock: dock?.panes.length ? dock : null,
+    dockOpen: layout.dockOpen || to === "dock",
+  };
 }
 
 /** Moves the border between columns `index` and `index + 1` by a share of the whole width. */
@@ -105,7 +110,10 @@ export function resizeColumns(layout: Layout, index: number, share: number): Lay
   if (!left || !right) return layout;
   const least = MIN_WEIGHT * total;
   const delta = Math.max(least - left.weight, Math.min(right.weight - least, share * total));
-  const weights = new Map([[left, left.weight + delta], [right, right.weight - delta]]);
+  const weights = new Map([
+    [left, left.weight + delta],
+    [right, right.weight - delta],
+  ]);
   return { ...layout, columns: layout.columns.map((c) => ({ ...c, weight: weights.get(c) ?? c.weight })) };
 }
 

@@ -7,15 +7,7 @@ import type { TextDocument } from "../lib/documents.ts";
 import type * as messages from "../messages.ts";
 import type { Synced } from "./synced.ts";
 
-export type LocalTopic =
-  | "selection"
-  | "hover"
-  | "active"
-  | "optimizedView"
-  | "reveal"
-  | "step"
-  | "wrap"
-  | "details";
+export type LocalTopic = "selection" | "hover" | "active" | "optimizedView" | "reveal" | "step" | "wrap" | "details";
 export type OptimizedView = "text" | "split" | "unified";
 
 /** What was chosen, and where. */

@@ -7,16 +7,7 @@ import { decodeInt32, decodeJson, decodeText, gunzip, type Model } from "../lib/
 import type * as messages from "../messages.ts";
 
 export type Topic =
-  | "session"
-  | "variants"
-  | "documents"
-  | "stats"
-  | "diffs"
-  | "collectives"
-  | "graph"
-  | "runs"
-  | "notices"
-  | "kernel";
+  "session" | "variants" | "documents" | "stats" | "diffs" | "collectives" | "graph" | "runs" | "notices" | "kernel";
 
 /** A message with the moment it came, in milliseconds of `performance.now`. */
 export type Timed<T> = T & { receivedAt: number };
