@@ -76,7 +76,8 @@ def made_inputs(program: Program) -> tuple[Input, ...]:
 
 
 def _input(argument: Argument, leaf: Any, num_replicas: int, index: int) -> Input:
-    if isinstance(leaf, jax.ShapeDtypeStruct) or not hasattr(leaf, "__array__") and hasattr(leaf, "dtype"):
+    if isinstance(leaf, jax.ShapeDtypeStruct) or (not hasattr(leaf, "__array__") and hasattr(leaf, "dtype")):
+        _check_stand_in(argument, leaf)
         return Input(argument, _made(argument, index), made=True)
     value = _array(argument, leaf)
     expected = _physical_shape(argument)
@@ -89,24 +90,69 @@ def _input(argument: Argument, leaf: Any, num_replicas: int, index: int) -> Inpu
 
 
 def _array(argument: Argument, leaf: Any) -> np.ndarray:
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return np.asarray(jax.random.key_data(leaf))
+    if _is_key(argument) or _holds_keys(leaf):
+        return _key_data(argument, leaf)
+    dtype = jnp.dtype(argument.dtype)
     try:
         value = np.asarray(leaf)
-        dtype = np.dtype(np.uint32) if _is_key(argument) else jnp.dtype(argument.dtype)
-        if isinstance(leaf, (bool, int, float, complex)) or value.dtype == dtype:
-            return value.astype(dtype)
-    except (TypeError, ValueError) as e:
+        if value.dtype.kind in "OSUMm":
+            raise TypeError("it holds no numbers")
+        if type(leaf) in (bool, int, float, complex):
+            return _scalar(argument, leaf, dtype)
+        if dtype in (value.dtype, jax.dtypes.canonicalize_dtype(value.dtype)):
+            return value.astype(dtype, copy=False)
+    except (TypeError, ValueError, OverflowError) as e:
         raise ExecutionError(
             f"{argument.path} is a {type(leaf).__name__}, expected an array of {argument.dtype}: {e}"
         ) from e
-    canonical = jax.dtypes.canonicalize_dtype(value.dtype)
-    if canonical == dtype:
-        return value.astype(dtype)
+    except RuntimeError as e:  # a deleted array, or one that lies on other processes' devices
+        raise ExecutionError(
+            f"{argument.path} cannot be read: {e} An array whose buffer was donated is gone: make it anew, or give"
+            " no arguments at all to run on made inputs."
+        ) from e
     raise ExecutionError(
         f"{argument.path} has dtype {value.dtype}, but the program was lowered for {argument.dtype}. Convert it"
         f" (x.astype('{argument.dtype}')), or lower the function for {value.dtype}."
     )
+
+
+def _scalar(argument: Argument, leaf: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """A Python number, when it has the program's kind or a narrower one and fits."""
+    kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
+    kind = (bool, int, float, complex).index(type(leaf))
+    if not any(jnp.issubdtype(dtype, k) for k in kinds[kind : kind + 1 if kind == 0 else None]):
+        raise ExecutionError(
+            f"{argument.path} is the {type(leaf).__name__} {leaf!r}, but the program was lowered for {argument.dtype}."
+            f" Pass such a number, or lower the function for {leaf!r}."
+        )
+    value = np.asarray(leaf).astype(dtype)
+    if jnp.issubdtype(dtype, jnp.integer) and int(value) != leaf:
+        raise ExecutionError(f"{argument.path} is {leaf!r}, which {argument.dtype} cannot hold.")
+    return value
+
+
+def _key_data(argument: Argument, leaf: Any) -> np.ndarray:
+    """The data of random keys, which is what the compiled program takes."""
+    value = np.asarray(jax.random.key_data(leaf)) if _holds_keys(leaf) else leaf
+    wanted = argument.dtype if _is_key(argument) else f"{argument.dtype}, no random keys"
+    got = str(leaf.dtype) if hasattr(leaf, "dtype") else type(leaf).__name__
+    is_data = _is_key(argument) and isinstance(value, (np.ndarray, jax.Array)) and value.dtype == np.uint32
+    if not is_data or (_holds_keys(leaf) and got != argument.dtype):
+        raise ExecutionError(f"{argument.path} is {got}, expected {wanted}. Make keys with jax.random.key.")
+    return np.asarray(value)
+
+
+def _holds_keys(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+def _check_stand_in(argument: Argument, leaf: Any) -> None:
+    got = f"{leaf.dtype}{list(leaf.shape)}"
+    expected = f"{argument.dtype}{list(argument.shape)}"
+    extended = jnp.issubdtype(leaf.dtype, jax.dtypes.extended)
+    dtype = leaf.dtype if extended else jax.dtypes.canonicalize_dtype(leaf.dtype)
+    if tuple(leaf.shape) != argument.shape or str(dtype) != argument.dtype:
+        raise ExecutionError(f"{argument.path} stands for {got}, but the program was lowered for {expected}.")
 
 
 def _made(argument: Argument, index: int) -> np.ndarray:

@@ -72,14 +72,20 @@ class Run:
         return jax.tree_util.tree_unflatten(self.program.out_tree, self.outputs)
 
     def replicas(self) -> pd.DataFrame:
-        """Inputs and outputs of every replica, one row a replica, values as arrays."""
+        """Inputs and outputs of every replica, one row a replica, values as arrays.
+
+        Under an axis environment the first columns are the replica's position along each axis, named
+        as the axis, or `axis x` where an argument has that name.
+        """
         import pandas as pd
 
         columns: dict[str, list[Any]] = {}
         mesh = self.program.mesh
         if mesh is not None and mesh.kind == "replica" and self.num_replicas == mesh.size:
             coordinates = np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)
-            columns |= {name: list(row) for name, row in zip(mesh.axis_names, coordinates, strict=True)}
+            taken = {given.argument.path for given in self.inputs}
+            for name, row in zip(mesh.axis_names, coordinates, strict=True):
+                columns[f"axis {name}" if name in taken else name] = list(row)
         for given in self.inputs:
             columns[given.argument.path] = [given.of_replica(r) for r in range(self.num_replicas)]
         for result, value in zip(self.program.results, self.outputs, strict=True):

@@ -119,7 +119,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(compiled: Compiled, 
     with pytest.raises(TypeError):
         dataclasses.replace(compiled, timings={"compile_s": object()}).save(saved)  # type: ignore[dict-item]
     assert saved.read_bytes() == before
-    assert os.listdir(saved.parent) == [saved.name]
+    assert list(saved.parent.iterdir()) == [saved]
     with pytest.raises(FileNotFoundError):
         compiled.save(saved.parent / "none" / "a")
 
