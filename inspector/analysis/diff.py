@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import difflib
 from collections.abc import Hashable, Sequence
+from typing import cast
 
 from inspector.hlo.module import Computation, Instruction, Module
 
@@ -176,7 +177,8 @@ _NAMES = (
 def _by_opcode(keys: collections.Counter[Hashable]) -> collections.Counter[str]:
     counts: collections.Counter[str] = collections.Counter()
     for key, count in keys.items():
-        counts[str(key[0])] += count  # type: ignore[index] - keys are tuples of `_key`
+        opcode, *_ = cast(tuple[Hashable, ...], key)
+        counts[str(opcode)] += count
     return counts
 
 

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from inspector.errors import ModuleError
 from inspector.hlo.module import Computation, Instruction, Module
 
 if TYPE_CHECKING:
@@ -75,9 +76,11 @@ def graph(module: Module, mode: Mode = "auto", selection: str | None = None) -> 
       selection: an instruction's name; needed for "around".
 
     Raises:
-      ModuleError: no such instruction.
+      ModuleError: no such instruction, or none for "around".
     """
-    if mode == "around" and selection is not None:
+    if mode == "around":
+        if selection is None:
+            raise ModuleError('The mode "around" needs a selection: the name of an instruction to draw around.')
         return _around(module.instruction(selection))
     entry = module.entry
     if mode == "whole" or (mode == "auto" and len(entry.instructions) <= WHOLE_LIMIT):
@@ -144,6 +147,9 @@ def _scopes(computation: Computation) -> Graph:
     for instruction in computation.instructions:
         if instruction.name in scope and instruction.opcode not in ("parameter", "constant"):
             members[scope[instruction.name]].append(instruction)
+    if not members:
+        whole = _whole(computation)
+        return dataclasses.replace(whole, caption=f"{whole.caption}; no instruction has a scope to collapse it by")
     largest = sorted(members, key=lambda name: -len(members[name]))[:_MAX_SCOPES]
     edges = _scope_edges(computation, scope, set(largest))
     nodes = [_scope_node(name, members[name]) for name in members if name in set(largest)]
@@ -213,8 +219,8 @@ def _dot(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> str:
     lines = [
         "digraph {",
         f'  graph [nslimit="1", splines="{splines}", bgcolor="transparent", ranksep="0.35", nodesep="0.2"];',
-        '  node [shape="box", style="rounded,filled", fontname="Helvetica,Arial,sans-serif", fontsize="10", height="0.3",'
-        ' margin="0.08,0.04", color="#8a8f98"];',
+        '  node [shape="box", style="rounded,filled", fontname="Helvetica,Arial,sans-serif", fontsize="10"];',
+        '  node [height="0.3", margin="0.08,0.04", color="#8a8f98"];',
         '  edge [color="#8a8f98", arrowsize="0.6"];',
         *(f"  {node}" for node in nodes),
         *(f"  {_quote(a)} -> {_quote(b)};" for a, b in edges),

@@ -7,8 +7,10 @@ minutes; so a child process lays out and is killed when its time is up.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import pathlib
+import shlex
 import shutil
 import stat
 import subprocess
@@ -30,17 +32,18 @@ def svg(dot: str, limit_s: float = LIMIT_S) -> str:
     Raises:
       LayoutError: not laid out in time, or not valid DOT.
     """
-    command = [sys.executable, str(pathlib.Path(__file__).with_name("dot.py")), "-Tsvg"]
+    # -P: the modules beside the script must not hide those of other packages.
+    command = [sys.executable, "-P", str(pathlib.Path(__file__).with_name("dot.py")), "-Tsvg"]
     try:
         done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired as e:
         raise LayoutError(
             f"Graphviz did not lay out the graph in {limit_s:g} s. Draw what is around one instruction instead."
         ) from e
-    if done.returncode:
+    start = done.stdout.find(b"<svg")
+    if done.returncode or start < 0:
         raise LayoutError(f"Graphviz refused the graph: {done.stderr.decode(errors='replace').strip()[-500:]}")
-    text = done.stdout.decode()
-    return text[text.index("<svg") :]
+    return done.stdout[start:].decode()
 
 
 @functools.cache
@@ -59,10 +62,12 @@ def _shim() -> pathlib.Path:
     cache.mkdir(parents=True, exist_ok=True)
     script = pathlib.Path(__file__).with_name("dot.py")
     windows = os.name == "nt"
-    shim = cache / f"dot-{abs(hash((sys.executable, str(script)))):x}{'.cmd' if windows else ''}"
     text = (
-        f'@"{sys.executable}" "{script}" %*\n' if windows else f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n'
+        f'@"{sys.executable}" -P "{script}" %*\n'
+        if windows
+        else f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P {shlex.quote(str(script))} "$@"\n'
     )
+    shim = cache / f"dot-{hashlib.sha256(text.encode()).hexdigest()[:16]}{'.cmd' if windows else ''}"
     partial = shim.with_suffix(f".{os.getpid()}")
     partial.write_text(text)
     partial.chmod(partial.stat().st_mode | stat.S_IXUSR)

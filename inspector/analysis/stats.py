@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from inspector.compilation.compiled import Compiled
@@ -86,14 +87,20 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
     table = pd.DataFrame(index=pd.Index(keys, name="number"))
     values = [{row.key: row.value for row in column} for column in rows]
     for index, (label, column) in enumerate(zip(labels, values, strict=True)):
-        table[label] = pd.Series([column.get(key, 0) for key in keys], index=table.index, dtype=object)
+        table[label] = pd.Series([_of(column, key) for key in keys], index=table.index, dtype=object)
         if index:
             table[f"delta {label}"] = pd.Series(
-                [_difference(column.get(key, 0), values[0].get(key, 0)) for key in keys],
+                [_difference(_of(column, key), _of(values[0], key)) for key in keys],
                 index=table.index,
                 dtype=object,
             )
     return table
+
+
+def _of(column: Mapping[str, float | Unavailable], key: str) -> float | Unavailable:
+    """A column's value; host memory that a program has no row for is 0 where its memory is known at all."""
+    known = column["peak_bytes"]
+    return column.get(key, known if isinstance(known, Unavailable) else 0)
 
 
 def _difference(value: float | Unavailable, baseline: float | Unavailable) -> float | Unavailable:
