@@ -1,0 +1,73 @@
+"""The table of instructions, held to XLA's own text and to NumPy's sizes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from inspector.compilation.compiled import Compiled
+from inspector.engines.inline import InlineEngine
+from inspector.errors import Unavailable
+
+
+def scored(x: Any, w: Any) -> Any:
+    with jax.named_scope("layer"):
+        y = jnp.tanh(x @ w) * 2 + 1  # the marked line
+    return y, jnp.argmax(y)
+
+
+LINES = Path(__file__).read_text(encoding="utf-8").splitlines()
+LINE = 1 + next(i for i, line in enumerate(LINES) if line.endswith("# the marked line"))
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    x = np.ones((8, 4), np.float32)
+    return inspector.lower(scored, x, x.T).compile(engine=InlineEngine())
+
+
+def test_columns_and_one_row_an_instruction(compiled: Compiled) -> None:
+    table = compiled.instructions()
+    assert list(table.columns) == [
+        "name", "opcode", "computation", "shape", "operand_bytes", "output_bytes", "flops", "fusion", "scope",
+        "source_file", "source_line",
+    ]  # fmt: skip
+    defined = [line for line in compiled.hlo.splitlines() if line.startswith("  ") and " = " in line]
+    named = {line.strip().removeprefix("ROOT ").removeprefix("%").split(" = ")[0] for line in defined}
+    assert set(table["name"]) == named
+    assert len(table) == len(named)
+    assert all(isinstance(v, Unavailable) for v in table["flops"])
+
+
+def test_sizes_scopes_and_source_lines(compiled: Compiled) -> None:
+    table = compiled.instructions()
+    dot = table[table["opcode"] == "dot"].iloc[0]
+    assert (dot["operand_bytes"], dot["output_bytes"]) == (2 * 8 * 4 * 4, 8 * 8 * 4)
+    assert dot["scope"] == "jit(scored)/layer"
+    assert (dot["source_file"], dot["source_line"]) == (__file__, LINE)
+    sizes = {"f32": 4, "s32": 4, "pred": 1}
+    for row in table.itertuples():
+        if "(" not in row.shape:
+            kind, _, dims = row.shape.partition("[")
+            dims = dims.partition("]")[0]
+            assert row.output_bytes == sizes[kind] * math.prod(map(int, filter(None, dims.split(",")))), row.shape
+
+
+def test_what_lies_in_a_fusion_names_it(compiled: Compiled) -> None:
+    table = compiled.instructions()
+    fused = table[table["fusion"].notna()]
+    assert len(fused)
+    module = compiled.module()
+    for row in fused.itertuples():
+        assert row.computation in [c.name for c in module.instruction(row.fusion).called_computations]
+    outside = table[table["fusion"].isna()]
+    assert set(outside[outside["computation"] == module.entry.name]["name"]) == {
+        i.name for i in module.entry.instructions
+    }
