@@ -77,6 +77,27 @@ test("one operation is one origin in every document, whatever the order of files
   assert.deepEqual(origins.placeAt(origins.innermost(a!)), { file: 1, line: 5 });
 });
 
+test("the calls around an operation do not set it apart, transformations do", () => {
+  const names = [
+    "psum",
+    "jit(f)/psum",
+    "jit(f)/shard_map/psum",
+    "jit(f)/transpose(jvp())/psum",
+    "jit(f)/jit(_mean)/psum",
+  ];
+  const origins = new Origins();
+  const [a, b, c, backward, e, elsewhere, unplaced] = origins.add({
+    files: ["f.py"],
+    origins: [
+      ...names.map((name): [string, [number, number][]] => [name, [[0, 4]]]),
+      ["psum", [[0, 5]]],
+      ["jit(f)/psum", []],
+    ],
+  });
+  assert.equal(new Set([a, b, c, e].map((origin) => origins.site(origin!))).size, 1);
+  assert.equal(new Set([a, backward, elsewhere, unplaced].map((origin) => origins.site(origin!))).size, 4);
+});
+
 test("an operation without source lines is linked by its name alone", () => {
   const { origins, source, hlo } = program();
   const link = linkOf(origins, hlo.origin(4), false);

@@ -5,6 +5,13 @@ import { getChunks, mergeViewSiblings, uncollapseUnchanged } from "@codemirror/m
 import type { StateEffect } from "@codemirror/state";
 import type { EditorView } from "@codemirror/view";
 
+/** Whether a line, from 0, is drawn as itself and not inside a fold or an unchanged stretch. */
+export function isDrawn(view: EditorView, line: number): boolean {
+  const { from, to } = view.state.doc.line(line + 1);
+  const block = view.lineBlockAt(from);
+  return block.from === from && (block.to === to || getChunks(view.state) === null);
+}
+
 export function expandAt(view: EditorView, position: number): void {
   const folds: StateEffect<unknown>[] = [];
   foldedRanges(view.state).between(position, position, (from, to) => {

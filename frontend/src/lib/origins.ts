@@ -13,7 +13,7 @@ export interface Place {
 
 /**
  * An origin is an operation name and a chain of source lines, innermost first. Its *site* is the
- * operation name with the innermost line alone: what two documents of one program agree on.
+ * operation's own name with the innermost line alone: what two documents of one program agree on.
  */
 export class Origins {
   readonly files: string[] = [];
@@ -74,9 +74,21 @@ export class Origins {
     return internIn(this.originIds, `${nameId}|${frames.join()}`, () => {
       this.nameOf.push(nameId);
       this.framesOf.push(frames);
-      this.siteOf.push(internIn(this.siteIds, `${nameId}|${frames[0] ?? NONE}`, () => undefined));
+      const site = frames.length ? `${ownName(name)}|${frames[0]}` : name;
+      this.siteOf.push(internIn(this.siteIds, site, () => undefined));
     });
   }
+}
+
+/**
+ * An operation name without the calls around it: `jit(f)/shard_map/psum` in HLO is `psum` in the
+ * StableHLO of the same program. Transformations (`jvp`, `transpose`, `vmap`) stay: they tell the
+ * forward operation from the backward one on the same line.
+ */
+function ownName(name: string): string {
+  const isCall = (part: string): boolean => part === "shard_map" || part === "pjit" || /^jit\([^()]*\)$/.test(part);
+  const own = name.split("/").filter((part) => !isCall(part));
+  return own.join("/") || name;
 }
 
 function internIn(ids: Map<string, number>, key: string, add: () => unknown): number {

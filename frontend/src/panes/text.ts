@@ -14,6 +14,7 @@ import {
   setWrapping,
   visibleLines,
 } from "../lib/editor.ts";
+import { isDrawn } from "../lib/expand.ts";
 import { grouped, plural } from "../lib/format.ts";
 import { hasDetails } from "../lib/highlighting.ts";
 import { best, levelsFor, nearestIndex } from "../lib/linking.ts";
@@ -206,8 +207,9 @@ export class TextPane implements Pane {
     const nearest = nearestIndex(lines, (first + last) / 2);
     this.step = chosen >= 0 ? this.targets().indexOf(chosen) : nearest;
     const line = lines[nearest];
-    if (line === undefined || selection.pane === this.name || (line >= first && line <= last)) return;
-    revealLine(own.view, line);
+    if (line === undefined || selection.pane === this.name) return;
+    const isVisible = line >= first && line <= last && isDrawn(own.view, line);
+    if (!isVisible) revealLine(own.view, line);
   }
 
   private targets(): Int32Array {
