@@ -1,0 +1,71 @@
+"""Runs the notebooks and writes their outputs into them. Run as `python .ci/write_notebooks.py [notebook ...]`.
+
+What is stored reads well without a kernel: Explorers are waited for, so that their HTML form has
+numbers, and widget views, which need a kernel, are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+CELL_LIMIT_S = 300
+
+WAIT_FOR_EXPLORERS = (
+    "from inspector.widgets.explorer import Explorer as _E; _form = _E._repr_mimebundle_; "
+    "_E._repr_mimebundle_ = lambda self, **options: (self.wait(), _form(self, **options))[1]"
+)
+
+# XLA's graph has the whole Python stack, Jupyter's own files included, in tooltips.
+TOOLTIP = re.compile(r' xlink:title="[^"]*"')
+
+
+def write(path: Path) -> None:
+    """Runs one notebook and replaces its outputs.
+
+    Raises:
+      nbclient.exceptions.CellExecutionError: a cell failed; the file stays as it was.
+      ValueError: an output names a path of this machine, or is a warning.
+    """
+    notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_LIMIT_S,
+        resources={"metadata": {"path": str(path.parent)}},
+        extra_arguments=[f"--IPKernelApp.exec_lines={WAIT_FOR_EXPLORERS}"],
+    )
+    client.execute()
+    notebook.metadata.pop("widgets", None)
+    notebook.metadata.language_info = {"name": "python"}  # the rest names this machine's Python
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", ()):
+            _clean(output)
+    text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
+    for unwanted in (str(ROOT), str(Path.home()), "ipykernel_", '"stderr"'):
+        if unwanted in text:
+            raise ValueError(f"An output of {path.name} has {unwanted}: only this machine's, or a warning.")
+    path.write_text(text + "\n", encoding="utf-8")
+    print(f"{path.relative_to(ROOT)}: {len(text) / 1e3:.0f} kB")
+
+
+def _clean(output: nbformat.NotebookNode) -> None:
+    data = output.get("data", {})
+    if "text/html" in data:
+        data.pop(WIDGET_VIEW, None)
+    if "image/svg+xml" in data:
+        data["image/svg+xml"] = TOOLTIP.sub("", data["image/svg+xml"])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    for name in sys.argv[1:] or sorted(map(str, (ROOT / "notebooks").glob("*.ipynb"))):
+        write(Path(name).resolve())
