@@ -130,7 +130,7 @@ async function bigDocument(pane, language, count) {
     [
       text.encode(lines.join("\n")),
       index,
-      text.encode(JSON.stringify({ files: ["train.py"], origins })),
+      text.encode(JSON.stringify({ files: ["train.py"], origins: origins.map((origin) => [origin]) })),
       text.encode(JSON.stringify({ labels: null, instructions })),
     ].map(gzip),
   );
@@ -154,7 +154,7 @@ async function bigSource() {
   const tables = [
     text.encode(lines.join("\n")),
     Int32Array.from(lines, (_, i) => i),
-    text.encode(JSON.stringify({ files: ["train.py"], origins })),
+    text.encode(JSON.stringify({ files: ["train.py"], origins: origins.map((origin) => [origin]) })),
     text.encode(JSON.stringify({ labels: null, instructions: null })),
   ];
   return {

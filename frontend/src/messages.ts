@@ -33,7 +33,7 @@ export interface Document {
 
 export interface OriginTable {
   files: string[];
-  origins: [string, [number, number][]][];
+  origins: [string, [number, number][]][][];
 }
 
 export interface LineTable {

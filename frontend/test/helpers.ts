@@ -19,3 +19,8 @@ export function document(
   const message = { type: "document", pane, variant: null, language, title: "", line_count: count } as const;
   return new TextDocument(message, text, interned, lines);
 }
+
+/** A table whose lines have one origin each. */
+export function single(table: { files: string[]; origins: [string, [number, number][]][] }): OriginTable {
+  return { files: table.files, origins: table.origins.map((origin) => [origin]) };
+}

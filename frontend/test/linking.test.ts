@@ -2,19 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { best, levelsFor, linkOf, matchesIn, nearestIndex, STRONG, WEAK } from "../src/lib/linking.ts";
 import { NONE, Origins } from "../src/lib/origins.ts";
-import type { OriginTable } from "../src/messages.ts";
-import { document } from "./helpers.ts";
+import { document, single } from "./helpers.ts";
 
 // train.py: line 3 calls dense at line 7.
-const SOURCE: OriginTable = {
+const SOURCE = single({
   files: ["train.py"],
   origins: [
     ["", [[0, 3]]],
     ["", [[0, 7]]],
     ["", [[0, 9]]],
   ],
-};
-const COMPILED: OriginTable = {
+});
+const COMPILED = single({
   files: ["other.py", "train.py"],
   origins: [
     [
@@ -41,7 +40,7 @@ const COMPILED: OriginTable = {
     ],
     ["copy", []],
   ],
-};
+});
 
 function program() {
   const origins = new Origins();
@@ -70,8 +69,8 @@ test("an instruction lights its own operation strongly, its source line's other 
 
 test("one operation is one origin in every document, whatever the order of files", () => {
   const origins = new Origins();
-  const [a] = origins.add({ files: ["x.py", "y.py"], origins: [["op", [[1, 5]]]] });
-  const [b] = origins.add({ files: ["y.py"], origins: [["op", [[0, 5]]]] });
+  const [a] = origins.add(single({ files: ["x.py", "y.py"], origins: [["op", [[1, 5]]]] }));
+  const [b] = origins.add(single({ files: ["y.py"], origins: [["op", [[0, 5]]]] }));
   assert.equal(a, b);
   assert.equal(origins.size, 1);
   assert.deepEqual(origins.placeAt(origins.innermost(a!)), { file: 1, line: 5 });
@@ -86,16 +85,36 @@ test("the calls around an operation do not set it apart, transformations do", ()
     "jit(f)/jit(_mean)/psum",
   ];
   const origins = new Origins();
-  const [a, b, c, backward, e, elsewhere, unplaced] = origins.add({
+  const [a, b, c, backward, e, elsewhere, unplaced] = origins.add(
+    single({
+      files: ["f.py"],
+      origins: [
+        ...names.map((name): [string, [number, number][]] => [name, [[0, 4]]]),
+        ["psum", [[0, 5]]],
+        ["jit(f)/psum", []],
+      ],
+    }),
+  );
+  assert.equal(new Set([a, b, c, e].map((origin) => origins.sites(origin!)[0])).size, 1);
+  assert.equal(new Set([a, backward, elsewhere, unplaced].map((origin) => origins.sites(origin!)[0])).size, 4);
+});
+
+test("a line in a function that is called twice is linked to what both calls became", () => {
+  const origins = new Origins();
+  const inner = document(origins, "stablehlo", "exp", [0], {
     files: ["f.py"],
     origins: [
-      ...names.map((name): [string, [number, number][]] => [name, [[0, 4]]]),
-      ["psum", [[0, 5]]],
-      ["jit(f)/psum", []],
+      [
+        ["jit(f)/jvp(jit(g))/exp", [[0, 4]]],
+        ["jit(f)/jvp(jit(g))/exp", [[0, 5]]],
+      ],
     ],
   });
-  assert.equal(new Set([a, b, c, e].map((origin) => origins.site(origin!))).size, 1);
-  assert.equal(new Set([a, backward, elsewhere, unplaced].map((origin) => origins.site(origin!))).size, 4);
+  const calls: [string, [number, number][]][] = [4, 5, 6].map((line) => ["jit(f)/jvp(jit(g))/exp", [[0, line]]]);
+  const hlo = document(origins, "hlo", "exp.1\nexp.2\nexp.3", [0, 1, 2], single({ files: ["f.py"], origins: calls }));
+  assert.deepEqual([...matchesIn(hlo, linkOf(origins, inner.origin(0), false)).strong], [0, 1]);
+  assert.deepEqual([...matchesIn(inner, linkOf(origins, hlo.origin(1), false)).strong], [0]);
+  assert.deepEqual([...matchesIn(inner, linkOf(origins, hlo.origin(2), false)).strong], []);
 });
 
 test("an operation without source lines is linked by its name alone", () => {
@@ -132,7 +151,7 @@ test("nearestIndex finds the nearest entry, the lower of two equally near", () =
 test("a click in 230,000 lines finds its matches in a few milliseconds", () => {
   const origins = new Origins();
   const count = 230_000;
-  const table: OriginTable = {
+  const table = single({
     files: ["train.py"],
     origins: Array.from({ length: 20_000 }, (_, i) => [
       `jit(f)/op${i}`,
@@ -141,7 +160,7 @@ test("a click in 230,000 lines finds its matches in a few milliseconds", () => {
         [0, 2001],
       ],
     ]),
-  };
+  });
   const lines = Array.from({ length: count }, (_, i) => (i * 7919) % 20_000);
   const big = document(origins, "hlo", new Array(count).fill("x").join("\n"), lines, table);
   const find = () => matchesIn(big, linkOf(origins, big.origin(77), false));

@@ -42,7 +42,7 @@ function documentMessage(pane: messages.TextPane, variantNumber: number | null, 
   const tables = [
     text,
     new Uint8Array(Int32Array.from(lines, (_, i) => i).buffer),
-    JSON.stringify({ files: ["f.py"], origins: lines.map((_, i) => [`op${i}`, [[0, i + 1]]]) }),
+    JSON.stringify({ files: ["f.py"], origins: lines.map((_, i) => [[`op${i}`, [[0, i + 1]]]]) }),
     JSON.stringify({ labels: null, instructions: lines.map((_, i) => `i${i}`) }),
   ];
   const content = {

@@ -52,7 +52,8 @@ class TextDocument:
       text: lines separated by a newline character.
       line_origins: one index into `origins` a line, -1 for none.
       files: source files by index.
-      origins: operation name and frames, innermost first, each (index into `files`, line from 1).
+      origins: for each index the origins that a line has together, mostly one: operation name and
+        frames, innermost first, each (index into `files`, line from 1).
         A line of the source pane has one frame, itself; its operation name is "".
       labels: the line number shown for each line, None for a heading; None: 1, 2, 3, ...
       instructions: the name of the instruction that each line defines, without `%`, or None.
@@ -65,7 +66,7 @@ class TextDocument:
     text: str
     line_origins: Sequence[int] | npt.NDArray[np.int32]
     files: Sequence[str] = ()
-    origins: Sequence[tuple[str, Sequence[tuple[int, int]]]] = ()
+    origins: Sequence[Sequence[tuple[str, Sequence[tuple[int, int]]]]] = ()
     labels: Sequence[int | None] | None = None
     instructions: Sequence[str | None] | None = None
     title: str = ""
@@ -96,7 +97,9 @@ class TextDocument:
         self._check(origin_of_line)
         origins: messages.OriginTable = {
             "files": list(self.files),
-            "origins": [(name, [(file, line) for file, line in frames]) for name, frames in self.origins],
+            "origins": [
+                [(name, [(file, line) for file, line in frames]) for name, frames in entry] for entry in self.origins
+            ],
         }
         lines: messages.LineTable = {
             "labels": None if self.labels is None else list(self.labels),

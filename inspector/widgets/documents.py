@@ -33,7 +33,7 @@ def document(pane: messages.TextPane, listing: Listing, variant: int | None = No
         text=_with_cell_numbers(listing) if pane == "source" else listing.text,
         line_origins=np.frombuffer(listing.line_origins, "<i4"),
         files=list(files),
-        origins=[entry[0] for entry in origins],
+        origins=origins,
         labels=listing.labels or None,
         instructions=listing.instructions or None,
         title=title,

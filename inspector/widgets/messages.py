@@ -67,12 +67,14 @@ class OriginTable(TypedDict):
 
     Attributes:
       files: source files by index.
-      origins: pairs of an operation name (`jit(f)/dot_general`, "" if unknown) and its frames,
+      origins: the origins that lines have, mostly one a line; several where a line stands for
+        several places, as inside of a function that is called twice. Each is a pair of an operation
+        name (`jit(f)/dot_general`, "" if unknown) and its frames,
         innermost first, each a file index and a line.
     """
 
     files: list[str]
-    origins: list[tuple[str, list[tuple[int, int]]]]
+    origins: list[list[tuple[str, list[tuple[int, int]]]]]
 
 
 class LineTable(TypedDict):

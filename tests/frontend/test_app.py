@@ -40,7 +40,7 @@ def variant(number: int, state: str = "done", elapsed_s: float = 1.0) -> Any:
 
 def text(pane: messages.TextPane = "hlo", number: int | None = None, body: str = "a\nb") -> TextDocument:
     count = body.count("\n") + 1
-    return TextDocument(pane, number, "hlo", body, [0] * count, ["f.py"], [("op", [(0, 3)])])
+    return TextDocument(pane, number, "hlo", body, [0] * count, ["f.py"], [[("op", [(0, 3)])]])
 
 
 def types(sent: Sent) -> list[str]:
@@ -122,7 +122,7 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     ready(app)
     document = TextDocument(
         "optimized", 0, "hlo", "ENTRY\n  é = add()\n}", np.array([-1, 1, -1]), ["a.py", "b.py"],
-        [("x", []), ("jit(f)/add", [(1, 7), (0, 2)])], [None, 10, 11], [None, "é", None], "title",
+        [[("x", [])], [("jit(f)/add", [(1, 7), (0, 2)])]], [None, 10, 11], [None, "é", None], "title",
     )  # fmt: skip
     app.publish_document(document)
     content, buffers = sent[-1]
@@ -132,7 +132,7 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     }  # fmt: skip
     assert body.decode() == document.text
     assert np.frombuffer(origins, "<i4").tolist() == [-1, 1, -1]
-    assert json.loads(table) == {"files": ["a.py", "b.py"], "origins": [["x", []], ["jit(f)/add", [[1, 7], [0, 2]]]]}
+    assert json.loads(table) == {"files": ["a.py", "b.py"], "origins": [[["x", []]], [["jit(f)/add", [[1, 7], [0, 2]]]]]}
     assert json.loads(lines) == {"labels": [None, 10, 11], "instructions": [None, "é", None]}
     assert messages.problem(content, messages.Document) is None
 
@@ -146,7 +146,7 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     ],
 )
 def test_tables_that_do_not_fit_the_text_are_refused(make: Any, changes: dict[str, Any], said: str) -> None:
-    arguments = {"line_origins": [0, 0], "origins": [("op", [])], **changes}
+    arguments = {"line_origins": [0, 0], "origins": [[("op", [])]], **changes}
     app, _ = make()
     with pytest.raises(ValueError, match=said):
         app.publish_document(TextDocument("hlo", None, "hlo", "a\nb", **arguments))

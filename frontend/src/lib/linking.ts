@@ -19,17 +19,22 @@ export interface Link {
 export function linkOf(origins: Origins, origin: number, isSource: boolean): Link {
   const link = { text: new Uint8Array(origins.size), source: new Uint8Array(origins.size) };
   if (origin === NONE) return link;
-  const chosen = { site: origins.site(origin), innermost: origins.innermost(origin), frames: origins.frames(origin) };
+  const chosen = {
+    sites: new Set(origins.sites(origin)),
+    innermosts: new Set(origins.innermosts(origin)),
+    frames: new Set(origins.frames(origin)),
+  };
   for (let other = 0; other < origins.size; other++) {
-    const innermost = origins.innermost(other);
-    const sameLine = innermost !== NONE && innermost === chosen.innermost;
+    const sameLine = origins.innermosts(other).some((place) => chosen.innermosts.has(place));
     if (isSource) {
-      const calls = chosen.innermost !== NONE && origins.frames(other).includes(chosen.innermost);
+      const calls = origins.frames(other).some((place) => chosen.innermosts.has(place));
       link.text[other] = sameLine ? STRONG : calls ? WEAK : 0;
       link.source[other] = sameLine ? STRONG : 0;
     } else {
-      link.text[other] = origins.site(other) === chosen.site ? STRONG : sameLine ? WEAK : 0;
-      link.source[other] = sameLine ? STRONG : chosen.frames.includes(innermost) ? WEAK : 0;
+      const sameSite = origins.sites(other).some((site) => chosen.sites.has(site));
+      const called = origins.innermosts(other).some((place) => chosen.frames.has(place));
+      link.text[other] = sameSite ? STRONG : sameLine ? WEAK : 0;
+      link.source[other] = sameLine ? STRONG : called ? WEAK : 0;
     }
   }
   return link;

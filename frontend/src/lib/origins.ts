@@ -14,13 +14,16 @@ export interface Place {
 /**
  * An origin is an operation name and a chain of source lines, innermost first. Its *site* is the
  * operation's own name with the innermost line alone: what two documents of one program agree on.
+ * A line may have several origins, as inside of a function that is called twice; one number stands
+ * for all that a line has.
  */
 export class Origins {
   readonly files: string[] = [];
   private readonly names: string[] = [];
   private readonly places: Place[] = [];
   private readonly nameOf: number[] = [];
-  private readonly siteOf: number[] = [];
+  private readonly sitesOf: number[][] = [];
+  private readonly innermostsOf: number[][] = [];
   private readonly framesOf: number[][] = [];
   private readonly fileIds = new Map<string, number>();
   private readonly nameIds = new Map<string, number>();
@@ -32,33 +35,40 @@ export class Origins {
     return this.nameOf.length;
   }
 
-  /** Interns a document's table; gives the number here of each of its origins. */
+  /** Interns a document's table; gives the number here of each of its entries. */
   add(table: OriginTable): Int32Array {
     const files = table.files.map((f) => internIn(this.fileIds, f, () => this.files.push(f)));
-    return Int32Array.from(table.origins, ([name, frames]) =>
+    return Int32Array.from(table.origins, (entry) =>
       this.intern(
-        name,
-        frames.map(([file, line]) => this.place(files[file] ?? NONE, line)),
+        entry.map(([name, frames]) => ({
+          name: internIn(this.nameIds, name, () => this.names.push(name)),
+          frames: frames.map(([file, line]) => this.place(files[file] ?? NONE, line)),
+        })),
       ),
     );
   }
 
+  /** The operation name; the first one of several. */
   operation(origin: number): string {
     return this.names[this.nameOf[origin] ?? NONE] ?? "";
   }
 
-  /** The numbers of the source lines of an origin, innermost first. */
+  /** The numbers of the source lines of an origin, innermost first; of several, all of theirs. */
   frames(origin: number): readonly number[] {
     return this.framesOf[origin] ?? [];
   }
 
-  /** The number of the innermost source line, or NONE. */
+  /** The number of the innermost source line, or NONE; the first one of several. */
   innermost(origin: number): number {
-    return this.framesOf[origin]?.[0] ?? NONE;
+    return this.innermosts(origin)[0] ?? NONE;
   }
 
-  site(origin: number): number {
-    return this.siteOf[origin] ?? NONE;
+  innermosts(origin: number): readonly number[] {
+    return this.innermostsOf[origin] ?? [];
+  }
+
+  sites(origin: number): readonly number[] {
+    return this.sitesOf[origin] ?? [];
   }
 
   placeAt(place: number): Place | null {
@@ -69,15 +79,24 @@ export class Origins {
     return internIn(this.placeIds, `${file}:${line}`, () => this.places.push({ file, line }));
   }
 
-  private intern(name: string, frames: number[]): number {
-    const nameId = internIn(this.nameIds, name, () => this.names.push(name));
-    return internIn(this.originIds, `${nameId}|${frames.join()}`, () => {
-      this.nameOf.push(nameId);
-      this.framesOf.push(frames);
-      const site = frames.length ? `${ownName(name)}|${frames[0]}` : name;
-      this.siteOf.push(internIn(this.siteIds, site, () => undefined));
+  private intern(entry: { name: number; frames: number[] }[]): number {
+    const key = entry.map(({ name, frames }) => `${name}|${frames.join()}`).join(";");
+    return internIn(this.originIds, key, () => {
+      this.nameOf.push(entry[0]?.name ?? NONE);
+      this.framesOf.push(unique(entry.flatMap(({ frames }) => frames)));
+      this.innermostsOf.push(unique(entry.flatMap(({ frames }) => frames.slice(0, 1))));
+      this.sitesOf.push(unique(entry.map(({ name, frames }) => this.site(this.names[name] ?? "", frames))));
     });
   }
+
+  private site(name: string, frames: number[]): number {
+    const site = frames.length ? `${ownName(name)}|${frames[0]}` : name;
+    return internIn(this.siteIds, site, () => undefined);
+  }
+}
+
+function unique(numbers: number[]): number[] {
+  return numbers.length < 2 ? numbers : [...new Set(numbers)];
 }
 
 /**
