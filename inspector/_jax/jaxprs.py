@@ -7,7 +7,7 @@ Private JAX: `core.pp_eqn`, `core.pp_toplevel_jaxpr`, `core.pp_eqn_rules` (print
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jax._src import core, source_info_util
@@ -18,8 +18,8 @@ from jax._src import pretty_printer as pp
 _printing = threading.Lock()
 
 
-def print_jaxpr(jaxpr: Any, width: int = 100) -> tuple[str, list[Any]]:
-    """A jaxpr's text and, for each line, the equation that it belongs to or None."""
+def print_jaxpr(jaxpr: Any, width: int = 100) -> tuple[str, list[tuple[Any, ...]]]:
+    """A jaxpr's text and, for each line, its equations: a short inner jaxpr stands on its caller's line."""
     source_map: list[list[tuple[int, int, Any]]] = []
     with _printing:
         original = core.pp_eqn
@@ -29,8 +29,11 @@ def print_jaxpr(jaxpr: Any, width: int = 100) -> tuple[str, list[Any]]:
         finally:
             core.pp_eqn = original
     text = doc.format(width=width, use_color=False, source_map=source_map)
-    equations = [next((s for _, _, s in line if hasattr(s, "primitive")), None) for line in source_map]
-    return text, equations
+    return text, [_distinct(s for _, _, s in line if hasattr(s, "primitive")) for line in source_map]
+
+
+def _distinct(found: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple({id(eqn): eqn for eqn in found}.values())
 
 
 def _print_equation(eqn: Any, context: Any, settings: Any) -> Any:
@@ -72,10 +75,30 @@ def _add_places(jaxpr: Any, outer: Any, outer_frames: Any, places: dict[int, lis
             for f in source_info_util.user_frames(eqn.source_info.traceback)
         )
         frames = own or outer_frames
-        found.append((f"{stack}/{eqn.primitive.name}" if str(stack) else eqn.primitive.name, frames))
+        found += [(name, frames) for name in _op_names(stack, eqn)]
         if depth < _DEPTH:
             for scope, inner in _inner_jaxprs(eqn):
-                _add_places(inner, stack.extend(scope) if scope else stack, frames, places, depth + 1)
+                _add_places(inner, _below(stack, eqn, scope), frames, places, depth + 1)
+
+
+def _op_names(stack: Any, eqn: Any) -> list[str]:
+    """As the lowered operations are named: a call by its function, a scan also by the loop that it becomes."""
+    kind = str(eqn.primitive.name)
+    if kind in _JITTED:
+        return [str(stack.extend(f"jit({eqn.params['name']})"))]
+    names = (kind, *_LOOP) if kind == "scan" else (kind,)
+    return [f"{stack}/{name}" if str(stack) else name for name in names]
+
+
+def _below(stack: Any, eqn: Any, scope: str) -> Any:
+    """The name stack inside of an equation, as lowering builds it.
+
+    Only a jitted function's name goes inside of an open transformation: `jvp(jit(g))/sin`, but
+    `jvp()/cond/branch_0_fun/sin`.
+    """
+    if eqn.primitive.name in _JITTED:
+        return stack.extend(scope)
+    return source_info_util.new_name_stack("/".join(filter(None, (str(stack), scope))))
 
 
 def _inner_jaxprs(eqn: Any) -> Iterator[tuple[str, Any]]:
@@ -89,15 +112,26 @@ def _inner_jaxprs(eqn: Any) -> Iterator[tuple[str, Any]]:
 
 def _scope(eqn: Any, parameter: str, index: int) -> str:
     kind = eqn.primitive.name
-    if kind in ("jit", "pjit"):
+    if kind in _JITTED:
         return f"jit({eqn.params['name']})"
     if kind == "scan":
-        return "while/body"
+        return _SCAN_BODY
     if kind == "while":
         return "while/cond" if parameter.startswith("cond") else "while/body"
     if kind == "cond":
         return f"cond/branch_{index}_fun"
-    return {"custom_jvp_call": "custom_jvp_call", "checkpoint": "checkpoint", "remat2": "checkpoint"}.get(kind, "")
+    return {"checkpoint": "checkpoint", "remat2": "checkpoint"}.get(kind, "")
+
+
+_JITTED = ("jit", "pjit")
+# What lowering calls a scan's body changed when JAX 0.11 merged ClosedJaxpr and Jaxpr.
+_SCAN_BODY = "while/body/closed_call" if hasattr(core, "ClosedJaxpr") else "while/body/eval_jaxpr"
+# What it adds around the body: counting, and slices of what is scanned over and of what is stacked.
+_TAKE, _PUT = "while/body/jit(dynamic_index_in_dim)", "while/body/jit(dynamic_update_index_in_dim)"
+_LOOP = (
+    "while", "while/cond/lt", "while/body/add", "while/body/sub", _SCAN_BODY, _TAKE, f"{_TAKE}/dynamic_slice",
+    f"{_TAKE}/squeeze", _PUT, f"{_PUT}/dynamic_update_slice", f"{_PUT}/broadcast_in_dim",
+)  # fmt: skip
 
 
 # Bounds for functions that call one another many times over; the first places stand for the rest.

@@ -29,6 +29,8 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ALIAS = re.compile(r"#loc\d*")
 _PLACE = re.compile(r":(\d+):(\d+)(?: to (?:(\d+)?:)?\d+)?")
 _ESCAPE = re.compile(r'\\(\\|"|n|t|[0-9A-Fa-f]{2})')
+# Printed on a line of their own, below the operation that they belong to.
+_CONTINUATIONS = ("cond {", "reducer(")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ def _spread_over_regions(lines: Sequence[str], locations: list[_Location | None]
                 continue
             spread[start] = locations[index]
         elif text.endswith("{"):
-            open_lines.append(index)
+            continues = index and text.startswith(_CONTINUATIONS)
+            open_lines.append(index - 1 if continues else index)
             spread[index] = None  # what stood there are the arguments' locations
     return spread
 
@@ -122,7 +125,10 @@ def _origins(lines: Sequence[str], locations: Sequence[_Location | None]) -> lis
 
     below: dict[tuple[str, _Location | None], tuple[Origin, ...]] = {}
     result = []
-    for function, location in zip(functions, locations, strict=True):
+    for line, function, location in zip(lines, functions, locations, strict=True):
+        if line.startswith("  func.func ") or line == "  }":  # where it is called says where it is from
+            result.append(())
+            continue
         key = (function, location)
         if key not in below:
             places = _below(location, call_sites(function) if function else ())
@@ -218,7 +224,12 @@ class _Reader:
 
 
 def _name(value: str, child: _Location) -> _Location:
-    """A name around a bare place is a function's, around anything else an operation's."""
+    """A name around a bare place is a function's, around anything else an operation's.
+
+    One that ends in a colon is the operation's type (`scatter-add:`), which XLA does not take into `op_name`.
+    """
+    if value.endswith(":"):
+        return child
     if len(child.frames) == 1 and not child.name and not child.frames[0].function:
         frame = child.frames[0]
         return _Location("", (Frame(frame.file, frame.line, value),))
@@ -226,11 +237,17 @@ def _name(value: str, child: _Location) -> _Location:
 
 
 def _unescape(text: str) -> str:
+    """MLIR writes every byte of UTF-8 that is not printable ASCII as two hexadecimal digits."""
+    if "\\" not in text:
+        return text
+
     def replace(match: re.Match[str]) -> str:
         code = match.group(1)
         return {"n": "\n", "t": "\t"}.get(code) or (code if code in '\\"' else chr(int(code, 16)))
 
-    return _ESCAPE.sub(replace, text) if "\\" in text else text
+    # Each byte a character while escapes are read, so that several of them can make one character.
+    raw = text.encode().decode("latin-1")
+    return _ESCAPE.sub(replace, raw).encode("latin-1").decode("utf-8", "replace")
 
 
 def _end_of_body(text: str, at: int) -> int:

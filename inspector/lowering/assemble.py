@@ -13,6 +13,7 @@ from inspector.compilation.program import Program
 from inspector.errors import InspectorError, Unavailable, UnboundAxisError
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
+from inspector.hlo.module import Module
 from inspector.hlo.source import Root
 from inspector.lowering.axis_env import parse_axis_env
 from inspector.lowering.listings import definition, jaxpr_listing, source_listing
@@ -24,10 +25,10 @@ def assemble(
     out_shape: Any = None,
 ) -> Lowered:  # fmt: skip
     """A `Lowered` of a program, its `ir.Module`, and its jaxpr and function where they are known."""
-    root = _root(program, fun)
-    stablehlo = read_located_text(modules.located_text(module), root)
     computation = modules.to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
     hlo_proto = computation.as_serialized_hlo_module_proto()
+    root = _root(program, fun, hlo_proto)
+    stablehlo = read_located_text(modules.located_text(module), root)
     listing: Listing | Unavailable = Unavailable(
         "the program was given after tracing, so it has no jaxpr", "lower the function itself"
     )
@@ -48,14 +49,27 @@ def assemble(
     )
 
 
-def _root(program: Program, fun: Any) -> Root:
+def _root(program: Program, fun: Any, hlo_proto: bytes) -> Root:
     stack = traceback.walk_stack(sys._getframe())  # noqa: SLF001 - the documented way to walk one's own stack
     callers = frozenset((frame.f_code.co_filename, line) for frame, line in stack)
-    # JAX puts `jit(f)` before every op_name of the module `jit_f`, and our replica lowering the name itself.
-    name = program.name
-    scope = f"jit({name.removeprefix('jit_')})" if name.startswith("jit_") else name
     file, lines = definition(fun) or ("", (0, 0))
-    return Root(scope, file, lines, callers)
+    return Root(_scope(program.name, hlo_proto), file, lines, callers)
+
+
+def _scope(name: str, hlo_proto: bytes) -> str:
+    """What every op_name begins with: `jit(<lambda>)` in the module `jit__lambda`, whose name lost characters."""
+    for computation in reversed(Module.from_proto(hlo_proto).computations):
+        for instruction in computation.instructions:
+            first = instruction.op_name.partition("/")[0]
+            if first and _as_module_name(first) == _as_module_name(name):
+                return first
+    # No operation bears it. Our replica lowering puts the name itself first.
+    return f"jit({name.removeprefix('jit_')})" if name.startswith("jit_") else name
+
+
+def _as_module_name(scope: str) -> str:
+    """As JAX makes a module's name of a scope; characters beyond ASCII aside, which not all versions keep."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in scope).rstrip("_")
 
 
 @contextlib.contextmanager

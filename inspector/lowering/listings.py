@@ -23,12 +23,11 @@ _MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy
 
 def jaxpr_listing(jaxpr: Any, root: Root) -> Listing:
     """A jaxpr with the origins of each line."""
-    text, equations = jaxprs.print_jaxpr(jaxpr)
+    text, lines = jaxprs.print_jaxpr(jaxpr)
     places = jaxprs.equation_places(jaxpr, root.scope)
-    known = {
-        id(eqn): root.trim(_origin(*place) for place in places.get(id(eqn), ())) for eqn in equations if eqn is not None
-    }
-    return Listing.of(text, [() if eqn is None else known[id(eqn)] for eqn in equations])
+    return Listing.of(
+        text, [root.trim(_origin(*place) for eqn in line for place in places.get(id(eqn), ())) for line in lines]
+    )
 
 
 def _origin(op_name: str, frames: tuple[tuple[str, int, str], ...]) -> Origin:

@@ -42,7 +42,7 @@ def _read(given: Any) -> bytes | str:
     if isinstance(given, (bytes, bytearray)):
         return _text_if_utf8(bytes(given))
     if isinstance(given, os.PathLike) or (
-        isinstance(given, str) and "\n" not in given and pathlib.Path(given).exists()
+        isinstance(given, str) and "\n" not in given and os.path.exists(given)  # noqa: PTH110 - False for a long text
     ):
         try:
             return _text_if_utf8(pathlib.Path(given).read_bytes())
