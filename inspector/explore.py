@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from inspector._jax.stages import static_arguments
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from inspector.compilation.request import RunReply
     from inspector.execution.run import Run
     from inspector.widgets.explorer import Explorer
+    from inspector.widgets.work import LoweredView
 
 TARGETS = ("attached", "cpu", "cpu:2", "cpu:4", "cpu:8")
 """Targets that the control offers; any `cpu:N` may be typed."""
@@ -72,12 +74,13 @@ def explore(
 
     _warm(target)
     lowered = lower_with(axis_env)
-    inputs = _dynamic(args, positions(static_argnums)), kwargs or {}
+    inputs = _dynamic(fun, args, kwargs or {}, positions(static_argnums))
     work = Work(
         lower=lambda pairs: lower_with(list(pairs) or None),
         submit=_submit,
         run=lambda compiled, repeat: _start_run(compiled, repeat, *inputs),
         targets=TARGETS,
+        suit=_with_devices,
     )
     explorer = Explorer(
         lowered,
@@ -107,7 +110,7 @@ def _platform(target: str | Target) -> str | None:
     return "cpu" if Target.parse(target).kind == "cpu" else None
 
 
-def _suitable(lowered: Lowered, target: str | Target) -> Target:
+def _suitable(lowered: LoweredView, target: str | Target) -> Target:
     """The target itself, or virtual CPU devices where the attached ones are too few for the program."""
     import jax
 
@@ -117,9 +120,24 @@ def _suitable(lowered: Lowered, target: str | Target) -> Target:
     return parsed
 
 
-def _dynamic(args: Sequence[Any], static: Sequence[int]) -> tuple[Any, ...]:
-    fixed = {n % len(args) for n in static} if args else set()
-    return tuple(a for i, a in enumerate(args) if i not in fixed)
+def _with_devices(lowered: LoweredView, target: Target) -> Target:
+    """The same, or more virtual CPU devices; for a program that was lowered again."""
+    needed = lowered.program.device_count
+    if target.kind == "cpu" and needed > (target.device_count or 1):
+        return Target("cpu", needed)
+    return _suitable(lowered, target)
+
+
+def _dynamic(
+    fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], static: Sequence[int]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that the compiled program takes; `jax.jit` may have made others static."""
+    jitted, names = static_arguments(fun)
+    fixed = {n % len(args) for n in (*static, *jitted) if -len(args) <= n < len(args)}
+    return (
+        tuple(a for i, a in enumerate(args) if i not in fixed),
+        {name: value for name, value in kwargs.items() if name not in names},
+    )
 
 
 def _submit(request: CompileRequest) -> Job[Compiled]:

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
 def load_ipython_extension(ipython: Any) -> None:
     """Registers the magic; called by `%load_ext inspector`."""
-    ipython.register_magic_function(lambda line: explore_call(line, ipython.user_ns), "line", "explore")
+    from IPython.core.magic import no_var_expand
+
+    # Without it, IPython would take the braces of a dict for its own `{expression}`.
+    @no_var_expand
+    def magic(line: str) -> Explorer:
+        return explore_call(line, ipython.user_ns)
+
+    ipython.register_magic_function(magic, "line", "explore")
 
 
 def explore_call(line: str, names: dict[str, Any]) -> Explorer:
@@ -30,7 +37,10 @@ def explore_call(line: str, names: dict[str, Any]) -> Explorer:
     from inspector.explore import explore
 
     call, settings = _parse(line)
-    evaluate = lambda node: eval(compile(ast.Expression(node), "<explore>", "eval"), names)  # noqa: E731, S307
+
+    def evaluate(node: ast.expr) -> Any:
+        return eval(compile(ast.Expression(node), "<explore>", "eval"), names)
+
     fun = evaluate(call.func)
     args: list[Any] = []
     for argument in call.args:

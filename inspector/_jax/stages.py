@@ -1,7 +1,8 @@
 """JAX's own stages, opened: what `Traced`, `Lowered` and `Exported` know beyond their public face.
 
 Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, devices),
-`source_info_util.register_exclusion` (our frames are not the user's).
+`source_info_util.register_exclusion` (our frames are not the user's), `PjitFunction._jit_info`
+(static arguments).
 """
 
 from __future__ import annotations
@@ -63,6 +64,12 @@ def uses_shardy() -> bool:
 def hide_own_frames() -> None:
     """Tells JAX that inspector's frames are not the user's, so that locations are as without it."""
     source_info_util.register_exclusion(str(pathlib.Path(__file__).parents[1]) + os.sep)
+
+
+def static_arguments(fun: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names that `jax.jit` was told are static; none for a function that is not jitted."""
+    info = getattr(fun, "_jit_info", None)
+    return (tuple(info.static_argnums), tuple(info.static_argnames)) if info is not None else ((), ())
 
 
 def lowered_facts(lowered: Any) -> LoweredFacts:

@@ -19,7 +19,7 @@ from inspector.errors import InspectorError, OptionError, ParameterError
 AxisPairs = list[tuple[str, int]]
 
 
-class Controls(widgets.VBox):
+class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     """One row of controls and a line for messages.
 
     Calls `on_add(options, target_text)` and `on_axis_env(pairs)` on the comm's thread; an
@@ -107,7 +107,11 @@ class Controls(widgets.VBox):
         text, value = self.flag.value.strip(), self.value.value.strip()
         if not text and value:
             raise OptionError(f"The value {value!r} has no flag. Choose a flag beside it.")
-        if not text or "=" in text:
+        if not text:
+            return Options()
+        if "=" in text or len(text.split()) > 1:
+            if value:
+                raise OptionError(f"{text!r} holds its own values; clear {value!r} beside it, or name one flag only.")
             return Options.parse(text)
         if not value and flags.flag_type(text).kind != "bool":
             raise OptionError(

@@ -8,9 +8,11 @@ Everything on screen is also a Python value here.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +27,11 @@ from inspector.analysis.stats import compare
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError, InspectorError, Unavailable
+from inspector.errors import CancelledError, ExecutionError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Module
 from inspector.widgets import messages
-from inspector.widgets.app import App
+from inspector.widgets.app import App, TextDocument
 from inspector.widgets.collectives import collectives_message
 from inspector.widgets.controls import Controls
 from inspector.widgets.documents import document
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inspector.compilation.engine import Job
+    from inspector.compilation.request import CompileRequest
 
 OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
@@ -55,7 +58,7 @@ class _Shown:
     listing: Listing
 
 
-class Explorer(widgets.VBox):
+class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     """A widget that shows a program at every stage, and variants of its compilation side by side.
 
     Made by `inspector.explore`. Display it, or use it from Python: `lowered`, `variants`, `add`,
@@ -126,16 +129,31 @@ class Explorer(widgets.VBox):
         Raises:
           OptionError, TargetError: the request is wrong; nothing was started.
         """
-        with self._lock:
-            chosen = Target.parse(target if target is not None else self.baseline.target)
-            request = self.lowered.request(Options.of(options), chosen)
-            variant = Variant(next(self._numbers), not self._variants, request.options, chosen)
-            self._variants[variant.number] = variant
-        variant.job = self._work.submit(request)
-        self._app.publish(variant.message())
-        variant.job.add_progress_callback(lambda _: self._publish_state(variant))
-        variant.job.add_done_callback(lambda job: self._later(lambda: self._show(variant, job)))
+        while True:
+            with self._lock:
+                lowered = self.lowered
+                chosen = Target.parse(target if target is not None else self.baseline.target)
+            request = lowered.request(Options.of(options), chosen)
+            job = self._work.submit(request)
+            with self._lock:
+                if self.lowered is lowered:
+                    variant = self._register(request, job)
+                    break
+            job.cancel()  # lowered again meanwhile: this was the old program
+        self._follow(variant, job)
         return variant
+
+    def _register(self, request: CompileRequest, job: Job[Compiled]) -> Variant:
+        """Adds a variant; the caller holds the lock."""
+        variant = Variant(next(self._numbers), not self._variants, request.options, request.target, job)
+        self._variants[variant.number] = variant
+        self._app.publish(variant.message())
+        return variant
+
+    def _follow(self, variant: Variant, job: Job[Compiled]) -> None:
+        """Not under the lock: a job that has ended calls back at once."""
+        job.add_progress_callback(lambda _: self._publish_state(variant))
+        job.add_done_callback(lambda _: self._later(lambda: self._show(variant, job)))
 
     def remove(self, variant: Variant) -> None:
         """Takes a variant away and cancels its compile. The baseline stays.
@@ -146,7 +164,8 @@ class Explorer(widgets.VBox):
         with self._lock:
             if variant.is_baseline or self._variants.get(variant.number) is not variant:
                 raise ValueError(f"{variant.label} cannot be removed: it is the baseline, or gone already.")
-            self._forget(variant)
+            cancel = self._forget(variant)
+        cancel()
 
     def wait(self, timeout: float | None = None) -> Explorer:
         """Waits until every variant has ended, well or badly, and its panes are filled.
@@ -154,11 +173,23 @@ class Explorer(widgets.VBox):
         Raises:
           TimeoutError: some are still under way after `timeout` seconds.
         """
-        for variant in self.variants:
-            if variant.job is not None:
-                variant.job.exception(timeout) if not variant.job.done() else None
-        self._thread.submit(lambda: None).result(timeout)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._drain(deadline)
+        while pending := [v for v in self.variants if not v.shown.is_set()]:
+            if not pending[0].shown.wait(_remaining(deadline)):
+                raise TimeoutError(
+                    f"After {timeout} s under way: {', '.join(f'{v.label} ({v.state})' for v in pending)}. They go on."
+                )
         return self
+
+    def _drain(self, deadline: float | None) -> None:
+        """Waits for what the Explorer's thread was given before, such as another lowering."""
+        try:
+            self._thread.submit(lambda: None).result(_remaining(deadline))
+        except (RuntimeError, concurrent.futures.CancelledError):  # closed, before or meanwhile
+            return
+        except concurrent.futures.TimeoutError:
+            raise TimeoutError("The Explorer is still at work on what it was asked before. It goes on.") from None
 
     def compare(self) -> pd.DataFrame:
         """Memory, cost and compile time of the variants that compiled, side by side; waits for all."""
@@ -170,12 +201,15 @@ class Explorer(widgets.VBox):
 
     def close(self) -> None:
         """Cancels what is under way and takes the widget off the page."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            runs = tuple(self._runs.values())
+        for run in runs:
+            run.cancel()
         for variant in self.variants:
             if variant.job is not None:
                 variant.job.cancel()
-        for run in self._runs.values():
-            run.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+            variant.shown.set()
         super().close()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
@@ -191,56 +225,71 @@ class Explorer(widgets.VBox):
     # ------------------------------------------------------------------ publishing
 
     def _publish_lowered(self) -> None:
-        lowered = self.lowered
-        panes: tuple[tuple[messages.TextPane, Listing | Unavailable], ...] = (
-            ("source", lowered.source),
-            ("jaxpr", lowered.jaxpr_listing),
-            ("stablehlo", lowered.stablehlo_listing),
-            ("hlo", hlo_listing(lowered.hlo, Module.from_proto(lowered.hlo_proto), lowered.root)),
-        )
-        for pane, listing in panes:
-            if isinstance(listing, Unavailable):
-                self._app.publish(
-                    messages.Unavailable(
-                        type="unavailable", pane=pane, variant=None, reason=listing.reason, remedy=listing.remedy
-                    )
-                )
-            else:
-                self._app.publish_document(document(pane, listing))
+        for entry in _lowered_panes(self.lowered):
+            self._publish_pane(entry)
+
+    def _publish_pane(self, entry: TextDocument | messages.Unavailable) -> None:
+        if isinstance(entry, TextDocument):
+            self._app.publish_document(entry)
+        else:
+            self._app.publish(entry)
 
     def _publish_state(self, variant: Variant) -> None:
         with self._lock:
-            if variant.number in self._variants:
+            if self._holds(variant):
                 self._app.publish(variant.message())
 
+    def _publish_of(self, variant: Variant, entry: messages.ToBrowser | TextDocument) -> None:
+        """Publishes what belongs to a variant, unless that is gone: the app would keep it for ever."""
+        with self._lock:
+            if not self._holds(variant):
+                return
+            if isinstance(entry, TextDocument):
+                self._app.publish_document(entry)
+            else:
+                self._app.publish(entry)
+
+    def _holds(self, variant: Variant) -> bool:
+        return self._variants.get(variant.number) is variant
+
     def _show(self, variant: Variant, job: Job[Compiled]) -> None:
-        """Fills the panes of a variant whose compile has ended."""
-        error = job.exception()
-        if error is not None or variant.number not in self._variants:
+        """Tells how a compile has ended, and fills the panes when well."""
+        try:
+            if job.exception() is None and self._holds(variant):
+                self._fill(variant, job.result())
+        finally:
             self._publish_state(variant)
-            return
-        compiled = job.result()
+            variant.shown.set()
+
+    def _fill(self, variant: Variant, compiled: Compiled) -> None:
+        lowered = self.lowered
         module = compiled.module()
-        listing = hlo_listing(compiled.hlo, module, self.lowered.root)
-        self._app.publish_document(document("optimized", listing, variant.number))
+        listing = hlo_listing(compiled.hlo, module, lowered.root)
+        self._publish_of(variant, document("optimized", listing, variant.number))
         self._publish_state(variant)
-        self._app.publish(stats_message(variant.number, compiled))
-        self._shown[variant.number] = _Shown(module, listing)
+        self._publish_of(variant, stats_message(variant.number, compiled))
+        with self._lock:
+            if self._holds(variant):
+                self._shown[variant.number] = _Shown(module, listing)
         self._publish_diffs(variant)
         self._publish_collectives(variant, compiled, module)
 
     def _publish_diffs(self, variant: Variant) -> None:
         """Of the variant against the baseline; of every other one when the baseline itself came last."""
-        baseline = self.baseline.number
-        if baseline not in self._shown:
+        with self._lock:
+            shown = dict(self._shown)
+            variants = {v.number: v for v in self.variants if v.number in shown}
+        baseline = next((v.number for v in variants.values() if v.is_baseline), None)
+        if baseline is None or variant.number not in variants:
             return
-        others = [n for n in self._shown if n != baseline] if variant.is_baseline else [variant.number]
+        others = [n for n in variants if n != baseline] if variant.is_baseline else [variant.number]
         for number in others:
-            before, after = self._shown[baseline], self._shown[number]
+            before, after = shown[baseline], shown[number]
             changes = instruction_changes(instruction_multiset(before.module), instruction_multiset(after.module))
             hunks = line_hunks(before.listing.text.split("\n"), after.listing.text.split("\n"))
-            self._app.publish(
-                messages.Diff(type="diff", baseline=baseline, variant=number, hunks=list(hunks), summary=str(changes))
+            self._publish_of(
+                variants[number],
+                messages.Diff(type="diff", baseline=baseline, variant=number, hunks=list(hunks), summary=str(changes)),
             )
 
     def _publish_collectives(self, variant: Variant, compiled: Compiled, module: Module) -> None:
@@ -248,8 +297,9 @@ class Explorer(widgets.VBox):
         counts = (options.num_replicas or 1, options.num_partitions or 1)
         mesh = compiled.program.mesh
         before = collectives(Module.from_proto(self.lowered.hlo_proto), mesh, *counts)
-        self._app.publish(collectives_message(variant.number, "hlo", before))
-        self._app.publish(collectives_message(variant.number, "optimized", collectives(module, mesh, *counts)))
+        self._publish_of(variant, collectives_message(variant.number, "hlo", before))
+        after = collectives(module, mesh, *counts)
+        self._publish_of(variant, collectives_message(variant.number, "optimized", after))
 
     # ------------------------------------------------------------------ requests of the browser
 
@@ -280,14 +330,35 @@ class Explorer(widgets.VBox):
             variant.job.cancel()
 
     def _start_run(self, variant: Variant, repeat: int) -> None:
+        """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
+        self._publish_of(variant, _run_message(variant, "queued"))
+        self._later(lambda: self._run(variant, repeat))
+
+    def _run(self, variant: Variant, repeat: int) -> None:
         try:
-            run = self._work.run(variant.compiled, repeat)
-        except InspectorError as error:
-            self._app.publish(_run_message(variant, "failed", error=error))
+            run = self._work.run(self._compiled(variant), repeat)
+        except Exception as error:  # whatever it is, it belongs in the pane
+            self._publish_of(variant, _run_message(variant, "failed", error=error))
             return
-        self._runs[variant.number] = run
-        self._app.publish(_run_message(variant, "running", run))
+        with self._lock:
+            held = self._holds(variant)
+            if held:
+                self._runs[variant.number] = run
+        if not held:
+            run.cancel()
+            return
+        self._publish_of(variant, _run_message(variant, "running", run))
         run.add_done_callback(lambda _: self._later(lambda: self._show_run(variant, run)))
+
+    def _compiled(self, variant: Variant) -> Compiled:
+        """Of a variant that has ended; never waits.
+
+        Raises:
+          InspectorError: it is still compiling, or there is nothing compiled.
+        """
+        if variant.state in ("queued", "running"):
+            raise ExecutionError(f"{variant.label} is still compiling ({variant.state}). Ask again when it is done.")
+        return variant.compiled
 
     def _show_run(self, variant: Variant, run: RunJob) -> None:
         try:
@@ -297,7 +368,7 @@ class Explorer(widgets.VBox):
         except Exception as error:  # whatever it is, it belongs in the pane
             message = _run_message(variant, "failed", run, error=error)
         if self._runs.get(variant.number) is run:
-            self._app.publish(message)
+            self._publish_of(variant, message)
 
     def _draw(self, request: messages.GraphRequest) -> None:
         reply = messages.Graph(
@@ -310,7 +381,7 @@ class Explorer(widgets.VBox):
             error=None,
         )
         try:
-            compiled = self._variant(request["variant"]).compiled
+            compiled = self._compiled(self._variant(request["variant"]))
             shown = self._shown.get(request["variant"])
             selection = request["selection"]
             instruction = selection["instruction"] if selection else None
@@ -327,30 +398,41 @@ class Explorer(widgets.VBox):
 
     def _lower(self, pairs: Sequence[tuple[str, int]]) -> None:
         """Lowers again and starts over with the baseline's options and the other variants'."""
-        asked = [(v.options, v.target) for v in self.variants]
         try:
             lowered = self._work.lower(pairs)
-            lowered.request(*asked[0])
+            panes = _lowered_panes(lowered)
+            asked = [(v.options, self._work.suit(lowered, v.target)) for v in self.variants]
+            requests = [lowered.request(options, target) for options, target in asked]
+            jobs = [self._work.submit(request) for request in requests]
         except Exception as error:  # user code ran: anything may come out of it
             self._controls.say(error)
             return
         with self._lock:
-            for variant in self.variants:
-                self._forget(variant)
+            cancels = [self._forget(variant) for variant in self.variants]
             self.lowered = lowered
-        self._publish_lowered()
-        for options, target in asked:
-            self.add(options, target)
+            for entry in panes:
+                self._publish_pane(entry)
+            variants = [self._register(request, job) for request, job in zip(requests, jobs, strict=True)]
+        for cancel in cancels:
+            cancel()
+        for variant, job in zip(variants, jobs, strict=True):
+            self._follow(variant, job)
 
-    def _forget(self, variant: Variant) -> None:
+    def _forget(self, variant: Variant) -> Callable[[], None]:
+        """Takes a variant out, under the lock; the caller then cancels its work, which engines may lock for."""
         del self._variants[variant.number]
         self._shown.pop(variant.number, None)
         run = self._runs.pop(variant.number, None)
-        if run is not None:
-            run.cancel()
-        if variant.job is not None:
-            variant.job.cancel()
         self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
+        variant.shown.set()
+
+        def cancel() -> None:
+            if run is not None:
+                run.cancel()
+            if variant.job is not None:
+                variant.job.cancel()
+
+        return cancel
 
     def _later(self, task: Callable[[], None]) -> None:
         """Runs a task on the Explorer's thread; what it raises is shown."""
@@ -362,10 +444,28 @@ class Explorer(widgets.VBox):
                 text = f"{type(error).__name__}: {error}"
                 self._app.publish(messages.Notice(type="notice", level="error", message=text))
 
-        try:
+        with contextlib.suppress(RuntimeError):  # closed
             self._thread.submit(guarded)
-        except RuntimeError:  # closed
-            pass
+
+
+def _lowered_panes(lowered: LoweredView) -> list[TextDocument | messages.Unavailable]:
+    """What the panes before the compiler show."""
+    listings: tuple[tuple[messages.TextPane, Listing | Unavailable], ...] = (
+        ("source", lowered.source),
+        ("jaxpr", lowered.jaxpr_listing),
+        ("stablehlo", lowered.stablehlo_listing),
+        ("hlo", hlo_listing(lowered.hlo, Module.from_proto(lowered.hlo_proto), lowered.root)),
+    )
+    return [
+        messages.Unavailable(type="unavailable", pane=pane, variant=None, reason=listing.reason, remedy=listing.remedy)
+        if isinstance(listing, Unavailable)
+        else document(pane, listing)
+        for pane, listing in listings
+    ]
+
+
+def _remaining(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _run_message(

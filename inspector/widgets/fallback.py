@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from inspector.analysis.stats import Stat
     from inspector.widgets.explorer import Explorer
 
+# Bounds of a saved notebook: it keeps this form of every Explorer.
 _SHOWN_LINES = 120
+_SHOWN_CHARACTERS = 400
 
 
 def text_form(explorer: Explorer) -> str:
@@ -24,7 +26,7 @@ def text_form(explorer: Explorer) -> str:
     for variant in explorer.variants:
         line = f"  {variant.label} [{variant.target}]: {variant.state}"
         if variant.state == "done":
-            line += ", " + ", ".join(f"{s.label} {_value(s)}" for s in stats(variant.compiled) if s.key in _HEADLINE)
+            line += ", " + ", ".join(f"{s.label} {_text(s)}" for s in stats(variant.compiled) if s.key in _HEADLINE)
         lines.append(line)
     return "\n".join(lines)
 
@@ -72,7 +74,7 @@ def _folded(title: str, listing: Listing | Unavailable) -> str:
     if isinstance(listing, Unavailable):
         return f"<p style='opacity:.6'>{title}: {html.escape(str(listing))}</p>"
     lines = listing.text.split("\n")
-    text = "\n".join(lines[:_SHOWN_LINES])
+    text = "\n".join(_cut(line) for line in lines[:_SHOWN_LINES])
     more = f"\n… {len(lines) - _SHOWN_LINES:,} more lines" if len(lines) > _SHOWN_LINES else ""
     return (
         f"<details><summary>{title} ({len(lines):,} lines)</summary>"
@@ -80,8 +82,19 @@ def _folded(title: str, listing: Listing | Unavailable) -> str:
     )
 
 
+def _cut(line: str) -> str:
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
+
+
 def _value(stat: Stat) -> str:
+    """As HTML."""
     if isinstance(stat.value, Unavailable):
         return f"<span title='{html.escape(stat.value.reason)}' style='opacity:.5'>unavailable</span>"
+    return html.escape(_text(stat))
+
+
+def _text(stat: Stat) -> str:
+    if isinstance(stat.value, Unavailable):
+        return "unavailable"
     formats = {"bytes": format_bytes, "seconds": format_seconds, "count": format_count}
     return formats[stat.unit](stat.value)

@@ -17,13 +17,18 @@ _SHOWN_ARRAYS = 40
 class Measured(Protocol):
     """What this pane reads of `inspector.execution.run.Run`."""
 
-    program: Any
-    inputs: Sequence[Any]
-    outputs: Sequence[np.ndarray]
-    durations_s: Sequence[float]
-    num_replicas: int
-    device_kind: str
-
+    @property
+    def program(self) -> Any: ...
+    @property
+    def inputs(self) -> Sequence[Any]: ...
+    @property
+    def outputs(self) -> Sequence[np.ndarray]: ...
+    @property
+    def durations_s(self) -> Sequence[float]: ...
+    @property
+    def num_replicas(self) -> int: ...
+    @property
+    def device_kind(self) -> str: ...
     @property
     def median_s(self) -> float: ...
     @property
@@ -89,10 +94,8 @@ def _preview(value: np.ndarray) -> str:
 def _word(value: Any) -> str:
     if np.issubdtype(type(value), np.integer) or isinstance(value, np.bool_):
         return str(value)
-    try:
-        return f"{float(value):.5g}"
-    except (TypeError, ValueError):
-        return str(value)
+    number = complex(value) if np.issubdtype(type(value), np.complexfloating) else float(value)
+    return f"{number:.5g}"
 
 
 def failed(error: BaseException) -> messages.Error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from typing import TYPE_CHECKING
 
 from inspector.compilation.options import Options
@@ -26,6 +27,7 @@ class Variant:
       target: for what.
       job: the compile; None when the request itself was refused.
       error: why it was refused, or None.
+      shown: set once nothing more of it comes to the panes.
     """
 
     number: int
@@ -34,6 +36,7 @@ class Variant:
     target: Target
     job: Job[Compiled] | None = None
     error: Exception | None = None
+    shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)
 
     @property
     def label(self) -> str:

@@ -23,13 +23,20 @@ if TYPE_CHECKING:
 class LoweredView(Protocol):
     """What panes read of `inspector.lowering.lowered.Lowered`."""
 
-    program: Program
-    source: Listing | Unavailable
-    jaxpr_listing: Listing | Unavailable
-    stablehlo_listing: Listing
-    hlo: str
-    hlo_proto: bytes
-    root: Root
+    @property
+    def program(self) -> Program: ...
+    @property
+    def source(self) -> Listing | Unavailable: ...
+    @property
+    def jaxpr_listing(self) -> Listing | Unavailable: ...
+    @property
+    def stablehlo_listing(self) -> Listing: ...
+    @property
+    def hlo(self) -> str: ...
+    @property
+    def hlo_proto(self) -> bytes: ...
+    @property
+    def root(self) -> Root: ...
 
     def request(self, options: Options, target: Target) -> CompileRequest: ...
     def collectives(self) -> Any: ...
@@ -44,19 +51,22 @@ class Work:
       submit: starts a compile.
       run: starts a measurement of a compiled program with so many executions.
       targets: the texts of the targets to offer.
+      suit: the target itself, or one with the devices that a program needs; asked when a program
+        that was lowered again keeps its targets.
     """
 
     lower: Callable[[Sequence[tuple[str, int]]], LoweredView]
     submit: Callable[[CompileRequest], Job[Compiled]]
     run: Callable[[Compiled, int], RunJob]
     targets: Sequence[str]
+    suit: Callable[[LoweredView, Target], Target] = lambda _, target: target
 
 
 class RunJob(Protocol):
     """A measurement under way."""
 
-    stage: str
-
+    @property
+    def stage(self) -> str: ...
     @property
     def elapsed_s(self) -> float: ...
     def cancel(self) -> bool: ...

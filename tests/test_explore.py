@@ -1,0 +1,120 @@
+"""`explore` end to end: a function, a real compiler in a worker, values to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import inspector
+from inspector.errors import CancelledError, FlagTypeError, TargetError
+from inspector.explore import explore
+from inspector.widgets.explorer import Explorer
+from tests.widgets.fakes import Mailbox
+
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Explorer]]:
+    explorers: list[Explorer] = []
+    yield explorers
+    for explorer in explorers:
+        explorer.close()
+
+
+def test_a_function_two_targets_and_a_run(opened: list[Explorer]) -> None:
+    def step(params: dict[str, Any], x: Any) -> Any:
+        return {"y": jnp.tanh(x @ params["w"])}
+
+    params = {"w": X.T}
+    shown = explore(step, params, X, compare=["cpu:2", "--xla_cpu_enable_fast_math=true"])
+    opened.append(shown)
+    assert isinstance(shown, Explorer)
+    shown.wait(120)
+    assert [v.state for v in shown.variants] == ["done"] * 3
+    table = shown.compare()
+    assert list(table.columns)[:3] == ["attached", "cpu:2", "delta cpu:2"]
+    # 4x3 times 3x4: a multiply and an add for each of 4x4x3.
+    assert table.loc["flops"].iloc[0] == 2 * 4 * 4 * 3
+    assert table.loc["argument_bytes"].iloc[0] == 2 * X.nbytes
+    box = Mailbox(shown)
+    box.send({"type": "run", "variant": 1, "repeat": 2})
+    result = finished_run(shown, box)
+    value = np.tanh(X @ X.T)
+    assert result["outputs"][0]["path"] == "result['y']"
+    assert float(result["outputs"][0]["preview"][0].strip("[").split(",")[0]) == pytest.approx(value[0, 0], rel=1e-3)
+    assert not any(array["generated"] for array in result["inputs"])
+
+
+def finished_run(shown: Explorer, box: Mailbox) -> Any:
+    shown.wait(60)
+    run = shown._runs[box.last("run")["variant"]]
+    run.result()
+    shown.wait(60)
+    message = box.last("run")
+    assert message["error"] is None
+    return message["result"]
+
+
+def test_replicas_get_the_devices_that_they_need(opened: list[Explorer], one_device_python: Any) -> None:
+    script = """
+import jax.numpy as jnp, inspector
+from jax import lax
+shown = inspector.explore(lambda x: lax.psum(x, "i"), jnp.ones(3), axis_env=[("i", 4)]).wait(120)
+print(shown.baseline.target, shown.baseline.state, shown.collectives().table()["replica_groups"][0])
+shown._lower([("i", 2), ("j", 3)])
+print(shown.wait(120).baseline.target, shown.baseline.state)
+shown.close()
+"""
+    out = one_device_python(script).stdout.splitlines()
+    assert out == ["cpu:4 done [[0, 1, 2, 3]]", "cpu:6 done"]
+
+
+def test_static_arguments_of_either_kind_are_no_inputs_of_a_run(opened: list[Explorer]) -> None:
+    def power(x: Any, n: int, *, how: str, scale: Any) -> Any:
+        return x**n * scale if how == "up" else x
+
+    jitted = jax.jit(power, static_argnums=1, static_argnames="how")
+    kwargs = {"how": "up", "scale": np.float32(2)}
+    for shown in (explore(jitted, X, 2, kwargs=kwargs), explore(lambda n, x: x**n * 2, 2, X, static_argnums=0)):
+        opened.append(shown)
+        shown.wait(120)
+        box = Mailbox(shown)
+        box.send({"type": "run", "variant": 0, "repeat": 1})
+        result = finished_run(shown, box)
+        assert result["outputs"][0]["preview"][0].startswith("[2, ")
+
+
+def test_what_is_wrong_is_raised_in_the_cell(opened: list[Explorer]) -> None:
+    with pytest.raises(FlagTypeError):
+        explore(jnp.sin, X, options={"xla_cpu_enable_fast_math": 1})
+    with pytest.raises(TargetError):
+        explore(jnp.sin, X, target="moon")
+    with pytest.raises(inspector.InspectorError, match="unbound axis name: i"):
+        explore(lambda x: lax.psum(x, "i"), X)
+
+
+def test_what_was_lowered_already_cannot_get_axes(opened: list[Explorer]) -> None:
+    shown = explore(jax.jit(jnp.sin).lower(X))
+    opened.append(shown)
+    assert shown._controls.axes.disabled
+    shown.baseline.job.cancel()  # type: ignore[union-attr]
+    with pytest.raises(CancelledError):
+        _ = shown.baseline.compiled
+
+
+def test_other_words_for_targets_and_axes(opened: list[Explorer]) -> None:
+    shown = explore(
+        lambda x: lax.psum(x, "i"), X, axis_env={"i": 2}, target="cpu:8", options="--xla_cpu_enable_fast_math=true"
+    )
+    opened.append(shown)
+    assert shown._controls.axes.value == "i=2"
+    assert not shown._controls.axes.disabled
+    assert str(shown.baseline.target) == "cpu:8"
+    assert shown.baseline.options.flags == {"xla_cpu_enable_fast_math": True}

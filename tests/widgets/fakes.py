@@ -1,0 +1,165 @@
+"""Record fakes for the Explorer: a lowered program, what compiles it, and jobs that a test ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inspector.analysis.collectives import collectives
+from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.engine import Job
+from inspector.compilation.options import Options
+from inspector.compilation.program import Argument, Program, Result
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.errors import Unavailable
+from inspector.execution.inputs import Input
+from inspector.execution.run import Run
+from inspector.hlo.listing import Listing
+from inspector.hlo.mesh import Mesh
+from inspector.hlo.module import Module
+from inspector.hlo.source import Root
+from inspector.widgets.explorer import Explorer
+from inspector.widgets.work import Work
+
+DATA = Path(__file__).parent.parent / "hlo" / "data"
+HLO = (DATA / "plain.0.10.hlo").read_text()
+PROTO = (DATA / "plain.0.10.pb").read_bytes()
+
+
+@dataclasses.dataclass(frozen=True)
+class FakeLowered:
+    """A recorded module under any axis environment; its requests are checked as real ones are."""
+
+    program: Program
+    source: Listing | Unavailable = Unavailable("no source")  # noqa: RUF009 - frozen
+    jaxpr_listing: Listing | Unavailable = Unavailable("no jaxpr", "lower the function")  # noqa: RUF009 - frozen
+    stablehlo_listing: Listing = Listing.of("module {}", [()])  # noqa: RUF009 - frozen
+    hlo: str = HLO
+    hlo_proto: bytes = PROTO
+    root: Root = Root()  # noqa: RUF009 - frozen
+
+    def request(self, options: Options, target: Target) -> CompileRequest:
+        options.check()
+        return CompileRequest(self.program, options, target)
+
+    def collectives(self) -> Any:
+        return collectives(Module.from_proto(self.hlo_proto), self.program.mesh)
+
+
+def lowered(axes: Sequence[tuple[str, int]] = (), name: str = "jit_step") -> FakeLowered:
+    sizes = tuple(size for _, size in axes)
+    mesh = Mesh(tuple(n for n, _ in axes), sizes, "replica") if axes else None
+    options = Options(num_replicas=int(np.prod(sizes)) if axes else 1)
+    return FakeLowered(
+        Program(
+            name, b"module", (Argument("x", (2,), "float32", 0),), (Result("", (2,), "float32"),), options, mesh, "cpu"
+        )
+    )
+
+
+def compiled(request: CompileRequest, hlo: str = HLO, **changes: Any) -> Compiled:
+    made = Compiled(
+        program=request.program, options=request.options, target=request.target, engine="fake", hlo=hlo,
+        hlo_proto=PROTO, memory=Memory(8, 8, 0, 16, 0, 0, 0, 0, 0, 0), cost=Cost(2.0, 0.0, 16.0),
+        timings={"compile_s": 0.5}, executable=b"", versions={"jax": "0"},
+    )  # fmt: skip
+    return dataclasses.replace(made, **changes)
+
+
+class FakeRun:
+    """A measurement that a test ends."""
+
+    def __init__(self, compiled: Compiled, repeat: int) -> None:
+        self.job: Job[Run] = Job()
+        self.compiled, self.repeat = compiled, repeat
+
+    stage = property(lambda self: self.job.stage)
+    elapsed_s = property(lambda self: self.job.elapsed_s)
+
+    def cancel(self) -> bool:
+        return self.job.cancel()
+
+    def result(self) -> Run:
+        return self.job.result()
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        self.job.add_done_callback(callback)
+
+    def finish(self) -> None:
+        program = self.compiled.program
+        value = np.zeros(2, np.float32)
+        self.job.resolve(Run(program, (Input(program.arguments[0], value),), (value,), (0.1,) * self.repeat, 1, "fake"))
+
+
+class FakeWork:
+    """Keeps what was asked for; nothing ends by itself."""
+
+    def __init__(self) -> None:
+        self.requests: list[CompileRequest] = []
+        self.jobs: list[Job[Compiled]] = []
+        self.runs: list[FakeRun] = []
+        self.lowerings: list[list[tuple[str, int]]] = []
+        self.lower_error: Exception | None = None
+        self.submit_error: Exception | None = None
+        self._lock = threading.Lock()
+
+    def lower(self, axes: Sequence[tuple[str, int]]) -> FakeLowered:
+        self.lowerings.append(list(axes))
+        if self.lower_error is not None:
+            raise self.lower_error
+        return lowered(axes)
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        if self.submit_error is not None:
+            raise self.submit_error
+        job: Job[Compiled] = Job()
+        with self._lock:
+            self.requests.append(request)
+            self.jobs.append(job)
+        return job
+
+    def run(self, compiled: Compiled, repeat: int) -> FakeRun:
+        self.runs.append(FakeRun(compiled, repeat))
+        return self.runs[-1]
+
+    def finish(self, index: int, **changes: Any) -> None:
+        self.jobs[index].resolve(compiled(self.requests[index], **changes))
+
+    def finish_all(self) -> None:
+        for index, job in enumerate(self.jobs):
+            if not job.done():
+                self.finish(index)
+
+    def explorer(self, axes: Sequence[tuple[str, int]] = (), **settings: Any) -> Explorer:
+        def suit(program: Any, target: Target) -> Target:
+            count = program.program.device_count
+            return Target("cpu", count) if count > 1 else target
+
+        work = Work(self.lower, self.submit, self.run, ("attached", "cpu", "cpu:8"), suit)
+        return Explorer(lowered(axes), work, **settings)
+
+
+class Mailbox:
+    """What a browser that opened the Explorer would have, in order."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self.all: list[dict[str, Any]] = []
+        self.explorer = explorer
+        explorer._app.send = lambda content, buffers=None: self.all.append(content)
+        self.send({"type": "ready", "client": "browser"})
+
+    def send(self, message: dict[str, Any]) -> None:
+        """A message of the browser."""
+        self.explorer._app._receive(self.explorer._app, message, [])
+
+    def of(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
+        return [m for m in self.all if m["type"] == kind and all(m.get(k) == v for k, v in fields.items())]
+
+    def last(self, kind: str, **fields: Any) -> dict[str, Any]:
+        return self.of(kind, **fields)[-1]

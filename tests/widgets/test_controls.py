@@ -1,0 +1,114 @@
+"""The controls: what is typed becomes a request, what is wrong with it is said beside it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from inspector.compilation.options import Options
+from inspector.errors import ParameterError, TargetError
+from inspector.widgets.controls import Controls, parse_axes
+
+FAST_MATH, SPLIT = "xla_cpu_enable_fast_math", "xla_cpu_parallel_codegen_split_count"
+
+
+class Asked:
+    def __init__(self) -> None:
+        self.added: list[tuple[Options, str]] = []
+        self.axes: list[Any] = []
+        self.controls = Controls(("attached", "cpu"), "attached", [("i", 4)], self.add, self.axes.append)
+
+    def add(self, options: Options, target: str) -> None:
+        if target == "moon":
+            raise TargetError("Unknown target <moon>")
+        self.added.append((options, target))
+
+    def click(self, flag: str = "", value: str = "", target: str = "attached") -> str:
+        self.controls.flag.value, self.controls.value.value, self.controls.target.value = flag, value, target
+        self.controls.add.click()
+        return str(self.controls.message.value)
+
+
+@pytest.fixture
+def asked() -> Asked:
+    made = Asked()
+    deadline = time.monotonic() + 30
+    while not made.controls.flag.options and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "flags"),
+    [
+        ("", "", {}),
+        (FAST_MATH, "", {FAST_MATH: True}),
+        (f"--{FAST_MATH} ", " false ", {FAST_MATH: False}),
+        (SPLIT, "3", {SPLIT: 3}),
+        (f"--{SPLIT}=3 --{FAST_MATH}", "", {SPLIT: 3, FAST_MATH: True}),
+        (f"--{FAST_MATH} --xla_cpu_use_xnnpack", "", {FAST_MATH: True, "xla_cpu_use_xnnpack": True}),
+    ],
+)
+def test_what_is_typed_is_asked_for(asked: Asked, flag: str, value: str, flags: dict[str, Any]) -> None:
+    assert asked.click(flag, value, "cpu") == ""
+    assert asked.added == [(Options(flags=flags), "cpu")]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "target", "words"),
+    [
+        ("", "3", "cpu", "<b>OptionError</b> The value &#x27;3&#x27; has no flag"),
+        (SPLIT, "", "cpu", f"{SPLIT} needs a value of type int32"),
+        (SPLIT, "many", "cpu", "<b>FlagTypeError</b>"),
+        (f"--{FAST_MATH}=true", "false", "cpu", "holds its own values"),
+        ("xla_cpu_enable_fast_mth", "", "cpu", f"Did you mean {FAST_MATH}"),
+        ("--xla_dump_to='/tmp", "", "cpu", "No closing quotation"),
+        ("", "", "moon", "Unknown target &lt;moon&gt;"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_it(asked: Asked, flag: str, value: str, target: str, words: str) -> None:
+    assert words in asked.click(flag, value, target)
+    assert asked.added == []
+    # The next good click clears it.
+    assert asked.click() == ""
+
+
+def test_a_flags_values_are_offered(asked: Asked) -> None:
+    asked.controls.flag.value = FAST_MATH
+    assert asked.controls.value.options == ("true", "false")
+    asked.controls.flag.value = SPLIT
+    assert (asked.controls.value.options, asked.controls.value.placeholder) == ((), "int32")
+    asked.controls.flag.value = "nonsense"
+    assert asked.controls.value.placeholder == "value"
+    assert FAST_MATH in asked.controls.flag.options
+
+
+def test_axes_are_read_and_handed_on(asked: Asked) -> None:
+    assert asked.controls.axes.value == "i=4"
+    asked.controls.axes.value = " i = 8,j=2 "
+    asked.controls.apply.click()
+    assert asked.axes == [[("i", 8), ("j", 2)]]
+    asked.controls.axes.value = "i:8"
+    asked.controls.apply.click()
+    assert "Cannot read &#x27;i:8&#x27; as an axis: expected name=size" in asked.controls.message.value
+    assert len(asked.axes) == 1
+
+
+@pytest.mark.parametrize("text", ["i", "i=", "=4", "i=-4", "i=4.0", "i=²", "i=4 j=2"])
+def test_what_is_no_axis(text: str) -> None:
+    with pytest.raises(ParameterError, match="expected name=size, such as i=4"):
+        parse_axes(text)
+
+
+def test_no_axes() -> None:
+    assert parse_axes("") == parse_axes(" , ") == []
+
+
+def test_without_lowering_again_the_axes_are_closed() -> None:
+    controls = Controls((), "cpu", None, lambda *_: None, None)
+    assert controls.axes.disabled
+    assert controls.apply.disabled
+    controls.apply.click()
+    assert controls.message.value == ""

@@ -1,0 +1,395 @@
+"""The Explorer over record fakes: no engine, every ending in the hands of the test."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from inspector.compilation.options import Options
+from inspector.compilation.target import Target
+from inspector.errors import (
+    CancelledError,
+    CompilationError,
+    ExecutionError,
+    FlagTypeError,
+    LoweringError,
+    TargetError,
+    Unavailable,
+)
+from inspector.widgets.explorer import Explorer, variants_of
+from tests.widgets.fakes import HLO, FakeWork, Mailbox
+
+FAST_MATH = "xla_cpu_enable_fast_math"
+
+
+@pytest.fixture
+def work() -> FakeWork:
+    return FakeWork()
+
+
+@pytest.fixture
+def explorer(work: FakeWork) -> Iterator[Explorer]:
+    made = work.explorer()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def box(explorer: Explorer) -> Mailbox:
+    return Mailbox(explorer)
+
+
+def done(work: FakeWork, explorer: Explorer) -> None:
+    work.finish_all()
+    explorer.wait(10)
+
+
+def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    baseline = explorer.baseline
+    assert baseline.is_baseline
+    assert (baseline.state, baseline.label, str(baseline.target)) == ("queued", "baseline", "attached")
+    assert box.last("variant")["state"] == "queued"
+    assert {m["pane"] for m in box.of("document")} == {"stablehlo", "hlo"}
+    assert box.last("unavailable", pane="jaxpr")["remedy"] == "lower the function"
+    work.jobs[0].advance("compiling")
+    assert (baseline.state, box.last("variant")["stage"]) == ("running", "compiling")
+    done(work, explorer)
+    assert baseline.state == box.last("variant")["state"] == "done"
+    assert box.last("document", pane="optimized")["variant"] == 0
+    assert {m["stage"] for m in box.of("collectives")} == {"hlo", "optimized"}
+    assert box.last("stats")["rows"][0]["key"] == "peak_bytes"
+    assert not box.of("diff")
+    assert not box.of("notice")
+
+
+def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    variant = explorer.add({FAST_MATH: True}, "cpu:8")
+    assert work.requests[1].options == Options(flags={FAST_MATH: True})
+    assert work.requests[1].target == Target("cpu", 8)
+    assert variant.label == f"{FAST_MATH}=true"
+    work.finish(0)
+    work.finish(1, hlo=HLO.replace("f32", "f16", 1))
+    explorer.wait(10)
+    (diff,) = box.of("diff")
+    assert (diff["baseline"], diff["variant"]) == (0, 1)
+    assert len(diff["hunks"]) == 1
+    assert diff["summary"].startswith("the same ")
+    table = explorer.compare()
+    assert list(table.columns) == ["attached", f"cpu:8 --{FAST_MATH}=true", f"delta cpu:8 --{FAST_MATH}=true"]
+
+
+def test_variants_that_end_before_the_baseline_are_compared_later(
+    work: FakeWork, explorer: Explorer, box: Mailbox
+) -> None:
+    explorer.add({FAST_MATH: True})
+    explorer.add({FAST_MATH: False})
+    work.finish(2)
+    work.finish(1)
+    assert explorer.variants[1].shown.wait(10)
+    assert explorer.variants[2].shown.wait(10)
+    assert not box.of("diff")
+    work.finish(0)
+    explorer.wait(10)
+    assert sorted(m["variant"] for m in box.of("diff")) == [1, 2]
+
+
+def test_a_variant_takes_the_baselines_target(work: FakeWork) -> None:
+    explorer = work.explorer(target="cpu:8", options=f"--{FAST_MATH}=true")
+    explorer.add()
+    assert [str(r.target) for r in work.requests] == ["cpu:8", "cpu:8"]
+    assert [v.label for v in explorer.variants] == [f"{FAST_MATH}=true", "defaults"]
+    explorer.close()
+
+
+def test_wrong_requests_start_nothing(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    with pytest.raises(FlagTypeError):
+        explorer.add({FAST_MATH: "yes"})
+    with pytest.raises(TargetError):
+        explorer.add(None, "moon")
+    work.submit_error = CompilationError("no worker")
+    with pytest.raises(CompilationError):
+        explorer.add()
+    assert len(explorer.variants) == len(work.requests) == 1
+    assert len(box.of("variant")) == 1
+
+
+def test_a_failure_is_the_variants_own(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    variant = explorer.add({FAST_MATH: True})
+    work.jobs[1].fail(CompilationError("XLA refused <b>"))
+    work.finish(0)
+    explorer.wait(10)
+    assert variant.state == "failed"
+    assert box.last("variant", variant=1)["error"] == {"kind": "CompilationError", "message": "XLA refused <b>"}
+    with pytest.raises(CompilationError):
+        _ = variant.compiled
+    assert list(explorer.compare().columns) == ["attached"]
+    assert not box.of("diff")
+
+
+def test_cancelled_from_the_browser(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    box.send({"type": "cancel", "variant": 0})
+    explorer.wait(10)
+    assert explorer.baseline.state == box.last("variant")["state"] == "cancelled"
+    assert box.last("variant")["error"] is None
+    with pytest.raises(CancelledError):
+        explorer.collectives()
+
+
+def test_what_breaks_while_panes_fill_does_not_leave_the_variant_running(
+    work: FakeWork, explorer: Explorer, box: Mailbox
+) -> None:
+    work.finish(0, hlo_proto=b"junk")
+    explorer.wait(10)
+    assert box.last("variant")["state"] == "done"
+    assert box.last("notice")["message"].startswith("ModuleError: Cannot read 4 bytes as an HLO module")
+
+
+def test_removing(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    variant = explorer.add({FAST_MATH: True})
+    with pytest.raises(ValueError, match=r"baseline cannot be removed"):
+        explorer.remove(explorer.baseline)
+    explorer.remove(variant)
+    assert work.jobs[1].stage == "cancelled"
+    assert explorer.variants == (explorer.baseline,)
+    assert box.last("variant_removed")["variant"] == 1
+    with pytest.raises(ValueError, match="or gone already"):
+        explorer.remove(variant)
+    done(work, explorer)
+    assert [m for m in box.all[box.all.index(box.last("variant_removed")) + 1 :] if m.get("variant") == 1] == []
+
+
+def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    """Removed while its panes fill: the app keeps messages, so a late one would stay for ever."""
+    variant = explorer.add({FAST_MATH: True})
+    held, go = threading.Event(), threading.Event()
+    explorer._later(lambda: (held.set(), go.wait(10)))  # type: ignore[arg-type,return-value]
+    assert held.wait(10)
+    work.finish(1)
+    explorer.remove(variant)
+    go.set()
+    done(work, explorer)
+    gone = box.all.index(box.last("variant_removed"))
+    assert not [m for m in box.all[gone + 1 :] if m.get("variant") == 1]
+    assert set(explorer._shown) == {0}
+
+
+def test_requests_for_what_is_gone_are_answered_with_a_notice(explorer: Explorer, box: Mailbox) -> None:
+    for request in (
+        {"type": "cancel", "variant": 9},
+        {"type": "remove", "variant": 0},
+        {"type": "run", "variant": 9, "repeat": 1},
+    ):
+        box.send(request)
+        assert box.last("notice")["level"] == "error"
+    assert "There is no variant 9 any more" in box.last("notice")["message"]
+
+
+def test_selection_is_a_value(explorer: Explorer, box: Mailbox) -> None:
+    selection = {"pane": "hlo", "variant": None, "file": None, "line": 3, "origin": None, "instruction": "add.1"}
+    box.send({"type": "select", "selection": selection})
+    assert explorer.selection == selection
+
+
+# --------------------------------------------------------------------------- runs and graphs
+
+
+def test_a_run_is_measured_and_shown(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    done(work, explorer)
+    box.send({"type": "run", "variant": 0, "repeat": 3})
+    explorer.wait(10)
+    assert (work.runs[0].repeat, box.last("run")["state"]) == (3, "running")
+    work.runs[0].finish()
+    explorer.wait(10)
+    message = box.last("run")
+    assert message["state"] == "done"
+    assert message["result"]["median_s"] == 0.1
+
+
+@pytest.mark.parametrize(("end", "state"), [("cancel", "cancelled"), ("fail", "failed")])
+def test_runs_that_end_badly(work: FakeWork, explorer: Explorer, box: Mailbox, end: str, state: str) -> None:
+    done(work, explorer)
+    box.send({"type": "run", "variant": 0, "repeat": 3})
+    explorer.wait(10)
+    if end == "cancel":
+        box.send({"type": "cancel", "variant": 0})
+    else:
+        work.runs[0].job.fail(ExecutionError("out of memory"))
+    explorer.wait(10)
+    message = box.last("run")
+    assert message["state"] == state
+    assert (message["error"] or {}).get("message") == ("out of memory" if end == "fail" else None)
+    assert explorer.baseline.state == "done"
+
+
+def test_a_run_that_cannot_start_says_why_in_its_pane(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    done(work, explorer)
+    work.run = lambda *_: (_ for _ in ()).throw(RuntimeError("array has been deleted"))  # type: ignore[method-assign]
+    explorer._work = explorer._work.__class__(work.lower, work.submit, work.run, ())
+    box.send({"type": "run", "variant": 0, "repeat": 3})
+    explorer.wait(10)
+    assert box.last("run")["error"] == {"kind": "RuntimeError", "message": "array has been deleted"}
+
+
+def test_what_is_still_compiling_is_neither_run_nor_drawn_nor_waited_for(
+    work: FakeWork, explorer: Explorer, box: Mailbox
+) -> None:
+    started = time.monotonic()
+    box.send({"type": "run", "variant": 0, "repeat": 3})
+    box.send({"type": "graph", "id": 7, "variant": 0, "mode": "scopes", "selection": None})
+    assert time.monotonic() - started < 1
+    explorer._drain(time.monotonic() + 10)
+    assert "baseline is still compiling (queued)" in box.last("run")["error"]["message"]
+    assert "still compiling" in box.last("graph")["error"]["message"]
+    assert work.runs == []
+
+
+def test_graphs_answer_by_number(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    done(work, explorer)
+    root = explorer.baseline.compiled.module().entry.root.name
+    around = {"pane": "graph", "variant": 0, "file": None, "line": None, "origin": None, "instruction": root}
+    box.send({"type": "graph", "id": 1, "variant": 0, "mode": "scopes", "selection": None})
+    box.send({"type": "graph", "id": 2, "variant": 0, "mode": "around", "selection": around})
+    box.send({"type": "graph", "id": 3, "variant": 0, "mode": "around", "selection": around | {"instruction": "gone"}})
+    explorer.wait(30)
+    assert box.last("graph", id=1)["svg"].startswith("<svg")
+    assert f"steps from {root}" in box.last("graph", id=2)["caption"]
+    assert box.last("graph", id=3)["error"]["kind"] == "ModuleError"
+    assert box.last("graph", id=3)["svg"] is None
+
+
+# --------------------------------------------------------------------------- lowering again
+
+
+def test_lowering_again_replaces_every_variant(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    explorer.add({FAST_MATH: True})
+    work.finish(0)
+    explorer._controls.axes.value = "i=4, j=2"
+    explorer._controls.apply.click()
+    explorer._drain(time.monotonic() + 10)
+    assert work.lowerings == [[("i", 4), ("j", 2)]]
+    assert [v.number for v in explorer.variants] == [2, 3]
+    assert explorer.baseline.is_baseline
+    assert [v.options for v in explorer.variants] == [Options(), Options(flags={FAST_MATH: True})]
+    # Eight replicas need eight devices.
+    assert [str(v.target) for v in explorer.variants] == ["cpu:8", "cpu:8"]
+    assert work.jobs[1].stage == "cancelled"
+    assert [m["variant"] for m in box.of("variant_removed")] == [0, 1]
+    assert explorer.lowered.program.mesh is not None
+    done(work, explorer)
+    assert [(m["baseline"], m["variant"]) for m in box.of("diff")] == [(2, 3)]
+
+
+@pytest.mark.parametrize("error", [LoweringError("unbound <axis>"), ZeroDivisionError("user code")])
+def test_a_failed_lowering_changes_nothing_and_is_said(work: FakeWork, explorer: Explorer, error: Exception) -> None:
+    work.lower_error = error
+    before = explorer.variants
+    explorer._controls.axes.value = "k=3"
+    explorer._controls.apply.click()
+    explorer._drain(time.monotonic() + 10)
+    assert explorer.variants == before
+    assert f"<b>{type(error).__name__}</b>" in explorer._controls.message.value
+    assert "<axis>" not in explorer._controls.message.value
+    assert work.jobs[0].stage == "queued"
+
+
+def test_a_variant_added_while_lowering_again_is_of_the_new_program(work: FakeWork, explorer: Explorer) -> None:
+    submit, reached, go = work.submit, threading.Event(), threading.Event()
+
+    def slow(request: Any) -> Any:
+        job = submit(request)
+        if request.options.flags and not reached.is_set():
+            reached.set()
+            go.wait(10)
+        return job
+
+    explorer._work = explorer._work.__class__(work.lower, slow, work.run, (), explorer._work.suit)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        added = pool.submit(explorer.add, {FAST_MATH: True})
+        assert reached.wait(10)
+        explorer._lower([("i", 4)])
+        go.set()
+        variant = added.result(10)
+    assert variant in explorer.variants
+    assert all(v.job is not None for v in explorer.variants)
+    requests = {id(job): request for job, request in zip(work.jobs, work.requests, strict=True)}
+    assert all(requests[id(v.job)].program is explorer.lowered.program for v in explorer.variants)
+    assert work.jobs[1].stage == "cancelled"
+
+
+# --------------------------------------------------------------------------- waiting, threads, ends
+
+
+def test_wait_covers_what_the_panes_show(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    for _ in range(20):
+        explorer.add({FAST_MATH: True})
+        threading.Thread(target=work.finish_all).start()
+        explorer.wait(10)
+        assert all(v.shown.is_set() for v in explorer.variants)
+        assert len(box.of("stats")) == len(explorer.variants)
+
+
+def test_a_wait_that_runs_out_names_what_it_waits_for(explorer: Explorer) -> None:
+    started = time.monotonic()
+    explorer.add({FAST_MATH: True})
+    with pytest.raises(
+        TimeoutError, match=rf"After 0\.2 s under way: baseline \(queued\), {FAST_MATH}=true \(queued\)"
+    ):
+        explorer.wait(0.2)
+    assert time.monotonic() - started < 2
+
+
+def test_many_threads_add_at_once(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(lambda n: explorer.add({"xla_dump_to": str(n)}), range(40)))
+    assert len({v.number for v in added}) == 40
+    assert len(explorer.variants) == 41
+    for variant in added:
+        index = work.jobs.index(variant.job)  # type: ignore[arg-type]
+        assert work.requests[index].options == variant.options
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(work.finish, range(len(work.jobs))))
+    explorer.wait(60)
+    assert {m["variant"] for m in box.of("diff")} == {v.number for v in added}
+    assert not box.of("notice")
+
+
+def test_a_click_returns_while_jobs_hang(work: FakeWork, explorer: Explorer) -> None:
+    started = time.monotonic()
+    explorer._controls.flag.value = f"--{FAST_MATH}=true"
+    explorer._controls.add.click()
+    assert time.monotonic() - started < 1
+    assert [v.state for v in explorer.variants] == ["queued", "queued"]
+
+
+def test_close_cancels_everything_and_lets_waiters_go(work: FakeWork, box: Mailbox, explorer: Explorer) -> None:
+    done(work, explorer)
+    box.send({"type": "run", "variant": 0, "repeat": 1})
+    explorer.wait(10)
+    explorer.add({FAST_MATH: True})
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(explorer.wait, 30)
+        explorer.close()
+        waiting.result(5)
+    assert work.jobs[1].stage == "cancelled"
+    assert work.runs[0].job.stage == "cancelled"
+    explorer.close()
+
+
+def test_what_compare_takes() -> None:
+    options = Options(flags={FAST_MATH: True})
+    entries = [options, {FAST_MATH: True}, f"--{FAST_MATH}=true", f"{FAST_MATH}=true", "cpu:2", Target("cpu", 3)]
+    assert variants_of(entries) == [
+        (options, None), ({FAST_MATH: True}, None), (f"--{FAST_MATH}=true", None), (f"{FAST_MATH}=true", None),
+        (None, "cpu:2"), (None, Target("cpu", 3)),
+    ]  # fmt: skip
+
+
+def test_collectives_are_the_baselines(work: FakeWork, explorer: Explorer) -> None:
+    done(work, explorer)
+    assert len(explorer.collectives()) == 0
+    assert not isinstance(explorer.baseline.compiled.memory, Unavailable)

@@ -1,0 +1,121 @@
+"""An Explorer where no kernel runs: text and HTML, safe and bounded."""
+
+from __future__ import annotations
+
+import dataclasses
+from html.parser import HTMLParser
+
+from inspector.compilation.compiled import Cost
+from inspector.errors import Unavailable
+from inspector.hlo.listing import Listing
+from inspector.widgets.explorer import Explorer
+from inspector.widgets.fallback import html_form, text_form
+from inspector.widgets.work import Work
+from tests.widgets.fakes import FakeWork, lowered
+
+EVIL = "</pre><script>alert('x')</script>&\"'"
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.words = ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.seen.add(tag)
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def explorer(**changes: object) -> tuple[Explorer, FakeWork]:
+    work = FakeWork()
+    program = dataclasses.replace(lowered(name=f"jit_{EVIL}"), **changes)  # type: ignore[arg-type]
+    return Explorer(program, Work(work.lower, work.submit, work.run, ())), work
+
+
+def test_before_the_compile_ends() -> None:
+    shown, _ = explorer()
+    assert text_form(shown).endswith("baseline [attached]: queued")
+    assert "baseline: queued. Run the cell to compile and explore." in Tags(html_form(shown)).words
+    shown.close()
+
+
+def test_numbers_of_every_variant_and_reasons_for_none() -> None:
+    shown, work = explorer()
+    shown.add({"xla_dump_to": EVIL})
+    work.finish(0)
+    none = Unavailable(f"not told {EVIL}")
+    work.finish(1, memory=none, cost=Cost(none, 1.0, 2.0))
+    shown.wait(10)
+    text = text_form(shown)
+    assert "peak memory 32 B, floating-point operations 2, compile time 500 ms" in text
+    assert "peak memory unavailable, floating-point operations unavailable" in text
+    assert "<span" not in text
+    page = html_form(shown)
+    parsed = Tags(page)
+    assert parsed.seen <= {
+        "div",
+        "p",
+        "b",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "small",
+        "br",
+        "span",
+        "details",
+        "summary",
+        "pre",
+    }
+    assert EVIL in parsed.words
+    assert "<script" not in page
+    shown.close()
+
+
+def test_texts_are_escaped_and_cut() -> None:
+    wide = EVIL + "x" * 1_000_000
+    many = "\n".join([EVIL] * 100_000)
+    shown, work = explorer(
+        source=Listing.of(many, [()] * 100_000),
+        jaxpr_listing=Listing.of(wide, [()]),
+        stablehlo_listing=Listing.of(wide, [()]),
+    )
+    work.finish(0)
+    shown.wait(10)
+    page = html_form(shown)
+    assert "<script" not in page
+    assert len(page) < 60_000
+    assert "99,880 more lines" in Tags(page).words
+    shown.close()
+
+
+def test_what_is_not_known_says_so() -> None:
+    shown, _ = explorer(source=Unavailable(f"no file {EVIL}"))
+    assert f"Source: unavailable: no file {EVIL}" in Tags(html_form(shown)).words
+    shown.close()
+
+
+def test_a_notebook_keeps_both_forms_beside_the_widget() -> None:
+    shown, work = explorer()
+    work.finish(0)
+    shown.wait(10)
+    bundle = shown._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert data["text/plain"] == text_form(shown)
+    assert data["text/html"] == html_form(shown)
+    assert "application/vnd.jupyter.widget-view+json" in data
+    shown.close()

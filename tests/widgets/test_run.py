@@ -1,0 +1,64 @@
+"""A measurement as the Run pane shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from inspector.compilation.options import Options
+from inspector.compilation.program import Argument, Program, Result
+from inspector.execution.inputs import Input
+from inspector.execution.run import Run
+from inspector.widgets import messages
+from inspector.widgets.run import run_result
+
+
+def shown(value: np.ndarray, *, replicas: int = 1, made: bool = False, count: int = 1) -> Any:
+    shape = value.shape[1:] if replicas > 1 else value.shape
+    argument = Argument("x", shape, value.dtype.name, 0)
+    program = Program(
+        "p", b"", (argument,) * count, (Result("['y']", shape, value.dtype.name),) * count, Options(), None, "cpu"
+    )
+    inputs = (Input(argument, value, per_replica=replicas > 1, made=made),) * count
+    result = run_result(Run(program, inputs, (value,) * count, (0.2, 0.1, 0.3), replicas, "cpu"))
+    assert messages.problem(result, messages.RunResult) is None
+    return result
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float32(1.5), "1.5"),
+        (np.arange(3), "[0, 1, 2]"),
+        (np.arange(9.0).reshape(3, 3), "[0, 1, 2, 3, 4, 5, …]"),
+        (np.zeros((0, 2)), "[]"),
+        (np.array([True, False]), "[True, False]"),
+        (np.array([1 + 2j], np.complex64), "[1+2j]"),
+        (np.array([1.5, np.nan, -np.inf], ml_dtypes.bfloat16), "[1.5, nan, -inf]"),
+        (np.array([-8, 7], ml_dtypes.int4), "[-8, 7]"),
+    ],
+)
+def test_a_few_values_on_a_line(value: Any, text: str) -> None:
+    result = shown(np.asarray(value))
+    assert result["outputs"][0]["preview"] == [text]
+    assert result["outputs"][0]["path"] == "result['y']"
+    assert (result["median_s"], result["min_s"]) == (0.2, 0.1)
+
+
+def test_a_line_for_each_of_the_first_replicas() -> None:
+    result = shown(np.arange(40, dtype=np.int32).reshape(20, 2), replicas=20)
+    preview = result["inputs"][0]["preview"]
+    assert preview[:2] == ["[0, 1]", "[2, 3]"]
+    assert preview[-1] == "… 4 more replicas"
+    assert len(preview) == 17
+    assert result["inputs"][0]["per_replica"]
+
+
+def test_made_inputs_and_long_lists_are_said() -> None:
+    result = shown(np.zeros(2), made=True, count=50)
+    assert result["inputs"][0]["generated"]
+    assert len(result["inputs"]) == len(result["outputs"]) == 40
+    assert result["note"].endswith("The first 40 of 50 inputs are shown. The first 40 of 50 outputs are shown.")
