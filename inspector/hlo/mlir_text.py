@@ -124,7 +124,7 @@ def _origins(lines: Sequence[str], locations: Sequence[_Location | None]) -> lis
         return sites[function]
 
     below: dict[tuple[str, _Location | None], tuple[Origin, ...]] = {}
-    result = []
+    result: list[tuple[Origin, ...]] = []
     for line, function, location in zip(lines, functions, locations, strict=True):
         if line.startswith("  func.func ") or line == "  }":  # where it is called says where it is from
             result.append(())

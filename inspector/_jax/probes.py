@@ -1,0 +1,168 @@
+"""One probe for each private use of JAX and jaxlib behind the wall: is it there, in the shape that we need?
+
+Private names move between releases. A probe says which one did, before a function of ours fails in
+the middle of something else. Probes look at modules and signatures only: none starts a device,
+traces or compiles. For a report on an installation, and for the test that runs on every JAX.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Probe:
+    """One private use.
+
+    Attributes:
+      path: module and attributes, with dots.
+      purpose: what cannot be done without it.
+      parameters: that it must take, when it is a Python function.
+      unless: another path that makes this one needless; for what only some releases have.
+    """
+
+    path: str
+    purpose: str
+    parameters: tuple[str, ...] = ()
+    unless: str = ""
+
+    def missing(self) -> str | None:
+        """What is not as we need it, or None."""
+        if self.unless and not isinstance(_resolve(self.unless), _Missing):
+            return None
+        found = _resolve(self.path)
+        if isinstance(found, _Missing):
+            return f"{found.what} is missing; needed for {self.purpose}"
+        absent = [p for p in self.parameters if p not in _parameters(found)]
+        if absent:
+            return f"{self.path} has no parameter {', '.join(absent)}; needed for {self.purpose}"
+        return None
+
+
+def probe_all() -> dict[str, str | None]:
+    """Every private use by its path: None when it is there, else what is missing."""
+    return {path: probe.missing() for path, probe in PROBES.items()}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Missing:
+    what: str
+
+
+def _resolve(path: str) -> object:
+    """The object of a dotted path: its longest importable module, then attributes."""
+    parts = path.split(".")
+    found: object = importlib.import_module(parts[0])
+    for index, name in enumerate(parts[1:], start=1):
+        here = ".".join(parts[: index + 1])
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            try:
+                found = importlib.import_module(here)
+            except ImportError:
+                return _Missing(here)
+    return found
+
+
+def _parameters(function: object) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return {}
+
+
+def _all() -> Iterator[Probe]:
+    src, mlir = "jax._src", "jax._src.interpreters.mlir"
+    yield Probe(
+        f"{src}.compiler.get_compile_options", "making compile options as JAX does",
+        ("num_replicas", "num_partitions", "device_assignment", "env_options_overrides", "detailed_logging", "backend"),
+    )  # fmt: skip
+    yield Probe(f"{src}.compiler.use_detailed_logging", "JAX's own choice of logging", ("module",))
+    yield Probe(f"{src}.config.config.values", "handing JAX's configuration to workers")
+    yield Probe(f"{src}.config.update", "taking over a configuration in a worker", ("name", "val"))
+    yield Probe(f"{src}.config.traceback_filtering", "telling where a tracing error came from")
+    yield Probe(f"{src}.config.use_shardy_partitioner.value", "knowing the partitioner of the lowering")
+    for name, purpose in (
+        ("_pp_eqn", "printing jaxprs with the equation of each line"),
+        ("pp_eqn", "printing jaxprs with the equation of each line"),
+        ("pp_eqn_rules", "printing jaxprs as JAX prints them"),
+        ("pp_toplevel_jaxpr", "printing jaxprs"),
+        ("jaxprs_in_params", "looking into inner jaxprs"),
+        ("remove_named_axis_effects", "lowering under an axis environment"),
+    ):
+        yield Probe(f"{src}.core.{name}", purpose)
+    # Merged with Jaxpr in JAX 0.11, where `open_jaxpr` finds nothing to open.
+    yield Probe(f"{src}.core.ClosedJaxpr", "lowering under an axis environment", unless=f"{src}.core.Jaxpr.consts")
+    yield Probe(f"{src}.effects.ordered_effects.filter_in", "lowering effects under an axis environment")
+    yield Probe(
+        f"{mlir}.lower_jaxpr_to_module", "lowering under an axis environment",
+        ("module_name", "jaxpr", "platforms", "axis_context", "donated_args", "lowering_parameters"),
+    )  # fmt: skip
+    yield Probe(f"{mlir}.LoweringParameters", "lowering under an axis environment", ("override_lowering_rules",))
+    yield Probe(f"{mlir}.make_ir_context", "reading StableHLO with JAX's dialects")
+    yield Probe(f"{src}.interpreters.pxla.axis_groups", "replica groups of an axis environment")
+    for primitive in ("axis_index_p", "ppermute_p"):
+        yield Probe(f"{src}.lax.parallel.{primitive}", "lowering it for replicas")
+    for name in ("UNSPECIFIED", "UnspecifiedValue"):
+        yield Probe(f"{src}.named_sharding.{name}", "telling chosen shardings from free ones")
+    yield Probe(f"{src}.pretty_printer.source_map", "printing jaxprs with the equation of each line")
+    yield Probe(f"{src}.sharding_impls.GSPMDSharding.devices_indices_map", "splitting inputs over devices")
+    yield Probe(f"{src}.source_info_util.new_name_stack", "naming operations as lowering does")
+    yield Probe(f"{src}.source_info_util.register_exclusion", "keeping our frames out of locations")
+    yield Probe(f"{src}.source_info_util.user_frames", "source lines of equations", ("traceback",))
+    yield Probe(f"{src}.traceback_util.filter_traceback", "showing a tracing error as JAX does")
+    yield from _stages()
+    yield from _jaxlib()
+
+
+def _stages() -> Iterator[Probe]:
+    yield Probe("jax.stages.Lowered._lowering", "opening what jit lowered")
+    yield Probe("jax.stages.ArgInfo._aval", "knowing weak types of arguments")
+    yield Probe(
+        "jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", "what a Lowered hands to its compile",
+        ("in_shardings", "out_shardings", "host_callbacks", "keepalive", "kept_var_idx"),
+    )  # fmt: skip
+    for name in ("static_argnums", "static_argnames"):
+        yield Probe(f"jax._src.pjit.PjitInfo.{name}", "knowing which arguments jit made static")
+    yield Probe("jax.numpy.sin._jit_info", "knowing which arguments jit made static")
+
+
+def _jaxlib() -> Iterator[Probe]:
+    yield Probe("jaxlib.version.__version__", "telling versions of executables apart")
+    yield Probe("jaxlib.cpu._lapack.initialize", "running linear algebra in a process that never lowered")
+    for name in ("CompileOptions.ParseFromString", "CompileOptions.SerializeAsString", "DeviceList"):
+        yield Probe(f"jaxlib.xla_client.{name}", "compiling")
+    for name in ("Client.compile_and_load", "Client.deserialize_executable"):
+        yield Probe(f"jaxlib._jax.{name}", "compiling")
+    for name in (
+        "hlo_modules", "get_compiled_memory_stats", "cost_analysis", "serialize", "execute_sharded",
+        "get_parameter_shardings", "get_output_shardings",
+    ):  # fmt: skip
+        yield Probe(f"jaxlib._jax.LoadedExecutable.{name}", "reading and running executables")
+    for name in ("consume_token", "disassemble_into_single_device_arrays"):
+        yield Probe(f"jaxlib._jax.ExecuteResults.{name}", "taking results")
+    for name in ("mlir_module_to_xla_computation", "hlo_to_stablehlo"):
+        yield Probe(f"jaxlib._jax.mlir.{name}", "converting between StableHLO and HLO")
+    for name in (
+        "HloModule.from_serialized_hlo_module_proto", "XlaComputation", "hlo_module_to_dot_graph", "hlo_module_from_text",
+    ):  # fmt: skip
+        yield Probe(f"jaxlib._hlo.{name}", "reading HLO")
+    for name in (
+        "DenseElementsAttr.get", "DenseIntElementsAttr.get", "FunctionType", "IntegerAttr", "IntegerType.get_signless",
+        "IntegerType.get_unsigned", "Location.unknown", "Module.parse", "RankedTensorType.get", "StringAttr.get",
+        "Type", "TypeAttr",
+    ):  # fmt: skip
+        yield Probe(f"jaxlib.mlir.ir.{name}", "reading and writing StableHLO")
+    for name in (
+        "sdy.MeshAttr", "sdy.MeshAxisAttr", "stablehlo.CollectivePermuteOp", "stablehlo.constant", "stablehlo.convert",
+        "stablehlo.deserialize_portable_artifact", "stablehlo.divide", "stablehlo.remainder", "stablehlo.replica_id",
+    ):  # fmt: skip
+        yield Probe(f"jaxlib.mlir.dialects.{name}", "reading and writing StableHLO")
+
+
+PROBES: Mapping[str, Probe] = {probe.path: probe for probe in _all()}
+"""Every private use, by path."""
