@@ -7,6 +7,7 @@ module equals the one of `jax.jit(f).lower(...).compile()`.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,11 @@ def apply_config(values: Mapping[str, Any]) -> None:
             config.update(name, value)
 
 
+def unsaid_options() -> bytes:
+    """A serialized `xla.CompileOptionsProto`: what JAX in this process says for one device."""
+    return bytes(compiler.get_compile_options(num_replicas=1, num_partitions=1).SerializeAsString())
+
+
 def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) -> np.ndarray:
     """The devices that one execution takes.
 
@@ -78,7 +84,8 @@ def make_compile_options(
     """`CompileOptions` for a client's `compile_and_load`.
 
     Args:
-      build_options: fields of `Options`, None where not said; `flags` by name.
+      build_options: fields of `Options`, None where not said; `flags` by name; `additions`, a
+        serialized `xla.CompileOptionsProto` in base64 with what flags cannot carry.
       assignment: from `device_assignment`.
       detailed_logging: what JAX decides by the module's size.
       backend: the client that will compile.
@@ -97,7 +104,9 @@ def make_compile_options(
             backend=backend,
         )
         _set_build_options(options, build_options)
-    except (TypeError, ValueError) as e:
+        if additions := base64.b64decode(build_options.get("additions") or ""):
+            options = xla_client.CompileOptions.ParseFromString(options.SerializeAsString() + additions)
+    except (TypeError, ValueError, RuntimeError) as e:
         raise OptionError(f"jaxlib does not take these options ({_said(build_options)}): {_first_line(e)}") from e
     return options
 

@@ -10,21 +10,16 @@ Must not know what the messages mean; the bytes go to `hlo/schema.py`.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
-import importlib.util
 import mmap
-import os
 import re
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from inspector.errors import MissingPackageError, ModuleError
+from inspector._jax.library import cached
+from inspector.errors import ModuleError
 
 # What we keep of all that is linked into the library (gRPC and Envoy bring a hundred more).
 _KEPT_FOLDERS = ("xla/", "tsl/", "jaxlib/")
@@ -37,8 +32,6 @@ _LAST_FIELD = 15
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _LARGEST_FIELD_BYTES = 1 << 20
 
-_DIGEST_BYTES = hashlib.sha256().digest_size
-
 
 def installed_descriptors() -> bytes:
     """The installed jaxlib's descriptors as a serialized `FileDescriptorSet`, dependencies first.
@@ -49,14 +42,7 @@ def installed_descriptors() -> bytes:
       MissingPackageError: jaxlib is not installed.
       ModuleError: the library holds no HLO descriptors.
     """
-    library = _library()
-    cache = _cache_file(library)
-    cached = _read_cache(cache)
-    if cached is not None:
-        return cached
-    found = scan(library)
-    _write_cache(cache, found)
-    return found
+    return cached("descriptors", scan)
 
 
 def scan(library: Path) -> bytes:
@@ -142,58 +128,3 @@ def _add_with_dependencies(
         return False
     ordered[name] = files[name]
     return True
-
-
-def _library() -> Path:
-    spec = importlib.util.find_spec("jaxlib")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for name in ("libjax_common.so", "libjax_common.dylib", "jax_common.dll"):
-            library = Path(folder) / name
-            if library.exists():
-                return library
-    raise MissingPackageError(
-        "The package jaxlib is not installed (no libjax_common in it was found); it holds the protobuf"
-        " schema of HLO. Install it with: pip install jax"
-    )
-
-
-def _cache_file(library: Path) -> Path:
-    stat = library.stat()
-    version = importlib.metadata.version("jaxlib")
-    return _cache_folder() / f"descriptors-{version}-{stat.st_size}-{stat.st_mtime_ns}.binpb"
-
-
-def _cache_folder() -> Path:
-    if folder := os.environ.get("XDG_CACHE_HOME"):
-        return Path(folder) / "inspector"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "inspector"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "inspector"
-    return Path.home() / ".cache" / "inspector"
-
-
-def _read_cache(cache: Path) -> bytes | None:
-    """The cached set, or None when there is none, it cannot be read or its digest does not match."""
-    try:
-        data = cache.read_bytes()
-    except OSError:
-        return None
-    digest, descriptors = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
-    return descriptors if hashlib.sha256(descriptors).digest() == digest else None
-
-
-def _write_cache(cache: Path, descriptors: bytes) -> None:
-    """Writes the cache in one step; a folder that cannot be written only costs the next scan."""
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=cache.parent, prefix=cache.name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(descriptors).digest() + descriptors)
-            Path(temporary).replace(cache)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError:
-        return

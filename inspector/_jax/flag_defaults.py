@@ -1,0 +1,44 @@
+"""The compile options that a process starts with when nobody has said anything.
+
+XLA sets its flags' defaults in code and an `XLA_FLAGS` variable changes them once for a process, so
+they are read in a process of their own, without that variable.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from inspector._jax.library import cached
+from inspector.errors import MissingPackageError, Unavailable
+
+_SCRIPT = "import sys; from jaxlib import _jax; sys.stdout.buffer.write(_jax.CompileOptions().SerializeAsString())"
+_LIMIT_S = 60
+
+
+def installed_defaults() -> bytes | Unavailable:
+    """A serialized `xla.CompileOptionsProto` with XLA's own defaults, or why there is none."""
+    try:
+        return cached("defaults", _read)
+    except MissingPackageError as e:
+        return Unavailable(str(e))
+    except (OSError, subprocess.SubprocessError) as e:
+        said = (getattr(e, "stderr", None) or b"").decode(errors="replace").strip().splitlines()[-1:]
+        return Unavailable(f"defaults are read in a process of their own, which failed: {' '.join([str(e), *said])}")
+
+
+def _read(_library: Path) -> bytes:
+    # The package's own path, so that the child finds the same jaxlib however this process did.
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    process = subprocess.run(
+        [sys.executable, "-c", _SCRIPT],
+        env={**environment, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_LIMIT_S,
+        check=True,
+    )
+    return process.stdout

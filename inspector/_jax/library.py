@@ -1,0 +1,95 @@
+"""The shared library of the installed jaxlib, and a cache on disk for what is found in it.
+
+What the library holds does not change while it is installed, and finding it costs seconds, so it
+is kept in the user's cache directory under the library's version, length and time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from inspector.errors import MissingPackageError
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def installed_library() -> Path:
+    """The path of jaxlib's shared library. Nothing of jaxlib is imported.
+
+    Raises:
+      MissingPackageError: jaxlib is not installed.
+    """
+    spec = importlib.util.find_spec("jaxlib")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for name in ("libjax_common.so", "libjax_common.dylib", "jax_common.dll"):
+            library = Path(folder) / name
+            if library.exists():
+                return library
+    raise MissingPackageError(
+        "The package jaxlib is not installed (no libjax_common in it was found); it holds the protobuf"
+        " schema of HLO. Install it with: pip install jax"
+    )
+
+
+def cached(name: str, make: Callable[[Path], bytes]) -> bytes:
+    """What `make(library)` returned, from the cache when that is whole.
+
+    Args:
+      name: what is kept, with its format's version when that has changed, such as "descriptors".
+      make: called with the library's path when there is no such cache; what it raises is not kept.
+
+    Raises:
+      MissingPackageError: jaxlib is not installed.
+    """
+    library = installed_library()
+    stat = library.stat()
+    version = importlib.metadata.version("jaxlib")
+    cache = _cache_folder() / f"{name}-{version}-{stat.st_size}-{stat.st_mtime_ns}.bin"
+    found = _read(cache)
+    if found is None:
+        found = make(library)
+        _write(cache, found)
+    return found
+
+
+def _cache_folder() -> Path:
+    if folder := os.environ.get("XDG_CACHE_HOME"):
+        return Path(folder) / "inspector"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "inspector"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "inspector"
+    return Path.home() / ".cache" / "inspector"
+
+
+def _read(cache: Path) -> bytes | None:
+    """The cached bytes, or None when there are none, they cannot be read or their digest does not match."""
+    try:
+        data = cache.read_bytes()
+    except OSError:
+        return None
+    digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+    return content if hashlib.sha256(content).digest() == digest else None
+
+
+def _write(cache: Path, content: bytes) -> None:
+    """Writes the cache in one step; a folder that cannot be written only costs the next search."""
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=cache.parent, prefix=cache.name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            Path(temporary).replace(cache)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError:
+        return

@@ -1,0 +1,152 @@
+"""Reads strings and their uses out of an x86-64 ELF library, without symbols and without running it.
+
+Knows the file format and two instructions, not what the strings are for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import mmap
+import platform
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+# ELF64 (System V ABI, chapter 4): section header table at 0x28, entries at 0x3c.
+_MAGIC_64_BIT_LITTLE = b"\x7fELF\x02\x01"
+_X86_64 = 62
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_PROGBITS, _EXECUTABLE = 1, 4
+
+_CHUNK_BYTES = 1 << 24
+_LEA_BYTES = 7  # REX 8D ModRM disp32
+
+# `lea rdx, [rip + string]; mov eax, length` and return: a function whose whole result is a constant
+# std::string_view, as libstdc++ lays it out. LLVM's StringRef has the two registers the other way.
+_RETURNS_STRING_VIEW = re.compile(rb"\x48\x8d\x15(....)\xb8(....)\x5d?\xc3", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Section:
+    address: int
+    offset: int
+    length: int
+    is_code: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StringUses:
+    """Every `lea reg, [rip + x]` of the code, in the order of the code.
+
+    Attributes:
+      at: int64 [n], where each instruction is.
+      target: int64 [n], the address that it computes.
+    """
+
+    at: np.ndarray
+    target: np.ndarray
+
+
+class UnknownFormatError(ValueError):
+    """Not an x86-64 ELF library."""
+
+
+class Image:
+    """A library's sections."""
+
+    def __init__(self, data: mmap.mmap | bytes) -> None:
+        """Reads the section table.
+
+        Raises:
+          UnknownFormatError: not an x86-64 ELF file, or one without section table.
+        """
+        self._data = data
+        if data[:6] != _MAGIC_64_BIT_LITTLE or struct.unpack_from("<H", data, 0x12)[0] != _X86_64:
+            raise UnknownFormatError(f"jaxlib's library is not x86-64 code for Linux (this is {_machine()})")
+        (table,) = struct.unpack_from("<Q", data, 0x28)
+        (count,) = struct.unpack_from("<H", data, 0x3C)
+        if not count or table + count * _SECTION.size > len(data):
+            raise UnknownFormatError("jaxlib's library has no section table")
+        headers = [_SECTION.unpack_from(data, table + i * _SECTION.size) for i in range(count)]
+        self._sections = [
+            _Section(address, offset, length, bool(flags & _EXECUTABLE))
+            for _, kind, flags, address, offset, length, *_ in headers
+            if kind == _PROGBITS and address
+        ]
+
+    def matches(self, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
+        """(address, text) of every match of `pattern` in data that is not code."""
+        for section in self._sections:
+            if not section.is_code:
+                for match in pattern.finditer(self._data, section.offset, section.offset + section.length):
+                    yield section.address + match.start() - section.offset, match.group()
+
+    def text_at(self, address: int, limit: int = 4000) -> str | None:
+        """The C string at an address, None where there is none of printable ASCII."""
+        offset = self._offset(address)
+        if offset is None:
+            return None
+        end = self._data.find(b"\0", offset, offset + limit)
+        found = self._data[offset:end] if end >= 0 else b""
+        return found.decode() if found and all(32 <= c < 127 or c in b"\t\n" for c in found) else None
+
+    def string_uses(self) -> StringUses:
+        """Every instruction that computes an address of its own image."""
+        found = [self._uses_in(section) for section in self._sections if section.is_code]
+        return StringUses(*(np.concatenate(part) for part in zip(*found, strict=True)))
+
+    def constant_string_views(self) -> Iterator[str]:
+        """The results of functions that do nothing but return a constant string."""
+        for section in self._sections:
+            if not section.is_code:
+                continue
+            for match in _RETURNS_STRING_VIEW.finditer(self._data, section.offset, section.offset + section.length):
+                at = section.address + match.start() - section.offset
+                text = self.text_at(at + _LEA_BYTES + struct.unpack("<i", match.group(1))[0])
+                if text is not None and len(text) == struct.unpack("<I", match.group(2))[0]:
+                    yield text
+
+    def _offset(self, address: int) -> int | None:
+        for section in self._sections:
+            if section.address <= address < section.address + section.length:
+                return section.offset + address - section.address
+        return None
+
+    def _uses_in(self, section: _Section) -> tuple[np.ndarray, np.ndarray]:
+        at, displacement = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for start in range(0, section.length, _CHUNK_BYTES):
+            # Chunks overlap by an instruction, so that none is cut, and none is seen twice.
+            length = min(_CHUNK_BYTES + _LEA_BYTES - 1, section.length - start)
+            if length < _LEA_BYTES:
+                break
+            code = np.frombuffer(self._data, np.uint8, length, section.offset + start)
+            first, second, third = code[:-6], code[1:-5], code[2:-4]
+            (hits,) = np.nonzero((second == 0x8D) & ((first & 0xFB) == 0x48) & ((third & 0xC7) == 0x05))
+            at.append(hits + start)
+            quads = np.stack([code[hits + 3 + i] for i in range(4)], axis=1)
+            displacement.append(np.ascontiguousarray(quads).view("<i4")[:, 0].astype(np.int64))
+        where = np.concatenate(at) + section.address
+        return where, where + _LEA_BYTES + np.concatenate(displacement)
+
+
+@contextlib.contextmanager
+def image_of(library: Path) -> Iterator[Image]:
+    """Opens a library.
+
+    Raises:
+      UnknownFormatError: not an x86-64 ELF file.
+    """
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        image = Image(data)
+        try:
+            yield image
+        finally:
+            del image
+
+
+def _machine() -> str:
+    return f"{platform.system()} on {platform.machine()}"
