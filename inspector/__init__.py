@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inspector.analysis.stats import compare as compare
+    from inspector.compilation.catalogue import option_catalog as option_catalog
     from inspector.compilation.compiled import Compiled as Compiled
     from inspector.compilation.options import Options as Options
     from inspector.compilation.target import Target as Target
@@ -33,6 +34,7 @@ _HOMES = {
     "Unavailable": "inspector.errors",
     "explore": "inspector.explore",
     "lower": "inspector.lowering.lower",
+    "option_catalog": "inspector.compilation.catalogue",
     "xla_computation": "inspector.lowering.xla_computation",
 }
 

@@ -1,20 +1,23 @@
 """`Options`: everything the compiler is told besides the module and the target.
 
-A value: flags by name, and XLA's build options. `None` means "as the lowering implies, or XLA's
-default". `flags.py` checks names and types against the installed jaxlib; `_jax/` turns an
-`Options` into jaxlib's `CompileOptions` in whichever process compiles.
+A value: flags by name, and XLA's build options. `None` means "as the lowering implies, or JAX's
+default". `flags.py` checks names and types against the installed jaxlib, `options_text.py` reads and
+writes XLA_FLAGS, `options_proto.py` protobuf. `_jax/` turns an `Options` into jaxlib's
+`CompileOptions` in whichever process compiles.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
 import json
 import operator
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from inspector.compilation import flags as flag_types
+from inspector.compilation import options_text
 from inspector.errors import OptionError
 
 FlagValue = bool | int | float | str
@@ -25,7 +28,9 @@ class Options:
     """Compile options. Immutable and comparable; `flags` may be given as a dict.
 
     Attributes:
-      flags: XLA flags by name, with or without the leading `--`; values of the flag's own type.
+      flags: by name, with or without the leading `--`; values of the flag's own type. Every flag of
+        XLA, and every other field of its build options (`optimization_level`, ...): see
+        `inspector.option_catalog()`.
       num_replicas: copies of the program that run together (an axis environment's size).
       num_partitions: devices that one copy is split over (a mesh's size).
       device_assignment: device ids, one row a replica, one column a partition.
@@ -34,6 +39,8 @@ class Options:
       allow_spmd_sharding_propagation_to_parameters: one boolean a parameter (or one for all).
       allow_spmd_sharding_propagation_to_output: one boolean an output (or one for all).
       parameter_is_tupled_arguments: the program takes one tuple.
+      extra_proto: what has no name here (layouts, profiles, topologies), as a serialized
+        `xla.CompileOptionsProto` that is merged into the rest.
     """
 
     flags: Mapping[str, FlagValue] = dataclasses.field(default_factory=dict)
@@ -45,6 +52,7 @@ class Options:
     allow_spmd_sharding_propagation_to_parameters: tuple[bool, ...] | None = None
     allow_spmd_sharding_propagation_to_output: tuple[bool, ...] | None = None
     parameter_is_tupled_arguments: bool | None = None
+    extra_proto: bytes = b""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "flags", _flags(self.flags))
@@ -58,29 +66,58 @@ class Options:
                 object.__setattr__(self, name, _booleans(name, value))
         if self.device_assignment is not None:
             object.__setattr__(self, "device_assignment", _rows(self.device_assignment))
+        object.__setattr__(self, "extra_proto", _bytes(self.extra_proto))
 
     @classmethod
     def parse(cls, text: str) -> Options:
-        """`Options` from the text of an `XLA_FLAGS` variable.
+        r"""`Options` from the text of an `XLA_FLAGS` variable, as XLA itself reads it.
 
         Args:
-          text: flags separated by white space, each `--name=value`, `--name` (true) or
-            `name=value`. Quotes as a shell reads them.
+          text: flags separated by white space: `--name=value`, `--name='a value'`,
+            `--name="with \" escaped"`, or `--name` for true. The dashes may be left out, and quotes
+            may go around a whole flag. What is said twice counts the last time; lists grow.
 
         Raises:
-          OptionError: a word that is not a flag.
+          OptionError: a word that is not a flag, or quotes that are not closed.
           UnknownFlagError, FlagTypeError: as `check`.
         """
+        fields: dict[str, Any] = {}
         flags: dict[str, FlagValue] = {}
-        for word in _words(text):
-            name, equals, value = word.removeprefix("--").partition("=")
-            if not name or not (equals or word.startswith("--")):
-                raise OptionError(
-                    f"Cannot read {word!r} as a flag: expected --name=value, such as"
-                    " --xla_cpu_enable_fast_math=true, with white space between flags."
-                )
-            flags[name] = flag_types.parse_value(name, value if equals else "true")
-        return cls(flags=flags)
+        for name, value in options_text.words(text):
+            if name == "extra_proto":
+                fields[name] = value
+            elif name in flag_types.OPTION_FIELDS:
+                fields[name] = options_text.read_field(name, value)
+            else:
+                flags[name] = options_text.read_flag(name, value, flags.get(name))
+        return cls(flags=flags, **fields)
+
+    @classmethod
+    def from_proto(cls, data: bytes) -> Options:
+        """`Options` from a serialized `xla.CompileOptionsProto`, such as jaxlib's `SerializeAsString()`.
+
+        What JAX in this process would say of itself is left unsaid; what differs is named.
+
+        Raises:
+          OptionError: not such a message, or JAX is not installed.
+        """
+        from inspector.compilation.options_proto import from_proto
+
+        return cls(**from_proto(data))
+
+    def to_proto(self) -> bytes:
+        """A serialized `xla.CompileOptionsProto`, byte for byte what JAX in this process would give XLA.
+
+        What is not said is what JAX says, for one device and with detailed logging.
+
+        Raises:
+          UnknownFlagError, FlagTypeError: as `check`.
+          OptionError: JAX is not installed.
+        """
+        from inspector.compilation.options_proto import to_proto
+
+        self.check()
+        return to_proto(self)
 
     @classmethod
     def of(cls, options: Options | Mapping[str, FlagValue] | str | None) -> Options:
@@ -112,6 +149,7 @@ class Options:
         """These options with `other`'s on top."""
         changes = {f.name: getattr(other, f.name) for f in dataclasses.fields(self) if f.name != "flags"}
         changes = {name: value for name, value in changes.items() if value is not None}
+        changes["extra_proto"] = other.extra_proto or self.extra_proto
         return dataclasses.replace(self, flags={**self.flags, **other.flags}, **changes)
 
     def diff(self, other: Options) -> dict[str, tuple[Any, Any]]:
@@ -122,12 +160,14 @@ class Options:
 
     def as_dict(self) -> dict[str, Any]:
         """What is said, flat: flags under their own names. JSON-serialisable."""
-        said = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "flags"}
-        return {**{n: v for n, v in said.items() if v is not None}, **self.flags}
+        said = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _NOT_FIELDS}
+        extra = {"extra_proto": base64.b64encode(self.extra_proto).decode()} if self.extra_proto else {}
+        return {**{n: v for n, v in said.items() if v is not None}, **extra, **self.flags}
 
     def to_json(self) -> str:
         """Canonical JSON, equal for equal options."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        fields["extra_proto"] = base64.b64encode(self.extra_proto).decode()
         return json.dumps(fields, sort_keys=True)
 
     @classmethod
@@ -136,10 +176,13 @@ class Options:
         return cls(**json.loads(text))
 
     def __str__(self) -> str:
-        return " ".join(f"--{n}={_text(v)}" for n, v in self.as_dict().items()) or "defaults"
+        return options_text.write(self.as_dict()) or "defaults"
 
     def __repr__(self) -> str:
-        return f"Options({', '.join(f'{n}={v!r}' for n, v in self.as_dict().items())})"
+        said = self.as_dict()
+        fields = [f"{n}={v!r}" for n, v in said.items() if n not in self.flags]
+        flags = ", ".join(f"{n!r}: {v!r}" for n, v in self.flags.items())
+        return f"Options({', '.join([*(['flags={' + flags + '}'] if flags else []), *fields])})"
 
     def __eq__(self, other: object) -> bool:
         # By JSON, because True == 1 == 1.0 in Python, and to XLA they are not the same value.
@@ -149,14 +192,8 @@ class Options:
         return hash(self.to_json())
 
 
+_NOT_FIELDS = ("flags", "extra_proto")
 _TUPLES = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as e:
-        raise OptionError(f"Cannot read {text!r} as flags: {e}. Close the quotes that were opened.") from e
 
 
 def _flags(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
@@ -182,9 +219,15 @@ def _rows(assignment: Any) -> tuple[tuple[int, ...], ...]:
         ) from None
 
 
+def _bytes(data: bytes | str) -> bytes:
+    """Bytes, or the base64 text that JSON has for them."""
+    if isinstance(data, bytes):
+        return data
+    try:
+        return base64.b64decode(data, validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise OptionError(f"extra_proto must be bytes, a serialized xla.CompileOptionsProto, got {data!r}.") from None
+
+
 def _differ(ours: object, theirs: object) -> bool:
     return (type(ours), ours) != (type(theirs), theirs)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,7 +10,8 @@ import numpy as np
 
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
-from inspector.compilation.target import Target
+from inspector.compilation.target import MAX_CPU_DEVICES, Target
+from inspector.errors import OptionError
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
@@ -23,12 +24,16 @@ class CompileRequest:
     Attributes:
       program: what is compiled.
       options: the user's options; those that `program.options` implies lie below them.
-      target: for what.
+      target: for what. A number of virtual CPU devices among the options
+        (`xla_force_host_platform_device_count`) is taken over into "cpu" and "attached".
     """
 
     program: Program
     options: Options
     target: Target
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", _with_device_count(self.target, self.build_options, self.program.platform))
 
     @property
     def build_options(self) -> Options:
@@ -80,3 +85,30 @@ class RunReply:
     durations_s: tuple[float, ...]
     device_kind: str
     warnings: tuple[str, ...] = ()
+
+
+DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"
+"""XLA reads it once, when a process starts its CPU client; here it chooses the process."""
+
+
+def _with_device_count(target: Target, options: Options, platform: str) -> Target:
+    """The target with the number of virtual devices that the options ask for.
+
+    Raises:
+      OptionError: no such number, another one than the target's, or not a program for the CPU.
+    """
+    count = options.flags.get(DEVICE_COUNT_FLAG)
+    if count is None:
+        return target
+    if type(count) is not int or not 1 <= count <= MAX_CPU_DEVICES:
+        raise OptionError(f"{DEVICE_COUNT_FLAG} must be an int from 1 to {MAX_CPU_DEVICES}, got {count!r}.")
+    if platform != "cpu":
+        raise OptionError(
+            f"{DEVICE_COUNT_FLAG}={count} makes virtual CPU devices, but the program was lowered for {platform}."
+            " Lower it for the CPU (platform='cpu'), or leave the flag out."
+        )
+    if target.kind == "cpu" and target.device_count not in (1, count):
+        raise OptionError(
+            f"{DEVICE_COUNT_FLAG}={count} asks for another number of devices than the target {target}. Leave one out."
+        )
+    return Target("cpu", count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspector._jax.client import Products
 from inspector._jax.execution import Execution
 from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.passes import pass_warnings
 from inspector.compilation.request import CompileRequest, RunReply
 from inspector.errors import OptionError, Unavailable
 
@@ -26,6 +27,12 @@ def check_request(request: CompileRequest) -> None:
         )
 
 
+def request_warnings(request: CompileRequest) -> tuple[str, ...]:
+    """What XLA will not say of the request, and silently do otherwise."""
+    # jaxlib's library holds the CPU's passes; other platforms bring a library of their own.
+    return pass_warnings(request.build_options) if request.program.platform == "cpu" else ()
+
+
 def make_compiled(
     request: CompileRequest,
     engine: str,
@@ -33,7 +40,7 @@ def make_compiled(
     *,
     queue_s: float,
     total_s: float,
-    warnings: tuple[str, ...] = (),
+    warnings: tuple[str, ...],
 ) -> Compiled:
     """A `Compiled` from what was read of the executable.
 
@@ -43,7 +50,7 @@ def make_compiled(
       products: what was read.
       queue_s: seconds from submission until work began.
       total_s: seconds from submission until now.
-      warnings: what the compiler said.
+      warnings: of the request, and what the compiler said.
     """
     return Compiled(
         program=request.program,

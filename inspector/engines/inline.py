@@ -49,16 +49,17 @@ class InlineEngine:
 
     def _compile(self, job: Job[Compiled], request: CompileRequest) -> Compiled:
         from inspector._jax.compile_options import read_config
-        from inspector.engines.assemble import check_request, make_compiled
+        from inspector.engines.assemble import check_request, make_compiled, request_warnings
         from inspector.engines.messages import compile_order
 
         queue_s = job.elapsed_s
         check_request(request)
+        warnings = request_warnings(request)
         callbacks = _callbacks(request.program)
         order = compile_order(request, read_config())
         server = self._server(request.target)
         products = server.compile(order, lambda stage: advance(job, stage), callbacks)
-        return make_compiled(request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s)
+        return make_compiled(request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings)
 
     def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
         from inspector._jax.compile_options import read_config

@@ -10,6 +10,7 @@ Both sides import this module, so a message is written and read in one place.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inspector import errors
+from inspector.compilation import options_proto
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.engines.wire import Blob
 from inspector.errors import CompilationError, InspectorError, Unavailable
@@ -57,7 +59,10 @@ class RunOrder:
 
 def compile_order(request: CompileRequest, config: Mapping[str, Any]) -> CompileOrder:
     """The order for a request. `config` is what `_jax.compile_options.read_config` gave."""
-    options = json.loads(request.build_options.to_json())
+    said = request.build_options
+    options = json.loads(said.to_json())
+    options["flags"] = options_proto.overrides(said)
+    options["additions"] = base64.b64encode(options_proto.additions(said)).decode()
     return CompileOrder(request.digest, request.program.module, options, request.program.platform, config)
 
 

@@ -107,7 +107,7 @@ class WorkerEngine:
     def _compile(self, environment: _Environment, job: Job[Compiled], request: CompileRequest) -> Compiled:
         from inspector._jax.compile_options import read_config
         from inspector.engines import messages
-        from inspector.engines.assemble import check_request, make_compiled
+        from inspector.engines.assemble import check_request, make_compiled, request_warnings
 
         queue_s = job.elapsed_s
         check_request(request)
@@ -115,11 +115,18 @@ class WorkerEngine:
             raise TargetError(_callbacks_text(request.program.name))
         message = messages.write_compile(messages.compile_order(request, read_config()))
         what = f"compiling {request.program.name!r} for {request.target}"
-        header, blobs, said = environment.ask(job, message, what, request.build_options)
+        warnings = request_warnings(request)
+        try:
+            header, blobs, said = environment.ask(job, message, what, request.build_options)
+        except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
+            if not warnings:
+                raise
+            raise WorkerDiedError(" ".join([str(e), *warnings])) from e
         products = messages.read_products(header, blobs)
         return make_compiled(
-            request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings_in(said)
-        )
+            request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s,
+            warnings=(*warnings, *warnings_in(said)),
+        )  # fmt: skip
 
     def _run(self, environment: _Environment, job: Job[RunReply], request: RunRequest) -> RunReply:
         from inspector._jax.compile_options import read_config

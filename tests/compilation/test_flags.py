@@ -11,7 +11,7 @@ import pytest
 
 from inspector.compilation import flags
 from inspector.compilation.options import Options
-from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
+from inspector.errors import FlagTypeError, UnknownFlagError
 
 FLOAT = "xla_gpu_auto_spmd_partitioning_memory_budget_ratio"
 GOOD = [
@@ -48,7 +48,6 @@ BAD = [
     ("xla_gpu_enable_command_buffer", "+FUSION", "FUSION"),
     ("xla_gpu_enable_command_buffer", "FUSION, CUBLAS", "no spaces"),
     ("xla_gpu_enable_command_buffer", "JUNK", "CUBLAS"),
-    ("xla_backend_extra_options", "a=1", "cannot be given"),
 ]
 
 
@@ -133,23 +132,6 @@ def test_every_flag_has_a_type() -> None:
     assert list(names) == sorted(set(names))
     assert {flags.flag_type(n).kind for n in names} >= {"bool", "int32", "int64", "float", "string", "enum", "message"}
     assert all(flags.flag_type(n).choices for n in names if flags.flag_type(n).kind == "enum")
-
-
-def test_catalog() -> None:
-    table = flags.option_catalog()
-    assert list(table.columns) == [
-        "name",
-        "group",
-        "type",
-        "default",
-        "choices",
-        "description",
-        "channel",
-        "deprecated",
-    ]
-    assert tuple(table["name"]) == flags.flag_names()
-    assert isinstance(table["description"][0], Unavailable)
-    assert set(table["group"]) >= {"cpu", "gpu", "general"}
 
 
 def test_the_schema_is_not_read_before_a_flag_is_checked() -> None:

@@ -1,0 +1,198 @@
+"""`option_catalog`: every option of the installed compiler as a table, with search.
+
+Names and types come from `flags.py`; defaults and descriptions from the installed jaxlib through
+`hlo/compiler.py`. The table is made once for a process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+from typing import TYPE_CHECKING, Any
+
+from inspector.compilation import flags, options_proto
+from inspector.errors import Unavailable, UnknownFlagError
+from inspector.hlo import compiler
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PER_COMPILE, PROCESS_START = "per compile", "process start"
+
+# Read once, when a client starts; given per compile it changes nothing (measured).
+PROCESS_START_FLAGS = frozenset({"xla_force_host_platform_device_count"})
+
+# What a name begins with tells the part of the compiler that reads it.
+_PREFIXES = ("cpu", "gpu", "tpu", "dump", "hlo", "llvm")
+_BEST_FUZZY = 8
+_LEAST_LIKENESS = 0.6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    """One row of the catalogue.
+
+    Attributes:
+      name: as it is given.
+      group: "cpu", "gpu", "tpu", "dump", "hlo" or "llvm" for flags that begin with `xla_` and that
+        word, "general" for other flags, "build" for fields of ExecutableBuildOptions, "compile" for
+        fields of CompileOptions.
+      type: such as "bool", "int32", "list of string", "map".
+      default: XLA's own, as it would be given; "" for an empty text, list or map.
+      choices: an enum's names.
+      description: XLA's words.
+      channel: "per compile" or "process start".
+      deprecated: XLA says so, in its schema, in the name or at the beginning of the description.
+    """
+
+    name: str
+    group: str
+    type: str
+    default: flags.FlagValue | Unavailable
+    choices: tuple[str, ...]
+    description: str | Unavailable
+    channel: str | Unavailable
+    deprecated: bool
+
+
+def option_catalog(search: str | None = None) -> pd.DataFrame:
+    """The options of the installed compiler.
+
+    Args:
+      search: words to look for in names and descriptions, best matches first: names that begin with
+        them (also after `xla_` and the group), names with such a word, with such letters anywhere,
+        descriptions, and where nothing of that is found, names that are spelt much alike. None for
+        all, by name.
+
+    Returns:
+      A table with the columns `name, group, type, default, choices, description, channel,
+      deprecated`. What is not known is an `Unavailable` with the reason.
+    """
+    import pandas as pd
+
+    columns = [field.name for field in dataclasses.fields(Option)]
+    found = options() if search is None else find_options(search)
+    rows = [[getattr(option, column) for column in columns] for option in found]
+    return pd.DataFrame(rows, columns=columns).astype({"deprecated": bool})
+
+
+def find_options(search: str) -> tuple[Option, ...]:
+    """Options that match a search, best first; all for an empty one. See `option_catalog`."""
+    words = search.lower().removeprefix("--").replace("-", "_").split()
+    if not words:
+        return options()
+    ranked = [(_rank(option, words), option) for option in options()]
+    found = [(rank, option.name, option) for rank, option in ranked if rank is not None]
+    if found:
+        return tuple(option for _, _, option in sorted(found, key=lambda f: f[:2]))
+    names = {option.name: option for option in options()}
+    wanted = "_".join(words)
+    near = difflib.get_close_matches(wanted, names, n=_BEST_FUZZY, cutoff=_LEAST_LIKENESS)
+    near += difflib.get_close_matches(f"xla_{wanted}", names, n=_BEST_FUZZY, cutoff=_LEAST_LIKENESS)
+    return tuple(names[name] for name in dict.fromkeys(near))
+
+
+def find_option(name: str) -> Option:
+    """One option.
+
+    Raises:
+      UnknownFlagError: with the nearest names.
+    """
+    for option in options():
+        if option.name == name.removeprefix("--"):
+            return option
+    flags.flag_type(name)
+    raise UnknownFlagError(f"{name!r} holds other options and is none itself.")
+
+
+@functools.cache
+def options() -> tuple[Option, ...]:
+    """Every option, by name."""
+    descriptions = compiler.descriptions()
+    return tuple(_option(name, descriptions) for name in flags.flag_names())
+
+
+def _option(name: str, descriptions: dict[str, str] | Unavailable) -> Option:
+    type_ = flags.flag_type(name)
+    description = _description(name, type_, descriptions)
+    return Option(
+        name=name,
+        group=_group(name, type_),
+        type=str(type_),
+        default=_default(name, type_),
+        choices=tuple(choice for choice, _ in type_.choices),
+        description=description,
+        channel=_channel(name, type_),
+        deprecated=_is_deprecated(name, description),
+    )
+
+
+def _description(name: str, type_: flags.FlagType, found: dict[str, str] | Unavailable) -> str | Unavailable:
+    if type_.home != "debug_options":
+        return Unavailable("XLA describes only its flags, this is a field of its build options")
+    if isinstance(found, Unavailable):
+        return found
+    return found.get(name) or Unavailable("jaxlib holds no description of this flag that could be found")
+
+
+def _default(name: str, type_: flags.FlagType) -> flags.FlagValue | Unavailable:
+    if type_.is_opaque:
+        return Unavailable("serialized bytes or messages, empty unless given")
+    defaults: Any = compiler.default_options()
+    return (
+        defaults
+        if isinstance(defaults, Unavailable)
+        else flags.get_field(options_proto.holder(defaults, type_.home), name)
+    )
+
+
+def _group(name: str, type_: flags.FlagType) -> str:
+    if type_.home != "debug_options":
+        return "compile" if type_.home == "compile_options" else "build"
+    first = name.removeprefix("xla_").partition("_")[0]
+    return first if first in _PREFIXES else "general"
+
+
+def _channel(name: str, type_: flags.FlagType) -> str | Unavailable:
+    if name in flags.OPTION_FIELDS:
+        return PER_COMPILE
+    if type_.is_opaque:
+        return Unavailable("not writable as a flag", "give it in a serialized CompileOptions, to Options.from_proto")
+    return PROCESS_START if name in PROCESS_START_FLAGS else PER_COMPILE
+
+
+def _is_deprecated(name: str, description: str | Unavailable) -> bool:
+    said = description.lstrip("[( ").lower() if isinstance(description, str) else ""
+    marked = flags.flag_field(name).GetOptions().deprecated
+    return bool(marked) or "deprecated" in name or said.startswith("deprecated")
+
+
+def _rank(option: Option, words: list[str]) -> int | None:
+    """How well all of the words match, 0 best; None when one does not."""
+    ranks = [_rank_word(option, word) for word in words]
+    whole = "_".join(words)
+    if whole in option.name:
+        ranks = [_rank_word(option, whole)]
+    known = [rank for rank in ranks if rank is not None]
+    return max(known) if len(known) == len(ranks) else None
+
+
+def _rank_word(option: Option, word: str) -> int | None:
+    name = option.name
+    short = name.removeprefix("xla_")
+    if word in (name, short):
+        return 0
+    if any(text.startswith(word) for text in (name, short, short.removeprefix(f"{option.group}_"))):
+        return 1
+    if f"_{word}_" in f"_{name}_":
+        return 2
+    if f"_{word}" in name:
+        return 3
+    if word in name:
+        return 4
+    said = option.description.lower() if isinstance(option.description, str) else ""
+    spoken = word.replace("_", " ")
+    if f" {spoken}" in f" {said}":
+        return 5
+    return 6 if spoken in said or word in said else None

@@ -1,0 +1,204 @@
+"""`Options` to and from `xla.CompileOptionsProto`, the form in which XLA takes them.
+
+JAX hands flags to XLA as `env_option_overrides`, by name and with values of four types. What those
+cannot carry (maps, messages, fields of the build options) is set in the message itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import DecodeError
+
+from inspector.compilation import flags
+from inspector.errors import OptionError
+from inspector.hlo.compiler import jax_options, options_message
+
+if TYPE_CHECKING:
+    from inspector.compilation.options import Options
+
+# JAX sets this one in the message, by the size of the module.
+_SET_BY_JAX = frozenset({"xla_detailed_logging"})
+_OVERRIDES = {bool: "bool_field", int: "int_field", float: "double_field", str: "string_field"}
+_BUILD_FIELDS = ("num_replicas", "num_partitions", "use_spmd_partitioning", "use_shardy_partitioner")
+_LISTS = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")
+_VARINT, _FIXED_32, _FIXED_64, _LENGTH_DELIMITED = 0, 5, 1, 2
+
+
+def to_proto(options: Options) -> bytes:
+    """Serialized; what is not said comes from JAX.
+
+    Raises:
+      OptionError: JAX is not installed.
+    """
+    message = jax_options()
+    _set_fields(message, options)
+    for name, value in options.flags.items():
+        if _is_override(name):
+            setattr(message.env_option_overrides[name], _OVERRIDES[type(value)], value)
+        else:
+            flags.set_field(holder(message, flags.flag_type(name).home), name, value)
+    _merge(message, options.extra_proto)
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def from_proto(data: bytes) -> dict[str, Any]:
+    """Fields of `Options`.
+
+    Raises:
+      OptionError: not a serialized `xla.CompileOptionsProto`, or JAX is not installed.
+    """
+    message, unsaid = options_message(), jax_options()
+    _merge(message, data)
+    said = _get_fields(message, unsaid)
+    said["flags"] = _changed_flags(message, unsaid) | {
+        name: _override(value) for name, value in message.env_option_overrides.items()
+    }
+    said["extra_proto"] = _rest(message, unsaid)
+    return said
+
+
+def overrides(options: Options) -> dict[str, flags.FlagValue]:
+    """The flags that JAX's own way of giving flags can carry."""
+    return {name: value for name, value in options.flags.items() if _is_override(name)}
+
+
+def additions(options: Options) -> bytes:
+    """All that this way cannot carry: a serialized `xla.CompileOptionsProto` to append to JAX's own.
+
+    Protobuf merges messages by appending them. It leaves out zeros, which must override here too,
+    so those are written by hand.
+    """
+    message, zeros = options_message(), dict.fromkeys(("compile_options", "executable_build_options"), b"")
+    for name, value in options.flags.items():
+        type_ = flags.flag_type(name)
+        if _is_override(name):
+            continue
+        flags.set_field(holder(message, type_.home), name, value)
+        if type_.home != "debug_options" and type_.kind not in ("map", "message") and not type_.repeated:
+            zeros[type_.home] += _zero(name, type_) if not getattr(holder(message, type_.home), name) else b""
+    build = flags.flag_number("executable_build_options")
+    inner = _tag(build, _LENGTH_DELIMITED) + _varint(len(zeros["executable_build_options"]))
+    written = inner + zeros["executable_build_options"] if zeros["executable_build_options"] else b""
+    return bytes(message.SerializeToString()) + zeros["compile_options"] + written + options.extra_proto
+
+
+def holder(message: Any, home: flags.Home) -> Any:
+    """The message within an `xla.CompileOptionsProto` that holds options of a home."""
+    if home == "compile_options":
+        return message
+    build = message.executable_build_options
+    return build if home == "executable_build_options" else build.debug_options
+
+
+def _is_override(name: str) -> bool:
+    type_ = flags.flag_type(name)
+    return type_.home == "debug_options" and type_.kind not in ("map", "message") and name not in _SET_BY_JAX
+
+
+def _set_fields(message: Any, options: Options) -> None:
+    build = message.executable_build_options
+    for name in _BUILD_FIELDS:
+        if getattr(options, name) is not None:
+            setattr(build, name, getattr(options, name))
+    for name in _LISTS:
+        if getattr(options, name) is not None:
+            build.ClearField(name)
+            getattr(build, name).extend(getattr(options, name))
+    if options.parameter_is_tupled_arguments is not None:
+        message.parameter_is_tupled_arguments = options.parameter_is_tupled_arguments
+    if options.device_assignment is not None:
+        assignment = build.device_assignment
+        assignment.replica_count = len(options.device_assignment)
+        assignment.computation_count = len(options.device_assignment[0]) if options.device_assignment else 0
+        for devices in zip(*options.device_assignment, strict=True):
+            assignment.computation_devices.add(replica_device_ids=devices)
+
+
+def _get_fields(message: Any, unsaid: Any) -> dict[str, Any]:
+    build, default = message.executable_build_options, unsaid.executable_build_options
+    # A message always has these two, so that "not said" cannot be read out of it.
+    said: dict[str, Any] = {"num_replicas": build.num_replicas or None, "num_partitions": build.num_partitions or None}
+    for name in _BUILD_FIELDS[2:]:
+        if getattr(build, name) != getattr(default, name):
+            said[name] = getattr(build, name)
+    for name in _LISTS:
+        if list(getattr(build, name)) != list(getattr(default, name)):
+            said[name] = tuple(getattr(build, name))
+    if message.parameter_is_tupled_arguments != unsaid.parameter_is_tupled_arguments:
+        said["parameter_is_tupled_arguments"] = message.parameter_is_tupled_arguments
+    if build.HasField("device_assignment"):
+        columns = [computation.replica_device_ids for computation in build.device_assignment.computation_devices]
+        said["device_assignment"] = tuple(zip(*columns, strict=True))
+    return said
+
+
+def _changed_flags(message: Any, unsaid: Any) -> dict[str, flags.FlagValue]:
+    found = {}
+    for name in flags.flag_names():
+        type_ = flags.flag_type(name)
+        if name in flags.OPTION_FIELDS or type_.is_opaque or type_.kind == "message":
+            continue
+        value = flags.get_field(holder(message, type_.home), name)
+        if value != flags.get_field(holder(unsaid, type_.home), name):
+            found[name] = value
+    return found
+
+
+def _override(value: Any) -> flags.FlagValue:
+    which: flags.FlagValue = getattr(value, value.WhichOneof("value"))
+    return which
+
+
+def _rest(message: Any, unsaid: Any) -> bytes:
+    """The opaque fields and messages that differ, on their own."""
+    rest = options_message()
+    for name in flags.flag_names():
+        type_ = flags.flag_type(name)
+        if name in flags.OPTION_FIELDS or not (type_.is_opaque or type_.kind == "message"):
+            continue
+        ours, default = holder(message, type_.home), holder(unsaid, type_.home)
+        if getattr(ours, name) == getattr(default, name):
+            continue
+        target = holder(rest, type_.home)
+        if type_.kind == "bytes":
+            setattr(target, name, getattr(ours, name))
+        elif type_.repeated:
+            getattr(target, name).extend(getattr(ours, name))
+        else:
+            getattr(target, name).CopyFrom(getattr(ours, name))
+    return bytes(rest.SerializeToString(deterministic=True))
+
+
+def _merge(message: Any, data: bytes) -> None:
+    try:
+        message.MergeFromString(data)
+    except (DecodeError, TypeError) as e:
+        raise OptionError(
+            f"These are not the bytes of an xla.CompileOptionsProto ({len(data)} bytes): {e}. Expected what"
+            " CompileOptions.SerializeAsString() or Options.to_proto() gave."
+        ) from e
+
+
+def _zero(name: str, type_: flags.FlagType) -> bytes:
+    """Field `name` with the value zero, on the wire."""
+    number = flags.flag_number(name)
+    if type_.kind == "string":
+        return _tag(number, _LENGTH_DELIMITED) + b"\0"
+    if type_.kind in ("float", "double"):
+        is_double = type_.kind == "double"
+        return _tag(number, _FIXED_64 if is_double else _FIXED_32) + struct.pack("<d" if is_double else "<f", 0.0)
+    return _tag(number, _VARINT) + b"\0"
+
+
+def _tag(number: int, wire_type: int) -> bytes:
+    return _varint(number << 3 | wire_type)
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])

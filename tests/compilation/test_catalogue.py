@@ -1,0 +1,115 @@
+"""The catalogue against the installed jaxlib's own objects."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from jaxlib import xla_client
+
+import inspector
+from inspector.compilation import catalogue, flags
+from inspector.errors import Unavailable, UnknownFlagError
+from inspector.hlo.compiler import debug_options_type
+
+COLUMNS = ["name", "group", "type", "default", "choices", "description", "channel", "deprecated"]
+
+
+def test_every_field_has_a_row() -> None:
+    table = inspector.option_catalog()
+    assert list(table.columns) == COLUMNS
+    assert tuple(table["name"]) == flags.flag_names()
+    assert {field.name for field in debug_options_type().fields} < set(table["name"])
+    assert {"num_replicas", "optimization_level", "fdo_profile", "profile_version"} < set(table["name"])
+    assert not {"debug_options", "executable_build_options", "env_option_overrides"} & set(table["name"])
+
+
+def test_defaults_are_those_of_jaxlib() -> None:
+    build = xla_client.CompileOptions().executable_build_options
+    debug = build.debug_options
+    # XLA_FLAGS of the test process changes this one, and the catalogue must not show it.
+    bound = [n for n in dir(debug) if n.startswith("xla_") and n != "xla_force_host_platform_device_count"]
+    assert len(bound) > 30
+    checked = 0
+    for name in bound:
+        option = catalogue.find_option(name)
+        if option.type in ("bool", "int32", "int64", "float", "string"):
+            assert option.default == getattr(debug, name), name
+            checked += 1
+    assert checked > 25
+    assert catalogue.find_option("xla_force_host_platform_device_count").default == 1
+
+
+def test_groups_channels_and_deprecation() -> None:
+    def option(name: str) -> catalogue.Option:
+        return catalogue.find_option(name)
+
+    assert [option(f"xla_{n}").group for n in ("cpu_enable_fast_math", "gpu_autotune_level", "dump_to")] == [
+        "cpu", "gpu", "dump",
+    ]  # fmt: skip
+    assert option("xla_backend_optimization_level").group == "general"
+    assert (option("num_replicas").group, option("profile_version").group) == ("build", "compile")
+    assert option("xla_force_host_platform_device_count").channel == "process start"
+    assert option("xla_dump_to").channel == "per compile"
+    assert isinstance(option("fdo_profile").channel, Unavailable)
+    assert option("xla_gpu_enable_nccl_clique_optimization").deprecated
+    assert not option("xla_cpu_enable_fast_math").deprecated
+
+
+def test_descriptions_or_the_reason() -> None:
+    table = inspector.option_catalog()
+    known = [text for text in table["description"] if isinstance(text, str)]
+    assert len(known) > 250
+    assert all(isinstance(text, Unavailable) and text.reason for text in table["description"] if text not in known)
+    assert "fast-math" in str(catalogue.find_option("xla_cpu_enable_fast_math").description)
+    assert "scribes only its flags" in str(catalogue.find_option("num_replicas").description)
+
+
+@pytest.mark.parametrize(
+    ("search", "first"),
+    [
+        ("xla_dump_to", "xla_dump_to"),
+        ("--xla_dump_to", "xla_dump_to"),
+        ("dump_to", "xla_dump_to"),
+        ("fast math", "xla_cpu_fast_math_honor_division"),
+        ("xla_cpu_enable_fast_mth", "xla_cpu_enable_fast_math"),  # fuzzy
+        ("unsafe fast-math", "xla_cpu_enable_fast_math"),  # its description
+        ("split count", "xla_cpu_parallel_codegen_split_count"),
+    ],
+)
+def test_search_finds(search: str, first: str) -> None:
+    assert inspector.option_catalog(search)["name"].iloc[0] == first
+
+
+def test_search_ranks_names_before_descriptions() -> None:
+    names = list(inspector.option_catalog("dump")["name"])
+    begins = [n.startswith("xla_dump_") for n in names]
+    assert begins[:20] == [True] * 20
+    assert begins == sorted(begins, reverse=True)
+    described = [n for n in names if "dump" not in n]
+    assert described
+    assert names[-len(described) :] == described
+
+
+def test_search_of_three_letters_in_the_middle() -> None:
+    assert "xla_cpu_max_isa" in set(inspector.option_catalog("isa")["name"])
+
+
+def test_search_of_nothing() -> None:
+    assert len(inspector.option_catalog("")) == len(inspector.option_catalog())
+    empty = inspector.option_catalog("qqqqzzzz")
+    assert len(empty) == 0
+    assert list(empty.columns) == COLUMNS
+
+
+def test_it_is_fast_after_the_first_time() -> None:
+    inspector.option_catalog()
+    started = time.process_time()
+    for _ in range(5):
+        inspector.option_catalog("scheduler")
+    assert (time.process_time() - started) / 5 < 0.05
+
+
+def test_an_unknown_option() -> None:
+    with pytest.raises(UnknownFlagError, match="Did you mean xla_dump_to"):
+        catalogue.find_option("xla_dump_too")

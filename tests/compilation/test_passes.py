@@ -1,0 +1,47 @@
+"""Names of passes in flags, against passes that XLA was seen to skip."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from inspector.compilation import passes
+from inspector.compilation.options import Options
+from inspector.errors import Unavailable
+from inspector.hlo import compiler
+from inspector.lowering.lower import lower
+
+DISABLE = "xla_disable_hlo_passes"
+
+
+@pytest.mark.parametrize("name", ["algsimp", "dce", "float-normalization-bf16", "simplification", "fusion"])
+def test_passes_that_there_are(name: str) -> None:
+    assert passes.pass_warnings(Options(flags={DISABLE: name})) == ()
+
+
+def test_one_warning_a_name_with_the_nearest() -> None:
+    first, second = passes.pass_warnings(Options(flags={DISABLE: "algsimpp,dce, cse"}))
+    assert first.startswith("xla_disable_hlo_passes names 'algsimpp', which no pass of jaxlib ")
+    assert first.endswith("Did you mean algsimp?")
+    assert second.endswith("Write 'cse' without white space.")
+
+
+def test_flags_without_passes_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "pass_names", lambda: pytest.fail("looked for passes"))
+    assert passes.pass_warnings(Options(flags={"xla_dump_to": "junk", DISABLE: ""})) == ()
+
+
+def test_where_nothing_is_known_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = Unavailable("another architecture")
+    monkeypatch.setattr(compiler, "pass_names", lambda: unknown)
+    assert "junk" in passes.pass_warnings(Options(flags={DISABLE: "junk"}))[0]
+    monkeypatch.setattr(compiler, "passes_run", lambda: unknown)
+    assert passes.pass_warnings(Options(flags={DISABLE: "junk"})) == ()
+
+
+def test_compiled_carries_the_warning_and_xla_says_nothing() -> None:
+    lowered = lower(lambda x: jnp.tanh(x) + x * 1, jax.ShapeDtypeStruct((8,), jnp.float32))
+    assert lowered.compile(target="cpu").warnings == ()
+    (warning,) = lowered.compile({DISABLE: "algebraic-simplifier"}, target="cpu").warnings
+    assert "'algebraic-simplifier'" in warning
