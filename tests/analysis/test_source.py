@@ -1,0 +1,70 @@
+"""HLO as a listing: text without metadata, lines that know their instruction and its origins."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from inspector.analysis.source import hlo_listing
+from inspector.engines.inline import InlineEngine
+from inspector.hlo.module import Module
+from inspector.hlo.source import Frame, Origin, Root
+
+DATA = Path(__file__).parent.parent / "hlo" / "data"
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in DATA.glob("*.hlo")))
+def test_recorded_modules(name: str) -> None:
+    text, module = (DATA / f"{name}.hlo").read_text(), Module.from_proto((DATA / f"{name}.pb").read_bytes())
+    listing = hlo_listing(text, module, Root())
+    lines = listing.text.split("\n")
+    assert listing.line_count == len(lines) == len(listing.instructions)
+    assert ' metadata={op_name="' not in listing.text
+    defined = [n for n in listing.instructions if n]
+    # Printed text and proto are two forms of one module: every instruction is on one line.
+    assert sorted(defined) == sorted(i.name for i in module.instructions())
+    metadata = dict(re.findall(r'^ +(?:ROOT )?%?(\S+) = .*op_name="([^"]*)"', text, re.MULTILINE))
+    for number, instruction in enumerate(listing.instructions):
+        names = [o.op_name for o in listing.origins_of(number) if o.op_name]
+        assert ";".join(names) == metadata.get(instruction or "", ""), lines[number]
+
+
+def outer(x: jax.Array) -> jax.Array:
+    return jnp.sin(x) * 2 + helper(x)
+
+
+def helper(x: jax.Array) -> jax.Array:
+    return jnp.tanh(x)
+
+
+def test_origins_end_at_the_function_that_was_lowered() -> None:
+    lowered = inspector.lower(outer, np.ones(3, np.float32))
+    compiled = lowered.compile(engine=InlineEngine())
+    listing = hlo_listing(compiled.hlo, compiled.module(), lowered.root)
+    first = outer.__code__.co_firstlineno
+    tanh = next(
+        listing.origins_of(n) for n in range(listing.line_count)
+        if any(o.op_name == "jit(outer)/tanh" for o in listing.origins_of(n))
+    )  # fmt: skip
+    assert tanh == (
+        Origin("jit(outer)/tanh", (Frame(__file__, first + 5, "helper"), Frame(__file__, first + 1, "outer"))),
+    )
+    assert "jit(outer)" not in {o.op_name for entry in listing.origins for o in entry}
+
+
+def test_merged_names_are_several_origins() -> None:
+    module = Module.from_proto((DATA / "plain.0.10.pb").read_bytes())
+    proto = type(module.proto)()
+    proto.CopyFrom(module.proto)
+    entry = next(c for c in proto.computations if c.id == proto.entry_computation_id)
+    entry.instructions[-1].metadata.op_name = "jit(f)/a;jit(f)/b;jit(f)/a;jit(f)"
+    changed = Module(proto)
+    listing = hlo_listing((DATA / "plain.0.10.hlo").read_text(), changed, Root(scope="jit(f)"))
+    line = listing.instructions.index(entry.instructions[-1].name)
+    assert [o.op_name for o in listing.origins_of(line)] == ["jit(f)/a", "jit(f)/b"]
