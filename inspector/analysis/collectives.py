@@ -321,8 +321,11 @@ def _role(caller: Instruction, computation: Computation) -> str:
 
 
 def _primitive(op_name: str) -> str:
-    """`jit(f)/shard_map/psum` -> `psum`; parameters in brackets and an ending of asynchronous forms dropped."""
-    last = op_name.rpartition("/")[2].partition("[")[0]
+    """`jit(f)/shard_map/psum` -> `psum`; parameters in brackets and an ending of asynchronous forms dropped.
+
+    XLA joins the names of collectives that it combined, `jit(f)/(jvp()/psum:transpose(jvp())/psum)`: the last counts.
+    """
+    last = op_name.rpartition("/")[2].partition("[")[0].rstrip(")")
     return last.removesuffix("_start").removesuffix("_done")
 
 

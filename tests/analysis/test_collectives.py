@@ -164,6 +164,19 @@ ENTRY main {
     assert found["q"].reduction == "add"
 
 
+def test_combined_collectives_are_the_user_s() -> None:
+    """As XLA names an all-reduce that it made of a loss's and a gradient's."""
+    hlo = """HloModule m, num_partitions=2
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[] parameter(0)
+  y = f32[2] parameter(1)
+  ROOT r = (f32[], f32[2]) all-reduce(x, y), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add, metadata={op_name="jit(f)/shard_map/(jvp()/psum_invariant:transpose(jvp())/psum_invariant)"}
+}"""
+    (combined,) = from_text(hlo, Mesh(("i",), (2,), "partition"), num_partitions=2)
+    assert combined.inserted_by == "user"
+
+
 def test_ids_that_the_program_does_not_have() -> None:
     hlo = """HloModule m
 ENTRY main {
