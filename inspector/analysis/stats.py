@@ -110,9 +110,11 @@ def _difference(value: float | Unavailable, baseline: float | Unavailable) -> fl
 
 
 def _labels(compiled: tuple[Compiled, ...]) -> list[str]:
-    """What sets each program apart, unique."""
+    """What sets each program apart, unique: its options, and its target where these differ."""
+    one_target = len({c.target for c in compiled}) == 1
     labels: list[str] = []
     for index, c in enumerate(compiled):
-        label = f"{c.target} {c.options}" if c.options.as_dict() else str(c.target)
+        said = str(c.options).replace("--", "") if c.options.as_dict() else ""
+        label = (said or "defaults") if one_target else f"{c.target} {said}".rstrip()
         labels.append(label if label not in labels else f"{label} ({index})")
     return labels

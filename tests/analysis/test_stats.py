@@ -53,7 +53,7 @@ def test_differences_are_in_the_rows_unit(compiled: Compiled) -> None:
         options=Options(flags={"a": 1}),
     )
     table = compare(first, other)
-    assert list(table.columns) == ["attached", "attached --a=1", "delta attached --a=1"]
+    assert list(table.columns) == ["defaults", "a=1", "delta a=1"]
     assert table.loc["peak_bytes"].tolist() == [1130, 530, -600]
     assert table.loc["flops"].tolist() == [10, 15, 5]
     assert table.index.name == "number"
@@ -82,7 +82,7 @@ def test_host_memory_that_only_one_uses_is_compared_with_zero(compiled: Compiled
 
 def test_equal_labels_are_told_apart(compiled: Compiled) -> None:
     assert list(compare(compiled, compiled, compiled).columns) == [
-        "attached", "attached (1)", "delta attached (1)", "attached (2)", "delta attached (2)",
+        "defaults", "defaults (1)", "delta defaults (1)", "defaults (2)", "delta defaults (2)",
     ]  # fmt: skip
 
 
