@@ -80,7 +80,7 @@ def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explo
     assert len(diff["hunks"]) == 1
     assert diff["summary"].startswith("the same ")
     table = explorer.compare()
-    assert list(table.columns) == ["attached", f"cpu:8 --{FAST_MATH}=true", f"delta cpu:8 --{FAST_MATH}=true"]
+    assert list(table.columns) == ["attached", f"cpu:8 {FAST_MATH}=true", f"delta cpu:8 {FAST_MATH}=true"]
 
 
 def test_variants_that_end_before_the_baseline_are_compared_later(
@@ -127,7 +127,7 @@ def test_a_failure_is_the_variants_own(work: FakeWork, explorer: Explorer, box: 
     assert box.last("variant", variant=1)["error"] == {"kind": "CompilationError", "message": "XLA refused <b>"}
     with pytest.raises(CompilationError):
         _ = variant.compiled
-    assert list(explorer.compare().columns) == ["attached"]
+    assert list(explorer.compare().columns) == ["defaults"]
     assert not box.of("diff")
 
 
