@@ -114,6 +114,7 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{src}.source_info_util.new_name_stack", "naming operations as lowering does")
     yield Probe(f"{src}.source_info_util.register_exclusion", "keeping our frames out of locations")
     yield Probe(f"{src}.source_info_util.user_frames", "source lines of equations", ("traceback",))
+    yield Probe(f"{src}.xla_bridge.backends_are_initialized", "knowing whether JAX has started a device")
     yield Probe(f"{src}.traceback_util.filter_traceback", "showing a tracing error as JAX does")
     yield from _stages()
     yield from _jaxlib()
