@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled as Compiled
     from inspector.compilation.options import Options as Options
     from inspector.compilation.target import Target as Target
+    from inspector.engines.get_compile_options import get_compile_options as get_compile_options
     from inspector.errors import InspectorError as InspectorError
     from inspector.errors import Unavailable as Unavailable
     from inspector.explore import explore as explore
@@ -33,6 +34,7 @@ _HOMES = {
     "Target": "inspector.compilation.target",
     "Unavailable": "inspector.errors",
     "explore": "inspector.explore",
+    "get_compile_options": "inspector.engines.get_compile_options",
     "lower": "inspector.lowering.lower",
     "option_catalog": "inspector.compilation.catalogue",
     "xla_computation": "inspector.lowering.xla_computation",

@@ -11,9 +11,10 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
-from jax._src import compiler, config
-from jaxlib import xla_client
+from jax._src import compiler, config, xla_bridge
+from jaxlib.xla_client import CompileOptions as CompileOptions
 
 from inspector.errors import CompilationError, FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
 
@@ -50,6 +51,111 @@ def unsaid_options() -> bytes:
     return bytes(compiler.get_compile_options(num_replicas=1, num_partitions=1).SerializeAsString())
 
 
+def uses_shardy() -> bool:
+    """Whether JAX in this process lowers for Shardy."""
+    return bool(config.use_shardy_partitioner.value)
+
+
+def documented_options(
+    num_replicas: int,
+    num_partitions: int,
+    assignment: np.ndarray | None,
+    *,
+    build: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    additions: bytes,
+    fdo_profile: bytes | None,
+    detailed_logging: bool,
+    backend: Any,
+) -> CompileOptions:
+    """JAX's own options with what it has dropped set on top.
+
+    Args:
+      num_replicas: at least 1.
+      num_partitions: at least 1.
+      assignment: device ids, int64 [num_replicas, num_partitions], or None.
+      build: attributes of `ExecutableBuildOptions`.
+      overrides: flags by name.
+      additions: a serialized `xla.CompileOptionsProto` with what flags cannot carry.
+      fdo_profile: as in JAX.
+      detailed_logging: as in JAX.
+      backend: as in JAX.
+
+    Raises:
+      OptionError: a value that jaxlib does not take.
+    """
+    try:
+        options = compiler.get_compile_options(
+            num_replicas=num_replicas,
+            num_partitions=num_partitions,
+            device_assignment=assignment,
+            env_options_overrides=dict(overrides),
+            fdo_profile=fdo_profile,
+            detailed_logging=bool(detailed_logging),
+            backend=backend,
+        )
+        for name, value in build.items():
+            setattr(options.executable_build_options, name, value)
+        return _with_additions(options, additions)
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise OptionError(f"jaxlib does not take these options: {_first_line(e)}") from e
+
+
+def assigned_ids(assignment: Any, shape: tuple[int, int], backend: Any) -> np.ndarray | None:
+    """A device assignment as ids, checked.
+
+    Args:
+      assignment: devices or ids, of `shape`, or [replicas] for one partition; None for none.
+      shape: replicas, partitions.
+      backend: the client whose devices may be named; None for those of JAX, if it has started.
+
+    Returns:
+      int64 of `shape`, or None.
+
+    Raises:
+      OptionError: another shape, no integers, a device twice, or one that is not there.
+    """
+    if assignment is None:
+        return None
+    given = np.asarray(assignment)
+    if given.ndim == 1 and shape[1] == 1:
+        given = given[:, None]
+    if given.shape != shape:
+        raise OptionError(
+            f"device_assignment has the shape {np.shape(assignment)}, expected {shape}: one row a replica, one column"
+            " a partition."
+        )
+    flat = [_device_id(device) for device in given.flat]
+    if given.dtype == bool or min(flat, default=-1) < 0:
+        raise OptionError(f"device_assignment must hold devices or their ids, got {given.tolist()}.")
+    if len(set(flat)) != len(flat):
+        raise OptionError(f"device_assignment names a device twice: {np.reshape(flat, shape).tolist()}.")
+    known = _device_ids(given, backend)
+    unknown = [i for i in flat if known is not None and i not in known]
+    if unknown:
+        raise OptionError(f"device_assignment names devices {unknown}, but there are only {sorted(known or ())}.")
+    return np.array(flat, np.int64).reshape(shape)
+
+
+def _device_id(device: Any) -> int:
+    """-1 for what is neither a device nor an id."""
+    return int(device) if isinstance(device, (int, np.integer)) else int(getattr(device, "id", -1))
+
+
+def _device_ids(given: np.ndarray, backend: Any) -> set[int] | None:
+    """Ids of the devices there are; None where that is not known, or the devices speak for themselves."""
+    if backend is not None:
+        return {device.id for device in backend.devices()}
+    if given.dtype == object or not xla_bridge.backends_are_initialized():
+        return None
+    return {device.id for device in jax.devices()}
+
+
+def _with_additions(options: CompileOptions, additions: bytes) -> CompileOptions:
+    # Protobuf merges messages by appending their bytes.
+    return CompileOptions.ParseFromString(options.SerializeAsString() + additions) if additions else options
+
+
 def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) -> np.ndarray:
     """The devices that one execution takes.
 
@@ -80,7 +186,7 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
 
 def make_compile_options(
     build_options: Mapping[str, Any], assignment: np.ndarray, *, detailed_logging: bool, backend: Any
-) -> xla_client.CompileOptions:
+) -> CompileOptions:
     """`CompileOptions` for a client's `compile_and_load`.
 
     Args:
@@ -104,11 +210,9 @@ def make_compile_options(
             backend=backend,
         )
         _set_build_options(options, build_options)
-        if additions := base64.b64decode(build_options.get("additions") or ""):
-            options = xla_client.CompileOptions.ParseFromString(options.SerializeAsString() + additions)
+        return _with_additions(options, base64.b64decode(build_options.get("additions") or ""))
     except (TypeError, ValueError, RuntimeError) as e:
         raise OptionError(f"jaxlib does not take these options ({_said(build_options)}): {_first_line(e)}") from e
-    return options
 
 
 def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> InspectorError:
@@ -127,7 +231,7 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
     return CompilationError(f"XLA refused the program (flags given: {flags}): {error} {advice}")
 
 
-def _set_build_options(options: xla_client.CompileOptions, said: Mapping[str, Any]) -> None:
+def _set_build_options(options: CompileOptions, said: Mapping[str, Any]) -> None:
     build = options.executable_build_options
     for name in ("use_spmd_partitioning", "use_shardy_partitioner"):
         if said.get(name) is not None:

@@ -128,7 +128,7 @@ def parse_value(name: str, text: str) -> FlagValue:
       UnknownFlagError: with the nearest names.
       FlagTypeError: the text is not a value of the flag's type.
     """
-    type_ = flag_type(name)
+    type_, name = flag_type(name), name.removeprefix("--")
     value = _read(name, type_, text)
     if value is None:
         raise _unreadable(name, type_, text)
@@ -157,7 +157,7 @@ def check_value(name: str, value: object) -> None:
       FlagTypeError: with what was got, what is expected and an enum's names.
       OptionError: an option that is no flag.
     """
-    type_ = flag_type(name)
+    type_, name = flag_type(name), name.removeprefix("--")
     if name in OPTION_FIELDS:
         raise OptionError(f"{name} is not a flag but a field of its own: write Options({name}={value!r}).")
     if not _is_value(type_, value):

@@ -140,10 +140,16 @@ def _changed_flags(message: Any, unsaid: Any) -> dict[str, flags.FlagValue]:
         type_ = flags.flag_type(name)
         if name in flags.OPTION_FIELDS or type_.is_opaque or type_.kind == "message":
             continue
-        value = flags.get_field(holder(message, type_.home), name)
-        if value != flags.get_field(holder(unsaid, type_.home), name):
+        ours, default = holder(message, type_.home), holder(unsaid, type_.home)
+        value = flags.get_field(ours, name)
+        if value != flags.get_field(default, name) or _is_given(ours, name) != _is_given(default, name):
             found[name] = value
     return found
+
+
+def _is_given(message: Any, name: str) -> bool:
+    """Whether a field is there though it has the value that it has when it is not."""
+    return bool(flags.flag_field(name).has_presence and message.HasField(name))
 
 
 def _override(value: Any) -> flags.FlagValue:

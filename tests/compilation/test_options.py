@@ -71,11 +71,52 @@ def test_flags_are_the_same_with_and_without_dashes_in_any_order() -> None:
         f"  --{FAST_MATH}\n --{SPLIT}=0x4 ",
         f"{FAST_MATH}=1 '{SPLIT}=4'",
         f'--{FAST_MATH}=True --{SPLIT}="4"',
+        f"--{FAST_MATH} --{SPLIT}='4'",
+        f"--{FAST_MATH}=false --{FAST_MATH}=true --{SPLIT}=4",  # the last one counts
     ],
 )
 def test_parse_reads_what_an_xla_flags_variable_holds(text: str) -> None:
     assert Options.parse(text) == Options(flags={FAST_MATH: True, SPLIT: 4})
     assert Options.of(text) == Options.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r"--xla_dump_to=C:\tmp", r"C:\tmp"),  # no escapes without double quotes
+        (r"--xla_dump_to='a \b'", r"a \b"),
+        (r'--xla_dump_to="a \"b\" \\"', 'a "b" \\'),
+        ("--xla_dump_to=a'b", "a'b"),  # a quote within a value is a letter
+        ("--xla_dump_to=", ""),
+        ("--xla_dump_to=a=b", "a=b"),
+    ],
+)
+def test_quotes_are_those_of_xla(text: str, value: str) -> None:
+    assert Options.parse(text).flags == {"xla_dump_to": value}
+    assert Options.parse(str(Options.parse(text))).flags == {"xla_dump_to": value}
+
+
+def test_lists_grow_and_enums_are_read_as_xla_does() -> None:
+    assert Options.parse("--xla_disable_hlo_passes=a,b --xla_disable_hlo_passes=c").flags == {
+        "xla_disable_hlo_passes": "a,b,c"
+    }
+    assert Options.parse("--xla_cpu_scheduler_type=default").flags == {
+        "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_DEFAULT"
+    }
+    names = str(Options.parse("--xla_gpu_enable_command_buffer=+conditional,-fusion").flags)
+    assert "CONDITIONAL" in names
+    assert "CUBLAS" in names  # of the default
+    assert "FUSION'" not in names
+
+
+def test_parse_takes_the_other_options_too() -> None:
+    options = Options(
+        flags={FAST_MATH: True, "optimization_level": "EFFORT_O1"}, num_replicas=2, num_partitions=2,
+        device_assignment=[[0, 1], [2, 3]], use_shardy_partitioner=False,
+        allow_spmd_sharding_propagation_to_output=[True, False],
+    )  # fmt: skip
+    assert Options.parse(str(options)) == options
+    assert eval(repr(options), {"Options": Options}) == options
 
 
 def test_parse_of_its_own_text_gives_the_same_flags() -> None:
@@ -89,6 +130,14 @@ def test_parse_of_its_own_text_gives_the_same_flags() -> None:
         ("cpu:8", OptionError, "Cannot read 'cpu:8' as a flag: expected --name=value"),
         ("--", OptionError, "Cannot read '--' as a flag"),
         ("--xla_dump_to='/tmp", OptionError, "No closing quotation. Close the quotes"),
+        ("-xla_dump_to=a", OptionError, "Cannot read '-xla_dump_to=a' as a flag"),
+        (
+            f"--no{FAST_MATH}",
+            UnknownFlagError,
+            f"XLA has no --no form of a flag, got 'no{FAST_MATH}'. Write --{FAST_MATH}=false",
+        ),
+        ("--num_replicas=two", FlagTypeError, "num_replicas: cannot read 'two' as an int"),
+        ("--device_assignment=0,x", FlagTypeError, "device_assignment: cannot read '0,x'"),
         ("--xla_cpu_enable_fast_mth", UnknownFlagError, f"Did you mean {FAST_MATH}"),
         (f"--{SPLIT}", FlagTypeError, "cannot read 'true' as an int from -2147483648 to 2147483647"),
         (f"--{FAST_MATH}=maybe", FlagTypeError, "cannot read 'maybe' as True or False"),

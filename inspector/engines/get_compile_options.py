@@ -1,0 +1,178 @@
+"""`get_compile_options`: jaxlib's own `CompileOptions`, with every parameter that JAX ever documented.
+
+JAX has dropped the five that choose how XLA partitions; XLA still takes them. What XLA would ignore,
+accept too late or abort on is refused here, before it sees it.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inspector.compilation import flags, options_proto
+from inspector.compilation.options import Options
+from inspector.errors import OptionError, UnknownFlagError
+
+if TYPE_CHECKING:
+    from inspector._jax.compile_options import CompileOptions
+
+
+def get_compile_options(
+    num_replicas: int,
+    num_partitions: int,
+    device_assignment: Any = None,
+    use_spmd_partitioning: bool = True,
+    use_shardy_partitioner: bool | None = None,
+    use_auto_spmd_partitioning: bool = False,
+    auto_spmd_partitioning_mesh_shape: Sequence[int] | None = None,
+    auto_spmd_partitioning_mesh_ids: Sequence[int] | None = None,
+    env_options_overrides: Mapping[str, flags.FlagValue] | None = None,
+    fdo_profile: bytes | None = None,
+    detailed_logging: bool = True,
+    backend: Any = None,
+) -> CompileOptions:
+    """The options with which JAX would compile, for `client.compile_and_load`.
+
+    Everything else comes from JAX's configuration, as in JAX's own function: optimization levels,
+    disabled passes, the profile's version, caches.
+
+    Args:
+      num_replicas: replicas to compile for, at least 1.
+      num_partitions: partitions to compile for, at least 1.
+      device_assignment: devices, or their ids, [num_replicas, num_partitions]; also [num_replicas]
+        when there is one partition. None for XLA's choice.
+      use_spmd_partitioning: one program for all partitions (SPMD), or else one each (MPMD).
+      use_shardy_partitioner: Shardy, or else GSPMD; must be what the module was lowered for. None for
+        what `jax_use_shardy_partitioner` says, which is also what `jax.jit` lowers for. (JAX
+        documented False, from when that was the default.)
+      use_auto_spmd_partitioning: let XLA find shardings. jaxlib does not hold XLA's auto-partitioner:
+        with GSPMD the option is set and XLA ignores it, which is warned of; with Shardy XLA aborts,
+        so it is refused.
+      auto_spmd_partitioning_mesh_shape: its mesh, as many devices as partitions. Only with it.
+      auto_spmd_partitioning_mesh_ids: its devices' ids, as many. Only with it.
+      env_options_overrides: flags by name, see `inspector.option_catalog()`; values of the flag's
+        type, or their text as in XLA_FLAGS. For a backend other than the CPU, names that jaxlib does
+        not know are left to it.
+      fdo_profile: a profile for feedback-directed optimization, which only GPU compilers read.
+      detailed_logging: whether XLA logs this compile; JAX says so of modules with more than
+        `jax_compiler_detailed_logging_min_ops` (10) operations.
+      backend: the client that will compile, if there is one: its devices are those that can be
+        assigned, and JAX asks it for the profile's version.
+
+    Returns:
+      jaxlib's `CompileOptions`.
+
+    Raises:
+      OptionError: a parameter that XLA would not honour, with the reason.
+      UnknownFlagError, FlagTypeError: a flag.
+    """
+    from inspector._jax import compile_options
+
+    replicas = _positive("num_replicas", num_replicas)
+    partitions = _positive("num_partitions", num_partitions)
+    for name, value in (
+        ("use_spmd_partitioning", use_spmd_partitioning),
+        ("use_auto_spmd_partitioning", use_auto_spmd_partitioning),
+        ("detailed_logging", detailed_logging),
+    ):
+        _boolean(name, value)
+    if use_shardy_partitioner is None:
+        use_shardy_partitioner = compile_options.uses_shardy()
+    _boolean("use_shardy_partitioner", use_shardy_partitioner)
+    if fdo_profile is not None and not isinstance(fdo_profile, bytes):
+        raise OptionError(f"fdo_profile must be the bytes of a profile, got {type(fdo_profile).__name__}.")
+    mesh = (auto_spmd_partitioning_mesh_shape, auto_spmd_partitioning_mesh_ids)
+    shape, ids = _auto_mesh(use_auto_spmd_partitioning, use_shardy_partitioner, mesh, partitions)
+    overrides, additions = _flags(env_options_overrides or {}, backend)
+    return compile_options.documented_options(
+        replicas,
+        partitions,
+        compile_options.assigned_ids(device_assignment, (replicas, partitions), backend),
+        build={
+            "use_spmd_partitioning": use_spmd_partitioning,
+            "use_shardy_partitioner": use_shardy_partitioner,
+            "use_auto_spmd_partitioning": use_auto_spmd_partitioning,
+            "auto_spmd_partitioning_mesh_shape": shape,
+            "auto_spmd_partitioning_mesh_ids": ids,
+        },
+        overrides=overrides,
+        additions=additions,
+        fdo_profile=fdo_profile,
+        detailed_logging=detailed_logging,
+        backend=backend,
+    )
+
+
+def _positive(name: str, value: Any) -> int:
+    try:
+        number = -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 1:
+        raise OptionError(f"{name} must be an integer of at least 1 (XLA aborts on 0), got {value!r}.")
+    return number
+
+
+def _boolean(name: str, value: Any) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise OptionError(f"{name} must be True or False, got {value!r}.")
+
+
+def _auto_mesh(
+    is_auto: bool, is_shardy: bool, mesh: tuple[Sequence[int] | None, Sequence[int] | None], partitions: int
+) -> tuple[list[int], list[int]]:
+    """Shape and device ids of the mesh for automatic partitioning; empty where not said."""
+    shape, ids = (None if part is None else list(part) for part in mesh)
+    if not is_auto:
+        if shape is not None or ids is not None:
+            raise OptionError(
+                f"auto_spmd_partitioning_mesh_shape={shape} and auto_spmd_partitioning_mesh_ids={ids} have no effect"
+                " without use_auto_spmd_partitioning=True. Leave them out."
+            )
+        return [], []
+    if is_shardy:
+        raise OptionError(
+            "use_auto_spmd_partitioning=True with Shardy makes XLA abort: jaxlib does not hold the auto-partitioner."
+            " Leave it out, or say use_shardy_partitioner=False for a module lowered for GSPMD."
+        )
+    numbers: list[Any] = [*(shape or []), *(ids or [])]
+    if any(type(n) is bool or not isinstance(n, (int, np.integer)) or n < 0 for n in numbers) or 0 in (shape or []):
+        raise OptionError(f"The mesh for automatic partitioning needs integers, got shape {shape} and ids {ids}.")
+    if shape is not None and int(np.prod(shape)) != partitions:
+        raise OptionError(
+            f"auto_spmd_partitioning_mesh_shape={shape} holds {int(np.prod(shape))} devices, expected {partitions}:"
+            " as many as partitions."
+        )
+    if ids is not None and (len(ids) != partitions or len(set(ids)) != partitions):
+        raise OptionError(
+            f"auto_spmd_partitioning_mesh_ids={ids} must be {partitions} different ids: as many as partitions."
+        )
+    warnings.warn(
+        "use_auto_spmd_partitioning is set, but jaxlib does not hold XLA's auto-partitioner and GSPMD ignores it.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return [int(n) for n in shape or []], [int(n) for n in ids or []]
+
+
+def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str, flags.FlagValue], bytes]:
+    """What JAX's own overrides can carry, and the rest as a serialized message."""
+    known: dict[str, flags.FlagValue] = {}
+    foreign: dict[str, flags.FlagValue] = {}
+    for name, value in given.items():
+        try:
+            type_ = flags.flag_type(name)
+        except UnknownFlagError:
+            if backend is None or backend.platform == "cpu":
+                raise
+            foreign[name] = value
+            continue
+        is_text = isinstance(value, str) and type_.kind != "string" and name not in flags.OPTION_FIELDS
+        known[name.removeprefix("--")] = flags.parse_value(name, str(value)) if is_text else value
+    said = Options(flags=known)
+    said.check()
+    return {**options_proto.overrides(said), **foreign}, options_proto.additions(said)
