@@ -163,8 +163,22 @@ def hlo_dot(proto: bytes) -> str:
     return str(_hlo.hlo_module_to_dot_graph(_hlo.HloModule.from_serialized_hlo_module_proto(proto)))
 
 
-def parse_hlo(module: bytes | str) -> tuple[bytes, bytes]:
-    """HLO text or a serialized HloModuleProto as (HloModuleProto, StableHLO bytecode).
+@dataclasses.dataclass(frozen=True, slots=True)
+class ParsedHlo:
+    """An HLO module as StableHLO, with the counts that only its text's header holds.
+
+    Attributes:
+      stablehlo: MLIR bytecode.
+      num_replicas, num_partitions: as the header says, 1 when it does not.
+    """
+
+    stablehlo: bytes
+    num_replicas: int
+    num_partitions: int
+
+
+def parse_hlo(module: bytes | str) -> ParsedHlo:
+    """Reads HLO text or a serialized HloModuleProto.
 
     A process of its own reads it, because malformed HLO can abort the reader.
 
@@ -176,8 +190,9 @@ def parse_hlo(module: bytes | str) -> tuple[bytes, bytes]:
         [sys.executable, "-c", _PARSE_HLO, kind], input=data, capture_output=True, timeout=_PARSE_LIMIT_S, check=False
     )
     if child.returncode == 0:
-        size = int.from_bytes(child.stdout[:8], "little")
-        return child.stdout[8 : 8 + size], child.stdout[8 + size :]
+        header, _, stablehlo = child.stdout.partition(b"\n")
+        attributes = dict(part.partition("=")[::2] for part in header.decode().split(", "))
+        return ParsedHlo(stablehlo, int(attributes.get("replica_count", 1)), int(attributes.get("num_partitions", 1)))
     said = child.stderr.decode(errors="replace").strip() or f"the reader ended with status {child.returncode}"
     raise ModuleError(
         f"Cannot read the HLO module: {_last_words(said)}\nExpected an HLO module as text (`HloModule name ...`)"
@@ -195,11 +210,11 @@ def _last_words(said: str) -> str:
 
 _PARSE_HLO = """
 import sys
-from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
+from jaxlib import _hlo, _jax
 data = sys.stdin.buffer.read()
 module = (_hlo.hlo_module_from_text(data.decode()) if sys.argv[1] == "text"
           else _hlo.HloModule.from_serialized_hlo_module_proto(data))
-proto = module.as_serialized_hlo_module_proto()
-stablehlo = _jax.mlir.hlo_to_stablehlo(proto)
-sys.stdout.buffer.write(len(proto).to_bytes(8, "little") + proto + stablehlo)
+header = module.to_string().partition("\\n")[0].encode()
+stablehlo = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+sys.stdout.buffer.write(header + b"\\n" + stablehlo)
 """

@@ -56,6 +56,11 @@ def lower(
     stages.hide_own_frames()
     given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
     given |= {"static_argnums": static_argnums, "donate_argnums": donate_argnums}
+    if isinstance(fun, jax.stages.Compiled):
+        raise ParameterError(
+            "A jax.stages.Compiled does not keep the module that it was compiled from. Pass the function, or the"
+            " jax.stages.Lowered whose compile() made it. Its optimized HLO alone: lower(compiled.as_text())."
+        )
     if not callable(fun) or isinstance(fun, (stages.Traced, stages.Lowered)):
         _refuse_parameters(fun, given)
         return open_lowered(fun, platform)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import pathlib
@@ -73,13 +74,21 @@ def _is_hlo(module: bytes | str) -> bool:
 
 
 def _open_hlo(module: bytes | str, platform: str | None) -> Lowered:
-    _, stablehlo = modules.parse_hlo(module)
-    return _open_stablehlo(stablehlo, platform)
+    parsed = modules.parse_hlo(module)
+    return _open_stablehlo(parsed.stablehlo, platform, parsed.num_replicas, parsed.num_partitions)
 
 
-def _open_stablehlo(given: bytes | str, platform: str | None) -> Lowered:
+def _open_stablehlo(
+    given: bytes | str, platform: str | None, num_replicas: int = 1, num_partitions: int = 1
+) -> Lowered:
+    """Opens StableHLO; counts that it was given with hold where the module itself says none."""
     module = modules.parse_stablehlo(given)
     facts = modules.module_facts(module)
+    facts = dataclasses.replace(
+        facts,
+        num_replicas=max(facts.num_replicas, num_replicas),
+        num_partitions=max(facts.num_partitions, num_partitions),
+    )
     mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == facts.num_partitions), None)
     return assemble(_module_program(module, facts, mesh, platform), module, None, None)
 

@@ -148,6 +148,8 @@ def test_bad_arguments() -> None:
         inspector.lower(jax.jit(jnp.sin), X, donate_argnums=0)
     with pytest.raises(ParameterError, match=r"args, axis_env cannot be given with a str"):
         inspector.lower("HloModule", X, axis_env={"i": 2})
+    with pytest.raises(ParameterError, match=r"jax.stages.Compiled does not keep the module.*Pass the function"):
+        inspector.lower(jax.jit(jnp.sin).lower(X).compile())
     with pytest.raises(ParameterError, match="Cannot lower a int"):
         inspector.lower(3)
 
