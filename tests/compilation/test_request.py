@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pickle
+from typing import Any
 
 import jax
 import pytest
@@ -13,6 +14,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
+from inspector.errors import OptionError
 from inspector.hlo.mesh import Mesh
 
 PROGRAM = Program(
@@ -72,3 +74,36 @@ def test_user_options_lie_over_those_of_the_lowering() -> None:
     # Where the layers give the same sum, the compiler is asked for the same.
     said_below = dataclasses.replace(PROGRAM, options=request.build_options)
     assert CompileRequest(said_below, Options(), REQUEST.target).digest == request.digest
+
+
+def with_devices(count: object, target: str) -> CompileRequest:
+    flags: dict[str, Any] = {"xla_force_host_platform_device_count": count}
+    return CompileRequest(PROGRAM, Options(flags=flags), Target.parse(target))
+
+
+@pytest.mark.parametrize("target", ["attached", "cpu", "cpu:4"])
+def test_a_device_count_among_the_options_chooses_the_target(target: str) -> None:
+    made = with_devices(4, target)
+    assert str(made.target) == "cpu:4"
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert CompileRequest(made.program, made.options, made.target) == made
+
+
+@pytest.mark.parametrize(
+    ("count", "target", "words"),
+    [
+        (4, "cpu:8", "asks for another number of devices than the target cpu:8. Leave one out"),
+        (0, "cpu", "must be an int from 1 to 1024, got 0"),
+        (True, "cpu", "got True"),
+    ],
+)
+def test_a_device_count_that_cannot_be_had(count: object, target: str, words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        with_devices(count, target)
+    assert words in str(caught.value)
+
+
+def test_a_device_count_for_a_program_of_another_platform() -> None:
+    program = dataclasses.replace(PROGRAM, platform="cuda")
+    with pytest.raises(OptionError, match="lowered for cuda"):
+        CompileRequest(program, with_devices(4, "cpu").options, Target("attached"))
