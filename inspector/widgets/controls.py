@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 
-from inspector.compilation import flags
+from inspector.compilation import catalogue, flags, options_text
 from inspector.compilation.options import Options
 from inspector.errors import InspectorError, OptionError, ParameterError
 
 AxisPairs = list[tuple[str, int]]
+
+_SEARCH_LETTERS = 3
+_FOUND = 6
 
 
 class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
@@ -55,16 +58,19 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self.apply = widgets.Button(
             description="Lower again", icon="refresh", disabled=on_axis_env is None, layout=_fixed("8rem")
         )
+        self.found = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap", display="none"))
+        # Made once: a widget that is dropped stays in the kernel and in the browser.
+        self._chips, self._more = [self._chip() for _ in range(_FOUND)], widgets.Label()
         self.message = widgets.HTML()
         row = widgets.HBox(
             [self.target, self.flag, self.value, self.add, self.axes, self.apply],
             layout=widgets.Layout(flex_flow="row wrap"),
         )
-        super().__init__([row, self.message])
+        super().__init__([row, self.found, self.message])
         self.add_class("inspector-controls")
         self.add.on_click(lambda _: self._guard(self._add))
         self.apply.on_click(lambda _: self._guard(self._apply))
-        self.flag.observe(lambda _: self._offer_values(), "value")
+        self.flag.observe(lambda _: self._flag_typed(), "value")
         # The names come from the installed jaxlib, whose first reading takes most of a second.
         threading.Thread(target=self._load_flags, name="inspector-flags", daemon=True).start()
 
@@ -74,24 +80,48 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             self.message.value = ""
             return
         kind = "" if isinstance(error, str) else f"<b>{type(error).__name__}</b> "
-        self.message.value = (
-            '<div style="color: var(--jp-error-color1, #b3261e); line-height: 1.35; white-space: pre-wrap;'
-            f' overflow-wrap: anywhere; max-width: 100%" role="alert">{kind}{html.escape(str(error))}</div>'
-        )
+        self.message.value = _line(f"{kind}{html.escape(str(error))}", "error-color1, #b3261e", "alert")
 
     def _load_flags(self) -> None:
-        self.flag.options = flags.flag_names()
+        # Descriptions too: they are wanted as soon as a flag is chosen.
+        self.flag.options = tuple(o.name for o in catalogue.options() if not flags.flag_type(o.name).is_opaque)
 
-    def _offer_values(self) -> None:
-        """Values that fit the flag just chosen."""
-        name = self.flag.value.strip().removeprefix("--")
-        if name not in self.flag.options:
-            self.value.options, self.value.placeholder = (), "value"
+    def _flag_typed(self) -> None:
+        """Says what the flag does, or offers those that match what is typed so far."""
+        text = self.flag.value.strip()
+        name = text.removeprefix("--").partition("=")[0]
+        known = name in self.flag.options
+        is_search = len(text) >= _SEARCH_LETTERS and not known and "=" not in text and bool(self.flag.options)
+        self._offer_flags(catalogue.find_options(text) if is_search else ())
+        if known:
+            self._offer_values(catalogue.find_option(name))
             return
-        kind = flags.flag_type(name)
-        self.value.options = ("true", "false") if kind.kind == "bool" else tuple(choice for choice, _ in kind.choices)
-        self.value.placeholder = str(kind)
+        self.value.options, self.value.placeholder = (), "value"
+        self.message.value = ""
+
+    def _offer_values(self, option: catalogue.Option) -> None:
+        self.value.options = ("true", "false") if option.type == "bool" else option.choices
+        self.value.placeholder = option.type
         self.value.value = ""
+        self.message.value = _line(_describe(option), "ui-font-color1, inherit", "status")
+
+    def _offer_flags(self, found: Sequence[catalogue.Option]) -> None:
+        """The best matches of a search, each a button that chooses it."""
+        offered = [option for option in found if option.name in self.flag.options]
+        for chip, option in zip(self._chips, offered, strict=False):
+            chip.description, chip.tooltip = option.name, str(option.description)
+        more = len(offered) - len(self._chips)
+        self._more.value = f"and {more} more: type more letters"
+        self.found.children = [*self._chips[: len(offered)], *([self._more] if more > 0 else [])]
+        self.found.layout.display = "flex" if offered else "none"
+
+    def _chip(self) -> widgets.Button:
+        chip = widgets.Button(layout=widgets.Layout(width="auto", max_width="100%"))
+        chip.on_click(lambda _: self._choose(chip.description))
+        return chip
+
+    def _choose(self, name: str) -> None:
+        self.flag.value = name
 
     def _guard(self, act: Callable[[], None]) -> None:
         self.say("")
@@ -117,11 +147,32 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             raise OptionError(
                 f"{text} needs a value of type {flags.flag_type(text)}. Type it in the field beside the flag."
             )
-        return Options(flags={text: flags.parse_value(text.removeprefix("--"), value or "true")})
+        return Options.parse(options_text.write({text.removeprefix("--"): value or "true"}))
 
     def _apply(self) -> None:
         if self._on_axis_env is not None:
             self._on_axis_env(parse_axes(self.axes.value))
+
+
+def _line(content: str, color: str, role: str) -> str:
+    """HTML of the message line; `color` is a variable of JupyterLab's theme with its fallback."""
+    return (
+        f'<div style="color: var(--jp-{color}); line-height: 1.35; white-space: pre-wrap;'
+        f' overflow-wrap: anywhere; max-width: 100%" role="{role}">{content}</div>'
+    )
+
+
+def _describe(option: catalogue.Option) -> str:
+    """One flag in a line of HTML: type, default, who reads it, what it does."""
+    default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+    facts = [option.type, f"default {default or '(empty)'}", option.group, str(option.channel)]
+    if option.deprecated:
+        facts.append("deprecated")
+    if option.choices:
+        facts.append("one of " + ", ".join(option.choices))
+    said = option.description if isinstance(option.description, str) else f"{option.description.reason}."
+    head = html.escape(" · ".join(facts))
+    return f"<b>{html.escape(option.name)}</b> {head}<br>{html.escape(said)}"
 
 
 def parse_axes(text: str) -> AxisPairs:

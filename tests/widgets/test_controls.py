@@ -85,6 +85,46 @@ def test_a_flags_values_are_offered(asked: Asked) -> None:
     assert FAST_MATH in asked.controls.flag.options
 
 
+def test_the_chosen_flag_says_what_it_is(asked: Asked) -> None:
+    asked.controls.flag.value = FAST_MATH
+    said = asked.controls.message.value
+    assert f"<b>{FAST_MATH}</b> bool · default false · cpu · per compile<br>Enable unsafe fast-math" in said
+    assert 'role="status"' in said
+    asked.controls.flag.value = "xla_cpu_scheduler_type"
+    assert "one of CPU_SCHEDULER_TYPE_DEFAULT, " in asked.controls.message.value
+    asked.controls.flag.value = "--xla_dump_to=/tmp/a"
+    assert "<b>xla_dump_to</b> string · default (empty) · dump" in asked.controls.message.value
+    asked.controls.flag.value = ""
+    assert asked.controls.message.value == ""
+
+
+def chips(asked: Asked) -> list[str]:
+    return [child.description for child in asked.controls.found.children if hasattr(child, "icon")]
+
+
+def test_three_letters_find_flags(asked: Asked) -> None:
+    asked.controls.flag.value = "fa"
+    assert chips(asked) == []
+    asked.controls.flag.value = "fast math"
+    assert FAST_MATH in chips(asked)
+    assert asked.controls.found.layout.display == "flex"
+    assert asked.controls.found.children[-1].value.endswith("more: type more letters")
+    asked.controls.flag.value = "isa"
+    assert "xla_cpu_max_isa" in chips(asked)
+    next(c for c in asked.controls.found.children if c.description == "xla_cpu_max_isa").click()
+    assert asked.controls.flag.value == "xla_cpu_max_isa"
+    assert "<b>xla_cpu_max_isa</b> string" in asked.controls.message.value
+    assert asked.controls.found.layout.display == "none"
+
+
+def test_an_option_that_is_no_flag_of_xla(asked: Asked) -> None:
+    assert asked.click("num_replicas", "2", "cpu") == ""
+    assert asked.click("optimization_level", "o1", "cpu") == ""
+    assert asked.added == [
+        (Options(num_replicas=2), "cpu"), (Options(flags={"optimization_level": "EFFORT_O1"}), "cpu"),
+    ]  # fmt: skip
+
+
 def test_axes_are_read_and_handed_on(asked: Asked) -> None:
     assert asked.controls.axes.value == "i=4"
     asked.controls.axes.value = " i = 8,j=2 "
