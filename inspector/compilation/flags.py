@@ -45,6 +45,8 @@ _FLOATS = {"float": 3.4028234663852886e38, "double": 1.7976931348623157e308}
 # They hold the others and are no options themselves.
 _CONTAINERS = ("executable_build_options", "debug_options", "env_option_overrides")
 
+_LIBTPU = ("xla_tpu_", "xla_jf_", "xla_mosaic_")
+
 OPTION_FIELDS = (
     "num_replicas",
     "num_partitions",
@@ -427,6 +429,8 @@ def _unknown(name: str) -> str:
     positive = name.removeprefix("no").removeprefix("_")
     if name.startswith("no") and positive in names and _types()[positive].kind == "bool":
         return f"XLA has no --no form of a flag, got {name!r}. Write --{positive}=false."
+    if name.startswith(_LIBTPU):
+        return f"jaxlib {metadata.version('jaxlib')} has no flag named {name!r}; it looks like one of libtpu, which has no target here."
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     hint = f" Did you mean {', '.join(near)}?" if near else " See inspector.option_catalog() for all."
     return f"jaxlib {metadata.version('jaxlib')} has no flag named {name!r}.{hint}"

@@ -70,11 +70,12 @@ def additions(options: Options) -> bytes:
     Protobuf merges messages by appending them. It leaves out zeros, which must override here too,
     so those are written by hand.
     """
+    said = {name: value for name, value in options.flags.items() if not _is_override(name)}
+    if not said:  # most compiles: the schema need not even be read
+        return options.extra_proto
     message, zeros = options_message(), dict.fromkeys(("compile_options", "executable_build_options"), b"")
-    for name, value in options.flags.items():
+    for name, value in said.items():
         type_ = flags.flag_type(name)
-        if _is_override(name):
-            continue
         flags.set_field(holder(message, type_.home), name, value)
         if type_.home != "debug_options" and type_.kind not in ("map", "message") and not type_.repeated:
             zeros[type_.home] += _zero(name, type_) if not getattr(holder(message, type_.home), name) else b""

@@ -126,6 +126,11 @@ def test_unknown_flag() -> None:
         flags.flag_type("zzz")
 
 
+def test_a_flag_of_libtpu() -> None:
+    with pytest.raises(UnknownFlagError, match="'xla_tpu_enable_x'; it looks like one of libtpu"):
+        flags.flag_type("xla_tpu_enable_x")
+
+
 def test_every_flag_has_a_type() -> None:
     names = flags.flag_names()
     assert len(names) > 300

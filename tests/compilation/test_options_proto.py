@@ -103,6 +103,12 @@ def test_every_scalar_field_reaches_jaxlib() -> None:
     assert Options.from_proto(options.to_proto()).flags["optimization_level"] == "EFFORT_O1"
 
 
+def test_without_flags_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flags, "_fields", lambda: pytest.fail("read the schema"))
+    options = Options(num_replicas=2, extra_proto=b"abc")
+    assert (options_proto.overrides(options), options_proto.additions(options)) == ({}, b"abc")
+
+
 def filter_fields() -> list[str]:
     return [field.name for field in flags.flag_field(MESSAGE).message_type.fields]
 

@@ -1,0 +1,40 @@
+"""docs/options.md: its code runs, and the numbers are those of the installed jaxlib."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+
+import pytest
+
+import inspector
+from inspector.hlo.compiler import debug_options_type, descriptions
+from tests.conftest import ROOT
+
+TEXT = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
+def test_code_runs(code: str) -> None:
+    exec(code, {})
+
+
+def test_columns() -> None:
+    documented = re.findall(r"^\| `(\w+)` \| (?!Py)", TEXT.partition("## Giving")[0], re.MULTILINE)
+    assert documented == list(inspector.option_catalog().columns)
+
+
+@pytest.mark.parametrize("row", ["flags of XLA", "fields of the two messages", "descriptions found"])
+def test_numbers(row: str) -> None:
+    version = metadata.version("jaxlib")
+    column = {"0.10.2": 0, "0.12.0": 1}.get(".".join(version.split(".")[:3]))
+    if column is None:
+        pytest.skip(f"the document has no numbers for jaxlib {version}")
+    (numbers,) = re.findall(rf"^\| {row}[^|]*\| (\d+) \| (\d+) \|$", TEXT, re.MULTILINE)
+    flags, found = len(debug_options_type().fields), descriptions()
+    actual = {
+        "flags of XLA": flags,
+        "fields of the two messages": len(inspector.option_catalog()) - flags,
+        "descriptions found": len(found) if isinstance(found, dict) else 0,
+    }
+    assert int(numbers[column]) == actual[row]
