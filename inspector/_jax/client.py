@@ -6,20 +6,22 @@ which never leaves the process.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jaxlib.version
 from jax._src import compiler
-from jaxlib import xla_client
+from jaxlib import _hlo, _jax, xla_client  # type: ignore[attr-defined]
 
 from inspector._jax import compile_options as _options
 from inspector._jax.execution import Executable
+from inspector._jax.final_hlo import FinalHlo, can_watch, split_hlo_proto
 from inspector._jax.signature import parse_module, read_signature
-from inspector.errors import ExecutionError, TargetError, Unavailable
+from inspector.errors import ExecutionError, InspectorError, TargetError, Unavailable
 
 _MEMORY = {
     f"{host}{ours}_bytes": f"{host}{xla}_size_in_bytes"
@@ -55,6 +57,36 @@ class Products:
     executable: bytes | Unavailable
     timings: Mapping[str, float]
     versions: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EarlyProducts:
+    """What is known once XLA's passes are through, before it generates code.
+
+    Attributes:
+      hlo: the optimized HLO's text, equal to `Products.hlo` but for the order of stack frames.
+      hlo_proto: the same as a serialized `xla.HloModuleProto`.
+      buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
+      cost: XLA's cost analysis, as in `Products`.
+    """
+
+    hlo: str
+    hlo_proto: bytes
+    buffer_assignment: bytes
+    cost: Mapping[str, float] | Unavailable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Watch:
+    """Who wants the early products of a compile.
+
+    Attributes:
+      directory: a path for the dump; made for it, and deleted.
+      take: called at most once, on another thread, before `Client.compile` returns.
+    """
+
+    directory: str
+    take: Callable[[EarlyProducts], None]
 
 
 def attached_platform() -> str:
@@ -114,6 +146,7 @@ class Client:
         host_callbacks: Sequence[Any] = (),
         keepalive: object = None,
         progress: Callable[[str], None] = lambda _: None,
+        watch: Watch | None = None,
     ) -> tuple[Executable, Products]:
         """Compiles a module.
 
@@ -124,6 +157,7 @@ class Client:
           host_callbacks: JAX's callback objects, in the module's order.
           keepalive: held as long as the executable lives.
           progress: called at the start of "compiling" and "reading".
+          watch: who gets the early products; only where XLA can be watched (`final_hlo.can_watch`).
 
         Raises:
           ModuleError: not StableHLO.
@@ -136,14 +170,17 @@ class Client:
         started = time.perf_counter()
         parsed = parse_module(module)
         signature = read_signature(parsed)
-        options = self._options(build_options, assignment, compiler.use_detailed_logging(parsed))
+        detailed_logging = compiler.use_detailed_logging(parsed)
         compiling = time.perf_counter()
         progress("compiling")
+        extra = {"host_callbacks": list(host_callbacks)} if host_callbacks else {}
         try:
-            extra = {"host_callbacks": list(host_callbacks)} if host_callbacks else {}
-            raw = self._backend.compile_and_load(
-                parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
-            )
+            with self._watched(watch, build_options, assignment, detailed_logging) as options:
+                raw = self._backend.compile_and_load(
+                    parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
+                )
+        except InspectorError:
+            raise
         except Exception as e:
             raise _options.map_compile_error(e, build_options) from e
         reading = time.perf_counter()
@@ -185,6 +222,29 @@ class Client:
         except Exception as e:
             raise ExecutionError(f"XLA cannot load the executable ({len(serialized)} bytes): {e}") from e
         return Executable(raw, read_signature(parsed), assignment, None)
+
+    @contextlib.contextmanager
+    def _watched(
+        self, watch: Watch | None, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool
+    ) -> Iterator[xla_client.CompileOptions]:
+        """The options to compile with, while `watch` gets what XLA dumps."""
+        options = self._options(build_options, assignment, detailed_logging)
+        flags = dict(build_options.get("flags") or {})
+        build = options.executable_build_options  # held: its debug_options do not keep it alive
+        if watch is None or not can_watch(flags, build.debug_options):
+            yield options
+            return
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):  # no room for a dump, or no inotify: the result comes anyway
+                final_hlo = FinalHlo(watch.directory, lambda data: watch.take(self._early(data)))
+                flags |= stack.enter_context(final_hlo).flags
+            yield self._options({**build_options, "flags": flags}, assignment, detailed_logging)
+
+    def _early(self, data: bytes) -> EarlyProducts:
+        hlo_proto, buffer_assignment = split_hlo_proto(data)
+        module = _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto)
+        cost = _named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module))
+        return EarlyProducts(module.to_string(), hlo_proto, buffer_assignment, cost)
 
     def _options(
         self, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool
@@ -247,8 +307,12 @@ def _memory(raw: Any) -> Mapping[str, int] | Unavailable:
 
 
 def _cost(raw: Any) -> Mapping[str, float] | Unavailable:
+    return _named_cost(raw.cost_analysis)
+
+
+def _named_cost(analyse: Callable[[], Any]) -> Mapping[str, float] | Unavailable:
     try:
-        cost = raw.cost_analysis()
+        cost = analyse()
     except Exception as e:
         return Unavailable(f"the back-end has no cost analysis: {e}")
     if isinstance(cost, (list, tuple)):

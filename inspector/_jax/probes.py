@@ -139,6 +139,7 @@ def _jaxlib() -> Iterator[Probe]:
         yield Probe(f"jaxlib.xla_client.{name}", "compiling")
     for name in ("Client.compile_and_load", "Client.deserialize_executable"):
         yield Probe(f"jaxlib._jax.{name}", "compiling")
+    yield Probe("jaxlib._jax.hlo_module_cost_analysis", "counting operations before there is code")
     for name in (
         "hlo_modules", "get_compiled_memory_stats", "cost_analysis", "serialize", "execute_sharded",
         "get_parameter_shardings", "get_output_shardings",

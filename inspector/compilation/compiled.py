@@ -35,7 +35,7 @@ class Memory:
       argument_bytes, output_bytes: parameters and results.
       alias_bytes: outputs that reuse a donated argument; counted in both of the above.
       temp_bytes: the heap of temporaries, as large as its fullest moment.
-      generated_code_bytes: machine code, 0 where it lies in host memory.
+      generated_code_bytes: machine code, 0 where it lies in host memory; not known in a `Preview`.
       peak_bytes: `argument + output - alias + temp`: what XLA allocates for one execution.
         Computed here, because XLA's own peak leaves out temporaries on CPU and mixes memory spaces
         on TPU. Constants and collective scratch that XLA keeps elsewhere are not in it.
@@ -46,12 +46,12 @@ class Memory:
     output_bytes: int
     alias_bytes: int
     temp_bytes: int
-    generated_code_bytes: int
+    generated_code_bytes: int | Unavailable
     host_argument_bytes: int
     host_output_bytes: int
     host_alias_bytes: int
     host_temp_bytes: int
-    host_generated_code_bytes: int
+    host_generated_code_bytes: int | Unavailable
 
     @property
     def peak_bytes(self) -> int:

@@ -1,9 +1,9 @@
-"""The engine contract: `submit` returns a `Job` at once; the job has progress, cancel and result.
+"""The engine contract: `submit` returns a `Job` at once; the job has progress, a preview, cancel and result.
 
 Who calls what: a cell, a script or a widget's `submit` calls `Engine.submit` and `Engine.run` from
 any thread; the engine resolves the job on a thread of its own; callbacks added with
-`Job.add_done_callback` and `Job.add_progress_callback` run on that thread, so they must be short
-and must not wait for another job. Every engine passes `tests/engines/test_contract.py`.
+`Job.add_done_callback`, `Job.add_preview_callback` and `Job.add_progress_callback` run on that thread,
+so they must be short and must not wait for another job. Every engine passes `tests/engines/test_contract.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from inspector.compilation.compiled import Compiled
+from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
-from inspector.errors import CancelledError
+from inspector.errors import CancelledError, InspectorError
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class Job(Generic[T]):
@@ -35,8 +37,10 @@ class Job(Generic[T]):
         self._started = time.monotonic()
         self._ended: float | None = None
         self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._preview: concurrent.futures.Future[Preview] = concurrent.futures.Future()
         self._cancel = cancel
         self._progress: list[Callable[[Job[T]], None]] = []
+        self._shown = False
         self._ending = threading.Lock()
 
     @property
@@ -59,12 +63,20 @@ class Job(Generic[T]):
           CancelledError: the job was cancelled.
           InspectorError: what the engine found (CompilationError, WorkerDiedError, ...).
         """
-        try:
-            return self._future.result(timeout)
-        except concurrent.futures.TimeoutError as e:
-            if self._future.done():
-                raise
-            raise TimeoutError(f"No result after {timeout} s (stage: {self.stage}); the job goes on.") from e
+        return self._wait(self._future, timeout, "result")
+
+    def preview(self, timeout: float | None = None) -> Preview:
+        """Waits for what is known before there is code: optimized HLO, memory, cost.
+
+        Args:
+          timeout: seconds, None for no limit.
+
+        Raises:
+          TimeoutError: not there in time; the job goes on.
+          CancelledError: the job was cancelled before.
+          InspectorError: it failed before, or is none that compiles.
+        """
+        return self._wait(self._preview, timeout, "preview")
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The job's error, or None; waits like `result`."""
@@ -82,6 +94,10 @@ class Job(Generic[T]):
         """Calls `callback(job)` when the job has ended, at once if it already has."""
         self._future.add_done_callback(lambda _: callback(self))
 
+    def add_preview_callback(self, callback: Callable[[Preview], None]) -> None:
+        """Calls `callback(preview)` once, when it is there, at once if it already is; never without one."""
+        self._preview.add_done_callback(lambda done: None if done.exception() else callback(done.result()))
+
     def add_progress_callback(self, callback: Callable[[Job[T]], None]) -> None:
         """Calls `callback(job)` at each new stage."""
         self._progress.append(callback)
@@ -95,8 +111,17 @@ class Job(Generic[T]):
         for callback in tuple(self._progress):
             callback(self)
 
+    def show(self, preview: Preview) -> bool:
+        """For engines: tells the preview. False when there was one, or the job had ended before."""
+        with self._ending:
+            if self._ended is not None or self._shown:
+                return False
+            self._shown = True
+        self._preview.set_result(preview)
+        return True
+
     def resolve(self, value: T) -> bool:
-        """For engines: ends the job with a result. False when it had ended before."""
+        """For engines: ends the job with a result, for a compile after `show`. False when it had ended before."""
         return self._end("done", lambda: self._future.set_result(value))
 
     def fail(self, error: BaseException, stage: str = "failed") -> bool:
@@ -108,8 +133,19 @@ class Job(Generic[T]):
             if self._ended is not None:
                 return False
             self.stage, self._ended = stage, time.monotonic()
+            shown, self._shown = self._shown, True
         settle()
+        if not shown:
+            self._preview.set_exception(self._future.exception() or InspectorError("This job has no preview."))
         return True
+
+    def _wait(self, future: concurrent.futures.Future[V], timeout: float | None, what: str) -> V:
+        try:
+            return future.result(timeout)
+        except concurrent.futures.TimeoutError as e:
+            if future.done():
+                raise
+            raise TimeoutError(f"No {what} after {timeout} s (stage: {self.stage}); the job goes on.") from e
 
 
 class Engine(Protocol):
@@ -118,7 +154,11 @@ class Engine(Protocol):
     name: str
 
     def submit(self, request: CompileRequest) -> Job[Compiled]:
-        """Starts compiling and returns at once. Errors arrive through the job, none are raised here."""
+        """Starts compiling and returns at once. Errors arrive through the job, none are raised here.
+
+        The job gets a preview before its result: as soon as XLA's passes are through where the engine
+        can see that, else together with the result (`Preview.before_code`).
+        """
         ...
 
     def run(self, request: RunRequest) -> Job[RunReply]:

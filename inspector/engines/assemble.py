@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from inspector._jax.client import Products
+from collections.abc import Mapping
+
+from inspector._jax.client import EarlyProducts, Products
 from inspector._jax.execution import Execution
 from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.engine import Job
 from inspector.compilation.passes import pass_warnings
+from inspector.compilation.preview import Preview, assigned_memory
 from inspector.compilation.request import CompileRequest, RunReply
 from inspector.errors import OptionError, Unavailable
 
@@ -60,12 +64,42 @@ def make_compiled(
         hlo=products.hlo,
         hlo_proto=products.hlo_proto,
         memory=_memory(products),
-        cost=_cost(products),
+        cost=_cost(products.cost),
         timings={**products.timings, "queue_s": queue_s, "total_s": total_s},
         executable=products.executable,
         versions=products.versions,
         warnings=warnings,
     )
+
+
+class Shower:
+    """Shows a compile's preview on its job, early or with the result."""
+
+    def __init__(self, job: Job[Compiled], request: CompileRequest, engine: str) -> None:
+        """For one compile by the engine of that name."""
+        self._job = job
+        self._request = request
+        self._engine = engine
+
+    def early(self, early: EarlyProducts) -> None:
+        """XLA's passes are through."""
+        request = self._request
+        preview = Preview(
+            program=request.program,
+            options=request.options,
+            target=request.target,
+            engine=self._engine,
+            hlo=early.hlo,
+            hlo_proto=early.hlo_proto,
+            memory=assigned_memory(early.buffer_assignment),
+            cost=_cost(early.cost),
+            elapsed_s=self._job.elapsed_s,
+        )
+        self._job.show(preview)
+
+    def result(self, compiled: Compiled) -> None:
+        """There is a result, and no preview before it unless `early` came."""
+        self._job.show(Preview.of(compiled, self._job.elapsed_s))
 
 
 def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply:
@@ -77,8 +111,7 @@ def _memory(products: Products) -> Memory | Unavailable:
     return products.memory if isinstance(products.memory, Unavailable) else Memory(**products.memory)
 
 
-def _cost(products: Products) -> Cost | Unavailable:
-    cost = products.cost
+def _cost(cost: Mapping[str, float] | Unavailable) -> Cost | Unavailable:
     if isinstance(cost, Unavailable):
         return cost
 

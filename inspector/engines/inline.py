@@ -1,5 +1,7 @@
 """`InlineEngine`: the kernel's own client, on a thread of its own.
 
+It previews a program only when it has the result: a dump belongs in a process that may be lost.
+
 For the attached accelerator, where only the process that holds it can compile as it will run, and
 for programs with host callbacks, which live in this very process. What aborts XLA here takes the
 kernel down, and a cancelled compile goes on in the background.
@@ -49,7 +51,7 @@ class InlineEngine:
 
     def _compile(self, job: Job[Compiled], request: CompileRequest) -> Compiled:
         from inspector._jax.compile_options import read_config
-        from inspector.engines.assemble import check_request, make_compiled, request_warnings
+        from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
         from inspector.engines.messages import compile_order
 
         queue_s = job.elapsed_s
@@ -59,7 +61,11 @@ class InlineEngine:
         order = compile_order(request, read_config())
         server = self._server(request.target)
         products = server.compile(order, lambda stage: advance(job, stage), callbacks)
-        return make_compiled(request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings)
+        compiled = make_compiled(
+            request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings
+        )
+        Shower(job, request, self.name).result(compiled)
+        return compiled
 
     def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
         from inspector._jax.compile_options import read_config

@@ -3,6 +3,7 @@
     kernel -> worker                             worker -> kernel
     compile  module, build options, config       taken    the request is here, work begins
     run      module, executable, inputs          stage    what it is doing now
+                                                 preview  what is known before there is code
                                                  compiled | ran | error, with "recycle"
 
 Both sides import this module, so a message is written and read in one place.
@@ -25,7 +26,7 @@ from inspector.engines.wire import Blob
 from inspector.errors import CompilationError, InspectorError, Unavailable
 
 if TYPE_CHECKING:
-    from inspector._jax.client import Products
+    from inspector._jax.client import EarlyProducts, Products
     from inspector._jax.execution import Execution
 
 Header = dict[str, Any]
@@ -127,6 +128,22 @@ def read_run(header: Header, blobs: Sequence[bytes]) -> RunOrder:
         repeat=header["repeat"],
         warmup=header["warmup"],
     )
+
+
+def write_early(early: EarlyProducts) -> Message:
+    """`EarlyProducts` as a message."""
+    return {"preview": True, "cost": _write_value(early.cost)}, [
+        early.hlo.encode(),
+        early.hlo_proto,
+        early.buffer_assignment,
+    ]
+
+
+def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyProducts:
+    """The inverse of `write_early`."""
+    from inspector._jax.client import EarlyProducts
+
+    return EarlyProducts(blobs[0].decode(), blobs[1], blobs[2], _read_value(header["cost"]))
 
 
 def write_products(products: Products) -> Message:

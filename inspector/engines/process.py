@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -115,16 +116,19 @@ class ForkServer:
         """
         ours, theirs = socket.socketpair()
         log = Log()
+        scratch = _make_scratch()
+        order = {"do": "fork", "environment": {**environment, "scratch": scratch}}
         try:
             with self._lock:
-                reply = self._ask({"do": "fork", "environment": environment}, [theirs.fileno(), log.file.fileno()])
+                reply = self._ask(order, [theirs.fileno(), log.file.fileno()])
         except BaseException:
             ours.close()
             log.close()
+            shutil.rmtree(scratch, ignore_errors=True)
             raise
         finally:
             theirs.close()
-        return _await_ready(_Forked(self, reply["pid"], ours, log))
+        return _await_ready(_Forked(self, reply["pid"], ours, log, scratch))
 
     def reap(self, pid: int) -> int | None:
         """The exit code of a worker that ends, None when that is not known."""
@@ -187,8 +191,9 @@ class ForkServer:
 
 
 class _Forked:
-    def __init__(self, server: ForkServer, pid: int, stream: socket.socket, log: Log) -> None:
+    def __init__(self, server: ForkServer, pid: int, stream: socket.socket, log: Log, scratch: str) -> None:
         self.pid = pid
+        self._scratch = scratch
         self._server = server
         self._stream = stream
         self._log = log
@@ -227,6 +232,7 @@ class _Forked:
         for stream in (self._reader, self._writer, self._stream, self._log):
             with contextlib.suppress(OSError):
                 stream.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
         return status
 
     def read_log(self) -> str:
@@ -242,8 +248,9 @@ class _Forked:
 class _Spawned:
     def __init__(self, environment: Mapping[str, Any]) -> None:
         self._log = Log()
+        self._scratch = _make_scratch()
         self._popen = subprocess.Popen(
-            _command("worker", json.dumps(environment)),
+            _command("worker", json.dumps({**environment, "scratch": self._scratch})),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log.file,
@@ -280,6 +287,7 @@ class _Spawned:
             return self._popen.wait()
         finally:
             self._log.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def read_log(self) -> str:
         return self._log.read()
@@ -394,6 +402,12 @@ def _await_ready(process: Process) -> Process:
         raise StartError(f"A worker process could not start: {header.get('text', header)}")
     process.read_log()  # what XLA says at its start belongs to no request
     return process
+
+
+def _make_scratch() -> str:
+    """A directory for what one worker writes, in memory where the system has such a place."""
+    memory = "/dev/shm"
+    return tempfile.mkdtemp(prefix=f"inspector-{os.getpid()}-", dir=memory if os.access(memory, os.W_OK) else None)
 
 
 def _receive(control: socket.socket) -> dict[str, Any]:

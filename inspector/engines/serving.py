@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from inspector.engines.messages import CompileOrder, RunOrder
 
 if TYPE_CHECKING:
-    from inspector._jax.client import Client, Products
+    from inspector._jax.client import Client, Products, Watch
     from inspector._jax.execution import Executable, Execution
 
 Progress = Callable[[str], None]
@@ -29,9 +29,11 @@ class Server:
         self._max_executables = max_executables
         self._executables: collections.OrderedDict[tuple[str, int], Executable] = collections.OrderedDict()
 
-    def compile(self, order: CompileOrder, progress: Progress, callbacks: Callbacks = None) -> Products:
-        """Compiles and keeps the executable for a run to come."""
-        return self._compile(order, progress, callbacks)[1]
+    def compile(
+        self, order: CompileOrder, progress: Progress, callbacks: Callbacks = None, watch: Watch | None = None
+    ) -> Products:
+        """Compiles and keeps the executable for a run to come; `watch` as in `Client.compile`."""
+        return self._compile(order, progress, callbacks, watch)[1]
 
     def run(self, order: RunOrder, progress: Progress, callbacks: Callbacks = None) -> Execution:
         """Runs: the executable still held, else its bytes, else compiled again."""
@@ -48,7 +50,9 @@ class Server:
             order.inputs, order.per_replica, repeat=order.repeat, warmup=order.warmup, names=order.names
         )
 
-    def _compile(self, order: CompileOrder, progress: Progress, callbacks: Callbacks) -> tuple[Executable, Products]:
+    def _compile(
+        self, order: CompileOrder, progress: Progress, callbacks: Callbacks, watch: Watch | None = None
+    ) -> tuple[Executable, Products]:
         executable, products = self.client.compile(
             order.module,
             order.build_options,
@@ -56,6 +60,7 @@ class Server:
             host_callbacks=callbacks[0] if callbacks else (),
             keepalive=callbacks,
             progress=progress,
+            watch=watch,
         )
         self._hold(_key(order, callbacks), executable)
         return executable, products

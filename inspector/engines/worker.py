@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.engine import Job
@@ -21,12 +22,17 @@ from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.lane import Lane, advance, closed_error
-from inspector.engines.messages import Header, Message
+from inspector.engines.messages import Header, Message, read_early
 from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
 from inspector.engines.wire import WireError
 from inspector.errors import ExecutionError, TargetError, WorkerDiedError
 
+if TYPE_CHECKING:
+    from inspector.engines.assemble import Shower
+
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class WorkerEngine:
     def _compile(self, environment: _Environment, job: Job[Compiled], request: CompileRequest) -> Compiled:
         from inspector._jax.compile_options import read_config
         from inspector.engines import messages
-        from inspector.engines.assemble import check_request, make_compiled, request_warnings
+        from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
 
         queue_s = job.elapsed_s
         check_request(request)
@@ -116,17 +122,20 @@ class WorkerEngine:
         message = messages.write_compile(messages.compile_order(request, read_config()))
         what = f"compiling {request.program.name!r} for {request.target}"
         warnings = request_warnings(request)
+        show = Shower(job, request, self.name)
         try:
-            header, blobs, said = environment.ask(job, message, what, request.build_options)
+            header, blobs, said = environment.ask(job, message, what, request.build_options, show)
         except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
             if not warnings:
                 raise
             raise WorkerDiedError(" ".join([str(e), *warnings])) from e
         products = messages.read_products(header, blobs)
-        return make_compiled(
+        compiled = make_compiled(
             request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s,
             warnings=(*warnings, *warnings_in(said)),
         )  # fmt: skip
+        show.result(compiled)
+        return compiled
 
     def _run(self, environment: _Environment, job: Job[RunReply], request: RunRequest) -> RunReply:
         from inspector._jax.compile_options import read_config
@@ -199,6 +208,7 @@ class _Environment:
         message: Message,
         what: str,
         options: Options,
+        show: Shower | None = None,
     ) -> tuple[Header, list[bytes], str]:
         """Sends a request and waits for its answer.
 
@@ -207,6 +217,7 @@ class _Environment:
           message: the request.
           what: for messages, such as "compiling 'jit_f' for cpu:8".
           options: all that the compiler is told.
+          show: gets a preview on its way.
 
         Returns:
           Header and blobs of the answer, and what XLA wrote meanwhile.
@@ -218,9 +229,9 @@ class _Environment:
         from inspector.engines import messages
 
         try:
-            worker, header, blobs = self._converse(job, message, what, options)
+            worker, header, blobs = self._converse(job, message, what, options, show)
         except _NotTakenError:  # it had died while idle, and not of this request
-            worker, header, blobs = self._converse(job, message, what, options)
+            worker, header, blobs = self._converse(job, message, what, options, show)
         said = worker.read_log()
         if header["recycle"]:
             self._replace()
@@ -239,7 +250,7 @@ class _Environment:
         self._discard()
 
     def _converse(
-        self, job: Job[Any], message: Message, what: str, options: Options
+        self, job: Job[Any], message: Message, what: str, options: Options, show: Shower | None
     ) -> tuple[Process, Header, list[bytes]]:
         worker = self._ready(job)
         with self._lock:
@@ -256,6 +267,8 @@ class _Environment:
                     taken = True
                 elif "stage" in header:
                     advance(job, header["stage"])
+                elif "preview" in header:
+                    _show(show, header, blobs)
                 else:
                     return worker, header, blobs
         except (EOFError, OSError, WireError) as e:
@@ -312,6 +325,14 @@ class _Environment:
         return WorkerDiedError(
             f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {remedy} {advice}"
         )
+
+
+def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:
+    try:
+        if show is not None:
+            show.early(read_early(header, blobs))
+    except Exception:  # the conversation goes on, and the result has the same and more
+        _log.exception("A preview could not be read.")
 
 
 class _NotTakenError(WorkerDiedError):

@@ -22,14 +22,19 @@ import importlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from inspector.engines.wire import Blob
 
 _PR_SET_PDEATHSIG = 1
 _PARENT_CHECK_S = 0.5
@@ -59,12 +64,13 @@ def fork_server(control_fd: int) -> None:
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"ready": True}).encode())
+    workers: dict[int, str] = {}
     while True:
         readable, _, _ = select.select([control], [], [], _PARENT_CHECK_S)
         if os.getppid() != parent:
-            os._exit(0)
+            _abandon(workers)
         if readable:
-            _obey(control)
+            _obey(control, workers)
 
 
 def spawned(environment: dict[str, Any]) -> None:
@@ -72,8 +78,10 @@ def spawned(environment: dict[str, Any]) -> None:
     reader = os.fdopen(os.dup(0), "rb")
     writer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    scratch = environment["scratch"]
+    threading.Thread(target=_end_with_parent, args=(os.getppid(), scratch), daemon=True).start()
     _serve(reader, writer, environment)
+    shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)
 
 
@@ -92,16 +100,29 @@ def _import_everything() -> None:
             importlib.import_module(name)
 
 
-def _obey(control: socket.socket) -> None:
+def _abandon(workers: dict[int, str]) -> None:
+    """Ends without the kernel: its workers first, then what they leave behind."""
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
+    for scratch in workers.values():
+        shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(0)
+
+
+def _obey(control: socket.socket, workers: dict[int, str]) -> None:
+    """Does one order; `workers` are the pids that are not reaped yet, with their scratch directories."""
     data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
     if not data:
-        os._exit(0)
+        _abandon(workers)
     order = json.loads(data)
     if order["do"] == "reap":
         pid, status = os.waitpid(order["pid"], os.WNOHANG)
+        workers.pop(pid, None)
         reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None}
     else:
-        reply = {"pid": _fork(control, descriptors, order["environment"])}
+        pid = _fork(control, descriptors, order["environment"])
+        workers[pid] = order["environment"]["scratch"]
+        reply = {"pid": pid}
         for descriptor in descriptors:
             os.close(descriptor)
     with contextlib.suppress(BrokenPipeError):
@@ -133,9 +154,10 @@ def _die_with(parent: int) -> None:
         os._exit(0)
 
 
-def _end_with_parent(parent: int) -> None:
+def _end_with_parent(parent: int, scratch: str) -> None:
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_S)
+    shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)
 
 
@@ -154,12 +176,13 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
         return
     write_message(writer, {"reply": "ready"})
     limits = _Limits(environment)
+    sender = _Sender(writer)
     with contextlib.suppress(EOFError, OSError):
         while True:
             header, blobs = read_message(reader)
-            write_message(writer, {"taken": True})
-            reply, reply_blobs = _answer(server, writer, header, blobs)
-            write_message(writer, {**reply, "recycle": limits.reached()}, reply_blobs)
+            sender.send({"taken": True})
+            reply, reply_blobs = _answer(server, sender, header, blobs, environment["scratch"])
+            sender.send({**reply, "recycle": limits.reached()}, reply_blobs)
             del header, blobs, reply, reply_blobs  # not to hold them while idle
 
 
@@ -175,19 +198,34 @@ def _start(environment: dict[str, Any]) -> Any:
     return Server(Client("cpu", environment["device_count"]), environment["max_executables"])
 
 
-def _answer(server: Any, writer: BinaryIO, header: dict[str, Any], blobs: list[bytes]) -> Any:
+class _Sender:
+    """Messages from several threads, each whole."""
+
+    def __init__(self, writer: BinaryIO) -> None:
+        self._writer = writer
+        self._lock = threading.Lock()
+
+    def send(self, header: dict[str, Any], blobs: Sequence[Blob] = ()) -> None:
+        from inspector.engines.wire import write_message
+
+        with self._lock:
+            write_message(self._writer, header, blobs)
+
+
+def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[bytes], scratch: str) -> Any:
+    from inspector._jax.client import Watch
     from inspector._jax.compile_options import apply_config
     from inspector.engines import messages
-    from inspector.engines.wire import write_message
 
     def progress(stage: str) -> None:
-        write_message(writer, {"stage": stage})
+        sender.send({"stage": stage})
 
     try:
         if header["do"] == "compile":
             order = messages.read_compile(header, blobs)
             apply_config(order.config)
-            return messages.write_products(server.compile(order, progress))
+            watch = Watch(f"{scratch}/hlo", lambda early: sender.send(*messages.write_early(early)))
+            return messages.write_products(server.compile(order, progress, watch=watch))
         run = messages.read_run(header, blobs)
         apply_config(run.compile.config)
         return messages.write_execution(server.run(run, progress))

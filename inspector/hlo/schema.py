@@ -26,6 +26,11 @@ FALLBACK_ROOTS = ("xla/service/hlo.proto", "xla/pjrt/proto/compile_options.proto
 
 READ_FIELDS: dict[str, dict[str, int]] = {
     "xla.HloProto": {"hlo_module": 1},
+    "xla.BufferAssignmentProto": {"buffer_allocations": 3},
+    "xla.BufferAllocationProto": {
+        "size": 2, "is_thread_local": 3, "is_entry_computation_parameter": 5, "maybe_live_out": 7, "color": 8,
+        "is_constant": 12,
+    },
     "xla.HloModuleProto": {
         "name": 1, "entry_computation_name": 2, "computations": 3, "entry_computation_id": 6, "stack_frame_index": 17,
     },

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from inspector.analysis.collectives import Collectives
     from inspector.compilation.compiled import Compiled
     from inspector.compilation.engine import Engine
+    from inspector.compilation.preview import Preview
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,6 +139,33 @@ class Lowered:
 
         request = self.request(options, target)
         return (engine or default_engine(self.program, request.target)).submit(request).result()
+
+    def preview(
+        self,
+        options: Options | Mapping[str, FlagValue] | str | None = None,
+        target: str | Target = "attached",
+        engine: Engine | None = None,
+    ) -> Preview:
+        """What XLA's passes make of the program, without waiting for machine code: HLO, memory, cost.
+
+        Code generation, most of a compile's time on a CPU, is then stopped where the engine can.
+
+        Args:
+          options: as for `compile`.
+          target: as for `compile`.
+          engine: as for `compile`.
+
+        Raises:
+          OptionError, TargetError: the request is wrong.
+          CompilationError: XLA refused it, or crashed.
+        """
+        from inspector.engines import default_engine
+
+        request = self.request(options, target)
+        job = (engine or default_engine(self.program, request.target)).submit(request)
+        preview = job.preview()
+        job.cancel()
+        return preview
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{a.path or '_'}: {a.dtype}{list(a.shape)}" for a in self.inputs)

@@ -8,7 +8,11 @@ import time
 import pytest
 
 from inspector.compilation.engine import Job
-from inspector.errors import CancelledError, CompilationError
+from inspector.compilation.options import Options
+from inspector.compilation.preview import NO_CODE, Preview
+from inspector.compilation.program import Program
+from inspector.compilation.target import Target
+from inspector.errors import CancelledError, CompilationError, InspectorError
 
 
 def test_a_job_goes_through_stages_and_ends_once() -> None:
@@ -93,3 +97,48 @@ def test_many_threads_end_a_job_and_one_of_them_wins() -> None:
         for thread in threads:
             thread.join()
         assert won == [job.stage]
+
+
+def preview() -> Preview:
+    program = Program("f", b"", (), (), Options(), None, "cpu")
+    return Preview(program, Options(), Target.parse("cpu"), "worker", "HloModule f", b"", NO_CODE, NO_CODE, 0.1)
+
+
+def test_a_preview_is_shown_once_and_outlives_a_failure() -> None:
+    job: Job[int] = Job()
+    seen: list[str] = []
+    job.add_preview_callback(lambda p: seen.append(p.hlo))
+    with pytest.raises(TimeoutError, match=r"No preview after 0\.01 s \(stage: queued\)"):
+        job.preview(0.01)
+    assert job.show(preview())
+    assert not job.show(preview())
+    assert job.preview(0).before_code
+    job.fail(CompilationError("no code"))
+    job.add_preview_callback(lambda p: seen.append("late"))
+    assert seen == ["HloModule f", "late"]
+    assert job.preview() == preview()
+    with pytest.raises(CompilationError, match="no code"):
+        job.result()
+
+
+def test_without_a_preview_the_job_says_why() -> None:
+    failed: Job[int] = Job()
+    ended: Job[int] = Job()
+    called: list[Preview] = []
+    for job in (failed, ended):
+        job.add_preview_callback(called.append)
+    failed.cancel()
+    ended.resolve(1)
+    assert not ended.show(preview())
+    with pytest.raises(CancelledError):
+        failed.preview()
+    with pytest.raises(InspectorError, match="no preview"):
+        ended.preview()
+    assert called == []
+
+
+def test_a_failing_preview_callback_does_not_reach_the_engine() -> None:
+    job: Job[int] = Job()
+    job.add_preview_callback(lambda _: 1 / 0)
+    assert job.show(preview())
+    assert job.resolve(1)

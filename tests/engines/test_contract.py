@@ -11,10 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxlib import _hlo
 
+from inspector._jax import final_hlo
 from inspector.compilation.compiled import Compiled, Cost, Memory
 from inspector.compilation.engine import Engine
 from inspector.compilation.options import Options
+from inspector.compilation.preview import NO_CODE, Preview
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
@@ -25,6 +28,7 @@ from inspector.errors import (
     CompilationError,
     ExecutionError,
     FlagTypeError,
+    InspectorError,
     ModuleError,
     OptionError,
     TargetError,
@@ -116,6 +120,67 @@ def test_stages_and_callbacks(engine: Engine) -> None:
     late: list[bool] = []
     job.add_done_callback(lambda j: late.append(j.done()))
     assert late == [True]
+
+
+def without_metadata(hlo_proto: bytes) -> str:
+    options = _hlo.HloPrintOptions()
+    options.print_metadata = False
+    return str(_hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto).to_string(options))
+
+
+@pytest.mark.parametrize("name", ["step", "donated", "partitions", "replicas"])
+def test_the_preview_comes_before_the_result_and_says_the_same(engine: Engine, name: str) -> None:
+    fun, args, _ = programs.sharded_step()
+    program, target = {
+        "step": lambda: (programs.lower(step, spec(16, 8), spec(4, 16)), CPU),
+        "donated": lambda: (programs.lower(lambda x, y: (x + 1, y.sum()), spec(99), spec(7), donate_argnums=(0,)), CPU),
+        "partitions": lambda: (programs.lower(fun, *args), Target.parse("cpu:8")),
+        "replicas": lambda: (programs.replicas(4), Target.parse("cpu:4")),
+    }[name]()
+    job = engine.submit(CompileRequest(program, Options(), target))
+    before: list[bool] = []
+    job.add_preview_callback(lambda preview: before.append(not job.done()))
+    preview, compiled = job.preview(120), job.result(120)
+    assert before in ([True], [])  # [] where the callback came after the preview
+    assert preview.before_code is (engine.name == "worker" and final_hlo.can_watch({}, DebugOptions))
+    assert without_metadata(preview.hlo_proto) == without_metadata(compiled.hlo_proto)
+    assert list(hlo_lines(preview.hlo)) == list(hlo_lines(compiled.hlo))
+    assert preview.cost == compiled.cost
+    assert isinstance(preview.memory, Memory)
+    assert isinstance(compiled.memory, Memory)
+    code = dict.fromkeys(("generated_code_bytes", "host_generated_code_bytes"), 0)
+    assert dataclasses.replace(preview.memory, **code) == dataclasses.replace(compiled.memory, **code)
+    assert bool(preview.memory.generated_code_bytes == NO_CODE) is preview.before_code
+    assert preview.elapsed_s <= compiled.timings["total_s"] or not preview.before_code
+
+
+class DebugOptions:
+    xla_dump_to = ""
+
+
+def hlo_lines(text: str) -> Iterator[str]:
+    """Instructions and headers of computations, metadata and the stack frames' tables left out."""
+    for line in text.splitlines():
+        if line.startswith(("  ", "%", "ENTRY", "ROOT", "}")):
+            head, found, _ = line.partition(", metadata={")
+            yield head if found else line
+
+
+def test_a_compile_that_fails_before_the_preview_has_none(engine: Engine) -> None:
+    program = dataclasses.replace(programs.lower(jnp.sin, spec(3)), module=b"garbage")
+    job = engine.submit(CompileRequest(program, Options(), CPU))
+    called: list[Preview] = []
+    job.add_preview_callback(called.append)
+    with pytest.raises((ModuleError, CompilationError)):
+        job.preview(120)
+    assert called == []
+
+
+def test_a_run_has_no_preview(engine: Engine) -> None:
+    compiled = compile_(engine, programs.lower(lambda x: x * 3, spec(3)))
+    job = engine.run(RunRequest(compiled, (np.zeros(3, np.float32),), (False,)))
+    with pytest.raises(InspectorError, match="no preview"):
+        job.preview(120)
 
 
 def test_a_failing_callback_does_no_harm(engine: Engine) -> None:

@@ -362,3 +362,83 @@ def _wait_stage(job: Any, stage: str) -> None:
         assert time.monotonic() < until
         assert not job.done(), job.exception()
         time.sleep(0.005)
+
+
+def scratch_directories(kernel: int) -> set[Path]:
+    return set(Path("/dev/shm").glob(f"inspector-{kernel}-*"))
+
+
+@linux
+def test_a_users_own_dump_works_and_the_preview_comes_with_the_result(engine: WorkerEngine, tmp_path: Path) -> None:
+    flags = {"xla_dump_to": str(tmp_path), "xla_dump_hlo_as_text": True}
+    job = engine.submit(request(product, flags=flags))
+    preview, compiled = job.preview(120), job.result(120)
+    assert not preview.before_code
+    assert preview.hlo == compiled.hlo
+    assert list(tmp_path.glob("*before_optimizations.txt"))
+    assert not list(tmp_path.glob("*.hlo.pb"))
+
+
+@linux
+def test_our_dump_is_nobodys_option(engine: WorkerEngine) -> None:
+    asked = request(product)
+    job = engine.submit(asked)
+    assert job.preview(120).before_code
+    compiled = job.result(120)
+    assert compiled.options == Options()
+    assert compiled.build_options == asked.build_options
+    assert compiled.warnings == ()
+    plain = engine.submit(request(product, flags={"xla_dump_hlo_pass_re": "^$", "xla_enable_dumping": False}))
+    assert plain.result(120).hlo == compiled.hlo
+    assert not plain.preview().before_code
+
+
+@linux
+def test_a_reader_does_not_wait_for_code(engine: WorkerEngine) -> None:
+    job = engine.submit(request(slow))
+    preview = job.preview(120)
+    assert not job.done()
+    assert "sine" in preview.hlo
+    assert job.cancel()
+    assert job.preview() is preview
+    assert engine.submit(request(product)).result(120).hlo
+
+
+@linux
+def test_nothing_is_left_in_memory_of_a_worker_that_was_killed() -> None:
+    before = scratch_directories(os.getpid())
+    engine = WorkerEngine()
+    try:
+        job = engine.submit(request(slow))
+        job.preview(120)
+        assert len(scratch_directories(os.getpid()) - before) == 1
+        job.cancel()
+        engine.submit(request(product)).result(120)
+        assert len(scratch_directories(os.getpid()) - before) == 1
+    finally:
+        engine.close()
+    assert scratch_directories(os.getpid()) == before
+
+
+@linux
+def test_nothing_is_left_in_memory_of_a_kernel_that_was_killed() -> None:
+    script = """
+        import os, signal
+        from pathlib import Path
+        import jax.numpy as jnp
+        from tests.engines.test_worker import request, slow
+        from inspector.engines import worker_engine
+        worker_engine().submit(request(slow)).preview(120)
+        print(os.getpid(), len(list(Path("/dev/shm").glob(f"inspector-{os.getpid()}-*"))), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert len(done.stdout.split()) == 2, done.stderr
+    kernel, count = map(int, done.stdout.split())
+    assert count == 1
+    until = time.monotonic() + 5
+    while scratch_directories(kernel) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert scratch_directories(kernel) == set()
