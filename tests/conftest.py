@@ -1,17 +1,30 @@
-"""Eight virtual CPU devices for the test process, and a way to run a script with one device."""
+"""Eight virtual CPU devices for the test process, a way to run a script with one device, and one Chromium."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 ROOT = Path(__file__).resolve().parent.parent
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_FLAGS = (
+    "--no-sandbox",  # Chromium refuses its sandbox to root, who runs the tests in containers
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
 DEVICE_COUNT_FLAG = "--xla_force_host_platform_device_count"
 
 # Both are read when JAX starts its backend, and no test module is imported before this one.
@@ -52,3 +65,20 @@ def one_device_python() -> RunPython:
         return process
 
     return run
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Headless Chromium, one for all browser tests: Playwright starts once in a process."""
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if path is None:
+        reason = f"none of {', '.join(CHROMIUMS)} is on PATH; on Debian: apt-get install chromium"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
+        yield browser
+        browser.close()

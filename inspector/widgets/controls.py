@@ -102,7 +102,6 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _offer_values(self, option: catalogue.Option) -> None:
         self.value.options = ("true", "false") if option.type == "bool" else option.choices
         self.value.placeholder = option.type
-        self.value.value = ""
         self.message.value = _line(_describe(option), "ui-font-color1, inherit", "status")
 
     def _offer_flags(self, found: Sequence[catalogue.Option]) -> None:
@@ -121,6 +120,7 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         return chip
 
     def _choose(self, name: str) -> None:
+        self.value.value = ""
         self.flag.value = name
 
     def _guard(self, act: Callable[[], None]) -> None:

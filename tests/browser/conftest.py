@@ -20,18 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM_FLAGS = (
-    "--no-sandbox",  # Chromium refuses its sandbox to root, who runs the tests in containers
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 # Errors of Jupyter itself, by message, that come from its own bundle; Notebook 7.6.5 throws this at start.
 UPSTREAM_ERRORS = {"Cannot read properties of undefined (reading 'schema')": "/static/notebook/notebook_core"}
 START_LIMIT_S = 60.0
@@ -85,20 +76,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if path is None:
-        reason = f"none of {', '.join(CHROMIUMS)} is on PATH; on Debian: apt-get install chromium"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
-        yield chromium
-        chromium.close()
-
-
 def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -134,7 +111,7 @@ def _await_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None
 
 @pytest.fixture(scope="session", params=["lab", "notebook"])
 def jupyter(
-    request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, chromium: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Jupyter]:
     app: App = request.param
     home = tmp_path_factory.mktemp(app)
@@ -168,8 +145,8 @@ def seen() -> Seen:
 
 
 @pytest.fixture
-def page(browser: Browser, jupyter: Jupyter, seen: Seen) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1400, "height": 900})
+def page(chromium: Browser, jupyter: Jupyter, seen: Seen) -> Iterator[Page]:
+    page = chromium.new_page(viewport={"width": 1400, "height": 900})
     own = (jupyter.url, jupyter.url.replace("http", "ws", 1), "data:", "blob:")
     page.on("pageerror", lambda error: None if _is_upstream(error) else seen.errors.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(own) else seen.foreign.append(request.url))

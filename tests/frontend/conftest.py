@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import functools
 import http.server
-import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM_FLAGS = (
-    "--no-sandbox",  # Chromium refuses its sandbox to root, who runs the tests in containers
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 
 OpenDemo = Callable[..., Page]
 
@@ -40,20 +29,6 @@ def demo_url() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if path is None:
-        reason = f"none of {', '.join(CHROMIUMS)} is on PATH; on Debian: apt-get install chromium"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -132,7 +132,10 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     }  # fmt: skip
     assert body.decode() == document.text
     assert np.frombuffer(origins, "<i4").tolist() == [-1, 1, -1]
-    assert json.loads(table) == {"files": ["a.py", "b.py"], "origins": [[["x", []]], [["jit(f)/add", [[1, 7], [0, 2]]]]]}
+    assert json.loads(table) == {
+        "files": ["a.py", "b.py"],
+        "origins": [[["x", []]], [["jit(f)/add", [[1, 7], [0, 2]]]]],
+    }
     assert json.loads(lines) == {"labels": [None, 10, 11], "instructions": [None, "é", None]}
     assert messages.problem(content, messages.Document) is None
 
