@@ -7,6 +7,7 @@ cannot carry (maps, messages, fields of the build options) is set in the message
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
@@ -73,16 +74,13 @@ def additions(options: Options) -> bytes:
     said = {name: value for name, value in options.flags.items() if not _is_override(name)}
     if not said:  # most compiles: the schema need not even be read
         return options.extra_proto
-    message, zeros = options_message(), dict.fromkeys(("compile_options", "executable_build_options"), b"")
+    message = options_message()
     for name, value in said.items():
-        type_ = flags.flag_type(name)
-        flags.set_field(holder(message, type_.home), name, value)
-        if type_.home != "debug_options" and type_.kind not in ("map", "message") and not type_.repeated:
-            zeros[type_.home] += _zero(name, type_) if not getattr(holder(message, type_.home), name) else b""
-    build = flags.flag_number("executable_build_options")
-    inner = _tag(build, _LENGTH_DELIMITED) + _varint(len(zeros["executable_build_options"]))
-    written = inner + zeros["executable_build_options"] if zeros["executable_build_options"] else b""
-    return bytes(message.SerializeToString()) + zeros["compile_options"] + written + options.extra_proto
+        flags.set_field(holder(message, flags.flag_type(name).home), name, value)
+    inner = _zeros(said, message, "executable_build_options")
+    if inner:
+        inner = _tag(flags.flag_number("executable_build_options"), _LENGTH_DELIMITED) + _varint(len(inner)) + inner
+    return bytes(message.SerializeToString()) + _zeros(said, message, "compile_options") + inner + options.extra_proto
 
 
 def holder(message: Any, home: flags.Home) -> Any:
@@ -186,6 +184,18 @@ def _merge(message: Any, data: bytes) -> None:
             f"These are not the bytes of an xla.CompileOptionsProto ({len(data)} bytes): {e}. Expected what"
             " CompileOptions.SerializeAsString() or Options.to_proto() gave."
         ) from e
+
+
+def _zeros(said: Mapping[str, flags.FlagValue], message: Any, home: flags.Home) -> bytes:
+    """The flags of a home that are zero, on the wire."""
+    types = {name: flags.flag_type(name) for name in said}
+    return b"".join(
+        _zero(name, type_)
+        for name, type_ in types.items()
+        if type_.home == home
+        and not (type_.repeated or type_.kind in ("map", "message"))
+        and not getattr(holder(message, home), name)
+    )
 
 
 def _zero(name: str, type_: flags.FlagType) -> bytes:
