@@ -100,14 +100,15 @@ export class View {
     fill(this.main, this.workspace.element);
   }
 
-  /** Keeps an active variant; one that is added to a finished one takes its place. */
+  /** Keeps an active variant; one that is added after another has ended, well or badly, takes its place. */
   private onVariants(): void {
     const { variants } = this.synced;
-    const hadResult = [...this.known].some((v) => variants.get(v)?.state === "done");
+    const ended = ["done", "failed", "cancelled"];
+    const hadEnded = [...this.known].some((v) => ended.includes(variants.get(v)?.state ?? ""));
     let next = this.local.active;
     for (const variant of variants.values()) {
       const isNew = !this.known.has(variant.variant);
-      if (isNew && hadResult && variant.state !== "done") next = variant.variant;
+      if (isNew && hadEnded && variant.state !== "done") next = variant.variant;
     }
     this.known = new Set(variants.keys());
     if (next === null || !variants.has(next)) next = [...variants.keys()].at(next === null ? 0 : -1) ?? null;
