@@ -19,7 +19,7 @@ from jaxlib import _hlo, _jax, xla_client  # type: ignore[attr-defined]
 
 from inspector._jax import compile_options as _options
 from inspector._jax.execution import Executable
-from inspector._jax.final_hlo import FinalHlo, can_watch, split_hlo_proto
+from inspector._jax.final_hlo import FinalHlo, can_watch, split_hlo_proto, with_sorted_configurations
 from inspector._jax.signature import parse_module, read_signature
 from inspector.errors import ExecutionError, InspectorError, TargetError, Unavailable
 
@@ -236,15 +236,17 @@ class Client:
             return
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError):  # no room for a dump, or no inotify: the result comes anyway
-                final_hlo = FinalHlo(watch.directory, lambda data: watch.take(self._early(data)))
+                final_hlo = FinalHlo(watch.directory, lambda *dump: watch.take(self._early(*dump)))
                 flags |= stack.enter_context(final_hlo).flags
             yield self._options({**build_options, "flags": flags}, assignment, detailed_logging)
 
-    def _early(self, data: bytes) -> EarlyProducts:
-        hlo_proto, buffer_assignment = split_hlo_proto(data)
+    def _early(self, header: str, proto: bytes) -> EarlyProducts:
+        hlo_proto, buffer_assignment = split_hlo_proto(proto)
         module = _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto)
         cost = _named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module))
-        return EarlyProducts(module.to_string(), hlo_proto, buffer_assignment, cost)
+        own_header, newline, body = module.to_string().partition("\n")
+        text = (header or own_header) + newline + with_sorted_configurations(body)
+        return EarlyProducts(text, hlo_proto, buffer_assignment, cost)
 
     def _options(
         self, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool

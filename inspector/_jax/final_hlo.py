@@ -1,15 +1,18 @@
 """Takes XLA's final HLO while XLA still generates code.
 
-When its passes are through, XLA can write the module to a file (`*after_optimizations.hlo.pb`, an
-`xla.HloProto`, on CPU with the buffer assignment), long before there is machine code. A thread waits
-for that file in a private directory and hands its bytes on. Whatever else XLA writes there is
-deleted as it comes: with a dump directory it also writes every kernel's code.
+When its passes are through, XLA can write the module to files (`*after_optimizations.txt`, then
+`*after_optimizations.hlo.pb`, an `xla.HloProto`, on CPU with the buffer assignment), long before there
+is machine code. A thread waits for them in a private directory and hands them on. Whatever else XLA
+writes there is deleted as it comes: with a dump directory it also writes every kernel's code.
+
+The text is taken for its first line, which says more than the proto does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import logging
 import os
 import select
@@ -22,7 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_FINAL = "after_optimizations.hlo.pb"
+_TEXT, _PROTO = "after_optimizations.txt", "after_optimizations.hlo.pb"
+_CONFIGURATION = ", backend_config="
 _IN_CLOSE_WRITE = 0x8
 # struct inotify_event of inotify(7): watch, mask, cookie, length of the name that follows.
 _EVENT = struct.Struct("iIII")
@@ -49,16 +53,21 @@ _HARMLESS = ("xla_dump_max_hlo_modules",)  # of a directory that holds only one
 class FinalHlo:
     """A context around one compile; `take` is called at most once, on a thread of its own, before it ends."""
 
-    def __init__(self, directory: str, take: Callable[[bytes], None]) -> None:
+    def __init__(self, directory: str, take: Callable[[str, bytes], None]) -> None:
         """Nothing happens yet.
 
         Args:
           directory: private to this compile, made here and deleted in the end.
-          take: gets the serialized `xla.HloProto`. What it raises is logged.
+          take: gets the first line of the text and the serialized `xla.HloProto`. What it raises is logged.
         """
-        self.flags: Mapping[str, Any] = {"xla_dump_to": directory, "xla_dump_hlo_as_proto": True}
+        self.flags: Mapping[str, Any] = {
+            "xla_dump_to": directory,
+            "xla_dump_hlo_as_text": True,
+            "xla_dump_hlo_as_proto": True,
+        }
         self._directory = Path(directory)
         self._take = take
+        self._header = ""
         self._taken = False
 
     def __enter__(self) -> FinalHlo:
@@ -93,9 +102,12 @@ class FinalHlo:
 
     def _see(self, file: Path) -> None:
         try:
-            if file.name.endswith(_FINAL) and not self._taken:
+            if file.name.endswith(_TEXT):
+                with file.open() as text:
+                    self._header = text.readline().rstrip("\n")
+            elif file.name.endswith(_PROTO) and not self._taken:
                 self._taken = True
-                self._take(file.read_bytes())
+                self._take(self._header, file.read_bytes())
         except Exception:  # the compile goes on, and its result has the HLO too
             _log.exception("XLA's final HLO could not be read from its dump.")
         finally:
@@ -107,6 +119,25 @@ def split_hlo_proto(data: bytes) -> tuple[bytes, bytes]:
     """The `hlo_module` and the `buffer_assignment` (b"" without one) of a serialized `xla.HloProto`."""
     fields = dict(_fields(data))
     return fields[1], fields.get(3, b"")
+
+
+def with_sorted_configurations(text: str) -> str:
+    """HLO with the keys of each `backend_config={...}` in order, as the text of an executable has them."""
+    if _CONFIGURATION not in text:
+        return text
+    return "\n".join(_with_sorted_configuration(line) for line in text.split("\n"))
+
+
+def _with_sorted_configuration(line: str) -> str:
+    before, found, rest = line.partition(_CONFIGURATION)
+    if not found:
+        return line
+    try:
+        configuration, end = json.JSONDecoder().raw_decode(rest)
+    except ValueError:  # not every back-end writes JSON
+        return line
+    text = json.dumps(configuration, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"{before}{found}{text}{rest[end:]}"
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:

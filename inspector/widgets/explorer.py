@@ -26,6 +26,7 @@ from inspector.analysis.source import hlo_listing
 from inspector.analysis.stats import compare
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, ExecutionError, Unavailable
 from inspector.hlo.listing import Listing
@@ -52,7 +53,7 @@ OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Shown:
-    """What is kept of a compiled variant for later comparisons."""
+    """What is kept of a variant's optimized program for later comparisons."""
 
     module: Module
     listing: Listing
@@ -153,6 +154,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _follow(self, variant: Variant, job: Job[Compiled]) -> None:
         """Not under the lock: a job that has ended calls back at once."""
         job.add_progress_callback(lambda _: self._publish_state(variant))
+        job.add_preview_callback(lambda preview: self._later(lambda: self._show_program(variant, preview)))
         job.add_done_callback(lambda _: self._later(lambda: self._show(variant, job)))
 
     def remove(self, variant: Variant) -> None:
@@ -262,17 +264,23 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             variant.shown.set()
 
     def _fill(self, variant: Variant, compiled: Compiled) -> None:
-        lowered = self.lowered
-        module = compiled.module()
-        listing = hlo_listing(compiled.hlo, module, lowered.root)
-        self._publish_of(variant, document("optimized", listing, variant.number))
+        if variant.number not in self._shown:
+            self._show_program(variant, compiled)
         self._publish_state(variant)
         self._publish_of(variant, stats_message(variant.number, compiled))
+
+    def _show_program(self, variant: Variant, program: Preview | Compiled) -> None:
+        """The optimized HLO and what follows from it alone; a preview's is the result's."""
+        if not self._holds(variant):
+            return
+        module = program.module()
+        listing = hlo_listing(program.hlo, module, self.lowered.root)
+        self._publish_of(variant, document("optimized", listing, variant.number))
         with self._lock:
             if self._holds(variant):
                 self._shown[variant.number] = _Shown(module, listing)
         self._publish_diffs(variant)
-        self._publish_collectives(variant, compiled, module)
+        self._publish_collectives(variant, program, module)
 
     def _publish_diffs(self, variant: Variant) -> None:
         """Of the variant against the baseline; of every other one when the baseline itself came last."""
@@ -292,10 +300,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 messages.Diff(type="diff", baseline=baseline, variant=number, hunks=list(hunks), summary=str(changes)),
             )
 
-    def _publish_collectives(self, variant: Variant, compiled: Compiled, module: Module) -> None:
-        options = compiled.build_options
+    def _publish_collectives(self, variant: Variant, program: Preview | Compiled, module: Module) -> None:
+        options = program.build_options
         counts = (options.num_replicas or 1, options.num_partitions or 1)
-        mesh = compiled.program.mesh
+        mesh = program.program.mesh
         before = collectives(Module.from_proto(self.lowered.hlo_proto), mesh, *counts)
         self._publish_of(variant, collectives_message(variant.number, "hlo", before))
         after = collectives(module, mesh, *counts)

@@ -159,9 +159,9 @@ class DebugOptions:
 
 
 def hlo_lines(text: str) -> Iterator[str]:
-    """Instructions and headers of computations, metadata and the stack frames' tables left out."""
+    """All but metadata and the stack frames' tables."""
     for line in text.splitlines():
-        if line.startswith(("  ", "%", "ENTRY", "ROOT", "}")):
+        if line.startswith(("HloModule", "  ", "%", "ENTRY", "ROOT", "}")):
             head, found, _ = line.partition(", metadata={")
             yield head if found else line
 

@@ -14,6 +14,7 @@ from inspector.analysis.collectives import collectives
 from inspector.compilation.compiled import Compiled, Cost, Memory
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
+from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
@@ -127,6 +128,9 @@ class FakeWork:
     def run(self, compiled: Compiled, repeat: int) -> FakeRun:
         self.runs.append(FakeRun(compiled, repeat))
         return self.runs[-1]
+
+    def preview(self, index: int) -> None:
+        self.jobs[index].show(Preview.of(compiled(self.requests[index]), 0.1))
 
     def finish(self, index: int, **changes: Any) -> None:
         self.jobs[index].resolve(compiled(self.requests[index], **changes))

@@ -83,6 +83,25 @@ def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explo
     assert list(table.columns) == ["attached", f"cpu:8 {FAST_MATH}=true", f"delta cpu:8 {FAST_MATH}=true"]
 
 
+def test_the_preview_fills_the_panes_before_there_is_code(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    explorer.add({FAST_MATH: True})
+    for index in (0, 1):
+        work.jobs[index].advance("compiling")
+        work.preview(index)
+    explorer._drain(time.monotonic() + 10)
+    assert {m["variant"] for m in box.of("document", pane="optimized")} == {0, 1}
+    assert {(m["variant"], m["stage"]) for m in box.of("collectives")} >= {(0, "optimized"), (1, "optimized")}
+    assert [m["variant"] for m in box.of("diff")] == [1]
+    assert not box.of("stats")
+    assert [v.state for v in explorer.variants] == ["running", "running"]
+    work.finish(0)
+    work.jobs[1].fail(CompilationError("no code for that"))
+    explorer.wait(10)
+    assert [m["variant"] for m in box.of("stats")] == [0]
+    assert len(box.of("document", pane="optimized")) == 2, "what was shown is not sent again"
+    assert box.last("variant", variant=1)["state"] == "failed"
+
+
 def test_variants_that_end_before_the_baseline_are_compared_later(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:

@@ -1,0 +1,41 @@
+"""The preview's HLO is the result's, on real programs: the same text and the same source lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.workloads import make
+from inspector.analysis.source import hlo_listing
+from inspector.compilation.compiled import Memory
+from inspector.engines import process
+from inspector.engines.worker import WorkerEngine
+from inspector.lowering.lower import lower
+
+pytestmark = pytest.mark.skipif(not process.ForkServer.supported(), reason="previews come early on Linux only")
+SLOW = ("cnn", "tf2", "tf6", "fsdp8_6")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[WorkerEngine]:
+    made = WorkerEngine()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["tiny", "mlp", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)])
+def test_preview_is_the_result(engine: WorkerEngine, name: str) -> None:
+    workload = make(name)
+    lowered = lower(workload.fun, *workload.args)
+    job = engine.submit(lowered.request(None, "cpu:8" if name.startswith("fsdp8") else "cpu"))
+    preview, compiled = job.preview(300), job.result(300)
+    assert preview.before_code
+    early = hlo_listing(preview.hlo, preview.module(), lowered.root)
+    late = hlo_listing(compiled.hlo, compiled.module(), lowered.root)
+    assert early.text == late.text
+    assert early == late
+    assert preview.cost == compiled.cost
+    assert isinstance(preview.memory, Memory)
+    assert isinstance(compiled.memory, Memory)
+    assert preview.memory.peak_bytes == compiled.memory.peak_bytes
