@@ -1,0 +1,153 @@
+"""What a compiled program is, in four digests: optimized HLO, memory, cost and machine code.
+
+Equal digests mean that nothing changed but names and metadata, so two option sets can be told
+apart by what they did rather than by how XLA numbered its instructions. Digests hold across
+processes and JAX sessions of one jaxlib.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from inspector.compilation.compiled import Compiled
+from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.executable import nameless, object_files
+from inspector.hlo.module import Computation, Module
+
+ASPECTS = ("hlo", "memory", "cost", "code")
+"""What is told apart, most telling first. Fields of `Fingerprint`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Digests of a compiled program, SHA-256 in hex.
+
+    Attributes:
+      hlo: the optimized HLO: what each instruction computes, from what, and in which order where the
+        module is scheduled. Without names, ids, channel numbers and metadata.
+      memory: every number of `Compiled.memory` but the size of the code.
+      cost: every number of `Compiled.cost`.
+      code: the machine code of the kernels, without the names of what it defines.
+    """
+
+    hlo: str | Unavailable
+    memory: str | Unavailable
+    cost: str | Unavailable
+    code: str | Unavailable
+
+
+def fingerprint(compiled: Compiled) -> Fingerprint:
+    """The digests of a compiled program."""
+    return Fingerprint(
+        hlo=module_digest(compiled.module()),
+        memory=_numbers_digest(compiled.memory, leave_out="generated_code_bytes"),
+        cost=_numbers_digest(compiled.cost),
+        code=code_digest(compiled.executable),
+    )
+
+
+def reliable(first: Fingerprint, second: Fingerprint) -> Fingerprint:
+    """The digests that two compiles of the very same request agree on; the others are unavailable."""
+    return Fingerprint(**{aspect: _agreed(getattr(first, aspect), getattr(second, aspect)) for aspect in ASPECTS})
+
+
+def changes(baseline: Fingerprint, variant: Fingerprint) -> dict[str, bool | Unavailable]:
+    """For each of `ASPECTS` whether the variant's differs, or why that is not known."""
+    return {aspect: _differ(getattr(baseline, aspect), getattr(variant, aspect)) for aspect in ASPECTS}
+
+
+def module_digest(module: Module) -> str:
+    """The digest of an HLO module, equal for modules that differ in names, ids and metadata only.
+
+    Raises:
+      ModuleError: the module is damaged: an instruction refers to one that does not precede it.
+    """
+    sequences = getattr(module.proto, "schedule", None)
+    scheduled = set(sequences.sequences) if sequences is not None else set()
+    bodies: dict[int, bytes] = {}
+    for computation in module.computations:
+        bodies[computation.id] = _computation_digest(computation, bodies, in_order=computation.id in scheduled)
+    aliases = [
+        getattr(module.proto, field).SerializeToString(deterministic=True)
+        for field in _MODULE_FIELDS
+        if field in module.proto.DESCRIPTOR.fields_by_name
+    ]
+    return _digest([bodies[module.entry.id], *aliases]).hex()
+
+
+def code_digest(executable: bytes | Unavailable) -> str | Unavailable:
+    """The digest of an executable's machine code.
+
+    XLA compiles kernels side by side and lists them as they get done, so their order does not count.
+    """
+    files = executable if isinstance(executable, Unavailable) else object_files(executable)
+    if isinstance(files, Unavailable):
+        return files
+    return _digest(sorted(_digest([nameless(file)]) for file in files)).hex()
+
+
+# Of HloModuleProto, what says more than the computations do.
+_MODULE_FIELDS = ("input_output_alias", "buffer_donor")
+
+# Of HloInstructionProto, what names or places an instruction. Those that refer to others count by
+# what they refer to.
+_NAMES = ("name", "id", "metadata", "original_value", "channel_id")
+_REFERENCES = ("operand_ids", "control_predecessor_ids", "called_computation_ids")
+
+
+def _computation_digest(computation: Computation, bodies: dict[int, bytes], *, in_order: bool) -> bytes:
+    digests: dict[int, bytes] = {}
+    for instruction in computation.instructions:
+        try:
+            digests[instruction.proto.id] = _instruction_digest(instruction.proto, digests, bodies)
+        except KeyError as e:
+            raise ModuleError(
+                f"{instruction.name} in {computation.name} refers to {e}, which does not precede it: the module is"
+                " damaged."
+            ) from None
+    listed = list(digests.values())
+    return _digest([digests[computation.root.proto.id], *(listed if in_order else sorted(listed))])
+
+
+def _instruction_digest(proto: Any, digests: dict[int, bytes], bodies: dict[int, bytes]) -> bytes:
+    attributes = type(proto)()
+    attributes.CopyFrom(proto)
+    for field in (*_NAMES, *_REFERENCES):
+        attributes.ClearField(field)
+    # Control predecessors are a set; operands and called computations have places.
+    before = sorted(digests[i] for i in proto.control_predecessor_ids)
+    operands = [digests[i] for i in proto.operand_ids]
+    called = [bodies[i] for i in proto.called_computation_ids]
+    return _digest([attributes.SerializeToString(deterministic=True), *operands, b"", *called, b"", *before])
+
+
+def _numbers_digest(values: object, leave_out: str = "\0") -> str | Unavailable:
+    if isinstance(values, Unavailable):
+        return values
+    fields = dataclasses.fields(values)  # type: ignore[arg-type]  # Memory or Cost
+    said = [(field.name, getattr(values, field.name)) for field in fields if not field.name.endswith(leave_out)]
+    return _digest([repr(said).encode()]).hex()
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    """SHA-256 of parts, each with its length, so that no two lists give the same bytes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def _agreed(first: str | Unavailable, second: str | Unavailable) -> str | Unavailable:
+    if isinstance(first, Unavailable) or first == second:
+        return first
+    return Unavailable("it differs between two compiles of the same program, so a difference says nothing")
+
+
+def _differ(baseline: str | Unavailable, variant: str | Unavailable) -> bool | Unavailable:
+    if isinstance(baseline, Unavailable):
+        return baseline
+    return variant if isinstance(variant, Unavailable) else baseline != variant

@@ -1,0 +1,94 @@
+"""XLA's serialized executables, as far as they can be read: the object code of CPU kernels.
+
+    varint    length of the metadata
+    metadata  xla.ifrt.SerializedXlaExecutableMetadata
+    rest      xla.ExecutableAndOptionsProto; its `serialized_executable` is, on the CPU,
+              an xla.cpu.CompilationResultProto with one ELF or Mach-O object a kernel
+
+Knows the format (found on jaxlib 0.10.2 and 0.12.0) and runs nothing. Read by `analysis/fingerprint.py`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.schema import installed_schema
+
+_VARINT_BYTES = 5
+
+# ELF64, little-endian (System V ABI, chapter 4).
+_ELF = b"\x7fELF\x02\x01"
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMTAB, _NOBITS = 2, 8
+_LOADED = 2
+
+
+def object_files(executable: bytes) -> tuple[bytes, ...] | Unavailable:
+    """The object files of a CPU executable, in no particular order.
+
+    Args:
+      executable: `Compiled.executable`.
+    """
+    result = _compilation_result(executable)
+    if result is None:
+        return Unavailable("only the CPU's executables can be read, and these bytes are none")
+    return tuple(bytes(file.contents) for file in result.object_files)
+
+
+def nameless(object_file: bytes) -> bytes:
+    """An object file without the names of what it defines: what is loaded, and which outside symbols it uses.
+
+    What is not ELF64 stays whole.
+    """
+    try:
+        return b"\0".join(_parts(object_file)) if object_file[:6] == _ELF else object_file
+    except (struct.error, IndexError, ValueError, OverflowError):
+        return object_file
+
+
+def _parts(data: bytes) -> list[bytes]:
+    (table,) = struct.unpack_from("<Q", data, 0x28)
+    (count,) = struct.unpack_from("<H", data, 0x3C)
+    sections = [_SECTION.unpack_from(data, table + i * _SECTION.size) for i in range(count)]
+    loaded = []
+    outside: list[bytes] = []
+    for _, kind, flags, _, offset, length, link, *_ in sections:
+        if flags & _LOADED and kind != _NOBITS:
+            loaded.append(data[offset : offset + length])
+        if kind == _SYMTAB:
+            names = sections[link][4]
+            outside += [
+                data[names + name : data.index(b"\0", names + name)]
+                for name, _, _, section, _, _ in _SYMBOL.iter_unpack(data[offset : offset + length])
+                if section == 0 and name
+            ]
+    return [*loaded, *sorted(outside)]
+
+
+def _compilation_result(executable: bytes) -> Any | None:
+    """The `xla.cpu.CompilationResultProto`, None when there is none."""
+    length, start = _varint(executable)
+    if not 0 < length <= len(executable) - start:
+        return None
+    schema = installed_schema()
+    try:
+        outer: Any = schema.message("xla.ExecutableAndOptionsProto").FromString(executable[start + length :])
+        result: Any = schema.message("xla.cpu.CompilationResultProto").FromString(outer.serialized_executable)
+    except (DecodeError, UnicodeDecodeError, ModuleError):
+        return None
+    return result if result.HasField("hlo_module") else None
+
+
+def _varint(data: bytes) -> tuple[int, int]:
+    """A protobuf varint at the beginning: value and end; (0, 0) where there is none."""
+    value = 0
+    for index, byte in enumerate(data[:_VARINT_BYTES]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value, index + 1
+    return 0, 0
