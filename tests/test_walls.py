@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
 
 BASE = frozenset({"errors", "units", "settings", "_optional"})
-TOP = frozenset({"", "explore", "magics", "cli"})
+TOP = frozenset({"", "explore", "effects", "sweeps", "progress", "magics", "cli"})
 
 # What each room may import of ours, beside itself and the base modules.
 ROOMS: Mapping[str, frozenset[str]] = {
@@ -46,6 +46,7 @@ FOREIGN: Mapping[str, frozenset[str]] = {
     "ipywidgets": frozenset({"widgets", "top"}),
     "anywidget": frozenset({"widgets", "top"}),
     "IPython": frozenset({"widgets", "top"}),
+    "distributed": frozenset({"engines", "top"}),  # optional: only where a cluster is asked for
 }
 
 # (module, what it imports) -> why the table is broken here. Never while the module is imported.
@@ -56,7 +57,10 @@ DEFERRED: Mapping[tuple[str, str], str] = {
     ("inspector.compilation.compiled", "inspector.analysis.graph"): "Compiled.graph, a public method",
     ("inspector.lowering.lowered", "inspector.analysis.collectives"): "Lowered.collectives, a public method",
     ("inspector.lowering.lowered", "inspector.engines"): "Lowered.compile, a public method, picks the default engine",
-    ("inspector.execution.run", "inspector.engines"): "the engine that suits, where the caller of Compiled.run names none",
+    (
+        "inspector.execution.run",
+        "inspector.engines",
+    ): "the engine that suits, where the caller of Compiled.run names none",
 }
 
 

@@ -1,0 +1,220 @@
+"""The Dask engine on a cluster of one process with two threads on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from inspector.analysis.fingerprint import code_digest
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.options import Options
+from inspector.compilation.program import Program
+from inspector.compilation.request import CompileRequest, RunRequest
+from inspector.compilation.target import Target
+from inspector.engines import dask as dask_engine
+from inspector.engines.dask import DaskEngine
+from inspector.engines.worker import WorkerEngine
+from inspector.errors import CancelledError, FlagTypeError, ModuleError, TargetError, UnknownFlagError, WorkerDiedError
+from tests.engines import programs
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow  # a cluster takes seconds to start
+
+CPU = Target.parse("cpu")
+KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as connected,
+    ):
+        yield connected
+
+
+@pytest.fixture
+def engine(client: Any) -> Iterator[DaskEngine]:
+    made = DaskEngine(client)
+    yield made
+    made.close()
+
+
+def spec(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+def step(w: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    loss, gradient = jax.value_and_grad(lambda w: jnp.square(jnp.tanh(x @ w)).mean())(w)
+    return loss, w - 0.1 * gradient
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return programs.lower(step, spec(16, 8), spec(4, 16))
+
+
+def compile_(engine: Any, program: Program, **options: Any) -> Compiled:
+    found: Compiled = engine.submit(CompileRequest(program, Options(**options), CPU)).result(120)
+    return found
+
+
+def test_the_same_as_a_worker_here(engine: DaskEngine, program: Program) -> None:
+    there = compile_(engine, program, flags={"xla_disable_hlo_passes": "fusion"})
+    local = WorkerEngine()
+    try:
+        here = compile_(local, program, flags={"xla_disable_hlo_passes": "fusion"})
+    finally:
+        local.close()
+    assert there.engine == "dask"
+    for name in ("program", "options", "target", "hlo", "memory", "cost", "versions", "digest"):
+        assert getattr(there, name) == getattr(here, name), name
+    assert there.program is program
+
+
+def test_an_equal_request_is_compiled_again(engine: DaskEngine, program: Program) -> None:
+    first, second = (compile_(engine, program) for _ in range(2))
+    assert first.hlo == second.hlo
+    assert first.timings != second.timings
+
+
+def test_runs(engine: DaskEngine, program: Program) -> None:
+    compiled = compile_(engine, program)
+    w, x = programs.random_inputs((spec(16, 8), spec(4, 16)))
+    reply = engine.run(RunRequest(compiled, (w, x), (False, False), repeat=3, warmup=1)).result(120)
+    loss, updated = jax.jit(step)(w, x)
+    np.testing.assert_allclose(reply.outputs[0], loss, rtol=1e-5)
+    np.testing.assert_allclose(reply.outputs[1], updated, rtol=1e-5)
+    assert len(reply.durations_s) == 3
+
+
+def test_the_configuration_of_this_process_counts(engine: DaskEngine, program: Program) -> None:
+    default = code_digest(compile_(engine, program).executable)
+    jax.config.update("jax_disable_most_optimizations", True)  # changes the code, not the HLO
+    try:
+        plain = code_digest(compile_(engine, program).executable)
+    finally:
+        jax.config.update("jax_disable_most_optimizations", False)
+    local = WorkerEngine()
+    try:
+        flags = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+        assert plain == code_digest(compile_(local, program, flags=flags).executable) != default
+    finally:
+        local.close()
+    assert [code_digest(compile_(engine, program).executable) for _ in range(2)] == [default] * 2, "it has its own back"
+
+
+def test_a_killer_costs_no_dask_worker(engine: DaskEngine, client: Any, program: Program) -> None:
+    before = sorted(client.run(lambda: __import__("os").getpid()).values())
+    with pytest.raises(WorkerDiedError, match=KILLER):
+        compile_(engine, program, flags={KILLER: True})
+    assert sorted(client.run(lambda: __import__("os").getpid()).values()) == before
+    assert compile_(engine, program).hlo
+
+
+def test_errors_are_ours(engine: DaskEngine, program: Program) -> None:
+    with pytest.raises(UnknownFlagError, match="xla_cpu_enable_fast_math"):
+        compile_(engine, program, flags={"xla_cpu_enable_fast_mat": True})
+    with pytest.raises(FlagTypeError):
+        compile_(engine, program, flags={"xla_cpu_enable_fast_math": "yes"})
+    with pytest.raises(ModuleError):
+        compile_(engine, dataclasses.replace(program, module=program.module[:100]))
+
+
+def test_callbacks_stay_here(engine: DaskEngine) -> None:
+    def noisy(x: jax.Array) -> jax.Array:
+        jax.debug.print("{x}", x=x)
+        return x
+
+    with pytest.raises(TargetError, match="calls back into this process"):
+        compile_(engine, programs.lower(noisy, spec(3)))
+
+
+def slow_program() -> Program:
+    return programs.lower(lambda x: [jnp.linalg.eigh(x + i)[1] @ jnp.sort(x * i) for i in range(40)], spec(64, 64))
+
+
+def test_the_time_limit(client: Any, program: Program) -> None:
+    limited = DaskEngine(client, time_limit_s=0.001)
+    with pytest.raises(WorkerDiedError, match=r"longer than the limit of 0\.001 s"):
+        compile_(limited, slow_program())
+    limited.close()
+    assert compile_(DaskEngine(client), program).hlo
+
+
+def test_cancel_and_close(client: Any, program: Program) -> None:
+    engine = DaskEngine(client)
+    running = [engine.submit(CompileRequest(slow_program(), Options(), CPU)) for _ in range(4)]
+    assert running[3].cancel()
+    with pytest.raises(CancelledError):
+        running[3].result(1)
+    engine.close()
+    engine.close()
+    for job in running[:3]:
+        with pytest.raises(CancelledError):
+            job.result(1)
+    with pytest.raises(CancelledError):
+        compile_(engine, program)
+    assert client.status == "running", "the client is the user's"
+
+
+def test_results_do_not_stay_on_the_cluster(engine: DaskEngine, client: Any, program: Program) -> None:
+    jobs = [engine.submit(CompileRequest(program, Options(), CPU)) for _ in range(4)]
+    for job in jobs:
+        job.result(120)
+    deadline = 100
+    while any(keys for keys in client.has_what().values()) and deadline:
+        deadline -= 1
+        __import__("time").sleep(0.05)
+    assert not any(keys for keys in client.has_what().values())
+
+
+def test_a_client_that_is_gone(program: Program) -> None:
+    class Gone:
+        asynchronous = False
+
+        def submit(self, *args: Any, **kwargs: Any) -> None:
+            raise RuntimeError("the client is closed")
+
+    gone: Any = Gone()
+    with pytest.raises(RuntimeError, match="closed"):
+        compile_(DaskEngine(gone), program)
+
+
+def test_needs_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr(distributed, "default_client", none)
+    with pytest.raises(TargetError, match="Connect one first"):
+        DaskEngine()
+
+
+def test_needs_a_synchronous_client() -> None:
+    class Asynchronous:
+        asynchronous = True
+
+    client: Any = Asynchronous()
+    with pytest.raises(TargetError, match="asynchronous"):
+        DaskEngine(client)
+
+
+def test_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'jax-inspector\[dask\]'"):
+        DaskEngine()
+
+
+def test_serve_does_what_dask_calls(program: Program) -> None:
+    """In this process, where a failure has a trace."""
+    import pickle
+
+    kind, data = dask_engine.serve(pickle.dumps(CompileRequest(program, Options(), CPU)), {}, None)
+    assert kind == "value"
+    assert pickle.loads(data).program.module == b"", "the other side has it"
