@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled as Compiled
     from inspector.compilation.options import Options as Options
     from inspector.compilation.target import Target as Target
+    from inspector.effects import ScanJob as ScanJob
+    from inspector.effects import flag_effect as flag_effect
+    from inspector.effects import scan as scan
     from inspector.engines.get_compile_options import get_compile_options as get_compile_options
     from inspector.errors import InspectorError as InspectorError
     from inspector.errors import Unavailable as Unavailable
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.lowered import Lowered as Lowered
     from inspector.lowering.xla_computation import xla_computation as xla_computation
+    from inspector.sweeps import sweep as sweep
 
 __version__ = "0.1.0"
 
@@ -33,10 +37,14 @@ _HOMES = {
     "Options": "inspector.compilation.options",
     "Target": "inspector.compilation.target",
     "Unavailable": "inspector.errors",
+    "ScanJob": "inspector.effects",
     "explore": "inspector.explore",
+    "flag_effect": "inspector.effects",
     "get_compile_options": "inspector.engines.get_compile_options",
     "lower": "inspector.lowering.lower",
     "option_catalog": "inspector.compilation.catalogue",
+    "scan": "inspector.effects",
+    "sweep": "inspector.sweeps",
     "xla_computation": "inspector.lowering.xla_computation",
 }
 

@@ -1,0 +1,252 @@
+"""What a flag did, held against what is known of some flags; and what a scan survives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from inspector import effects
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.engine import Job
+from inspector.compilation.flags import flag_type
+from inspector.compilation.request import CompileRequest
+from inspector.effects import OUTCOMES, ScanJob, boolean_flags, flag_effect, scan
+from inspector.engines.worker import WorkerEngine
+from inspector.errors import (
+    CancelledError,
+    CompilationError,
+    FlagTypeError,
+    OptionError,
+    Unavailable,
+    UnknownFlagError,
+    WorkerDiedError,
+)
+from inspector.lowering.lowered import Lowered
+
+KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
+
+
+@pytest.fixture(scope="module")
+def lowered() -> Lowered:
+    x = jax.ShapeDtypeStruct((32, 48), jnp.float32)
+    return inspector.lower(lambda x: jnp.sin(x) * jnp.exp(x) - x.mean(), x)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[WorkerEngine]:
+    made = WorkerEngine()
+    yield made
+    made.close()
+
+
+def jax_text(lowered: Lowered, **flags: Any) -> str:
+    x = jax.ShapeDtypeStruct((32, 48), jnp.float32)
+    compiled = jax.jit(lambda x: jnp.sin(x) * jnp.exp(x) - x.mean()).lower(x).compile(compiler_options=flags)
+    return str(compiled.as_text())
+
+
+def test_a_flag_that_changes_the_hlo(lowered: Lowered, engine: WorkerEngine) -> None:
+    table = flag_effect(lowered, "xla_disable_hlo_passes", ["fusion", ""], target="cpu", engine=engine)
+    assert list(table["value"]) == ["fusion", ""]
+    fusion, nothing = (table.iloc[n] for n in range(2))
+    assert fusion["outcome"] == "hlo"
+    assert fusion["hlo"] == True  # noqa: E712  pandas has NumPy's bools
+    assert fusion["changed_instructions"] > 0
+    assert "fusion" in fusion["instructions"]
+    # JAX itself, in this process, agrees that the text is another one.
+    assert jax_text(lowered, xla_disable_hlo_passes="fusion") != jax_text(lowered)
+    assert nothing["outcome"] == "nothing"
+    assert [nothing[aspect] for aspect in ("hlo", "memory", "cost", "code")] == [False] * 4
+
+
+def test_differences_are_the_compilers(lowered: Lowered, engine: WorkerEngine) -> None:
+    table = flag_effect(lowered, "--xla_disable_hlo_passes", ["fusion"], target="cpu", engine=engine)
+    base = lowered.compile(target="cpu", engine=engine)
+    without = lowered.compile({"xla_disable_hlo_passes": "fusion"}, target="cpu", engine=engine)
+    assert not isinstance(base.memory, Unavailable)
+    assert not isinstance(without.memory, Unavailable)
+    assert not isinstance(base.cost, Unavailable)
+    assert not isinstance(without.cost, Unavailable)
+    row = table.iloc[0]
+    assert row["delta_temp_bytes"] == without.memory.temp_bytes - base.memory.temp_bytes > 0
+    assert row["delta_peak_bytes"] == without.memory.peak_bytes - base.memory.peak_bytes
+    assert row["delta_flops"] == without.cost.flops - base.cost.flops
+    assert row["delta_bytes_accessed"] == without.cost.bytes_accessed - base.cost.bytes_accessed
+
+
+@pytest.mark.parametrize("flag", ["xla_dump_hlo_as_text", "xla_dump_include_timestamp", "xla_gpu_enable_triton_gemm"])
+def test_flags_that_change_nothing(lowered: Lowered, engine: WorkerEngine, flag: str) -> None:
+    table = flag_effect(lowered, flag, target="cpu", engine=engine)
+    assert len(table) == 1
+    assert list(table["outcome"]) == ["nothing"]
+    assert list(table["instructions"]) == [""]
+
+
+def test_only_the_values_beside_the_present_one(lowered: Lowered, engine: WorkerEngine) -> None:
+    flag = "xla_dump_hlo_as_text"  # false, unless someone says otherwise
+    assert list(flag_effect(lowered, flag, target="cpu", engine=engine)["value"]) == [True]
+    table = flag_effect(lowered, flag, target="cpu", engine=engine, options={flag: True})
+    assert list(table["value"]) == [False]
+
+
+def test_the_killer_is_a_row(lowered: Lowered, engine: WorkerEngine) -> None:
+    with pytest.raises(WorkerDiedError):
+        lowered.compile({KILLER: True}, target="cpu", engine=engine)
+    table = flag_effect(lowered, KILLER, [True, False], target="cpu", engine=engine)
+    assert list(table["outcome"]) == ["crashed", "nothing"]
+    assert KILLER in table["error"][0]
+    assert isinstance(table["hlo"][0], Unavailable)
+    assert table["error"][1] == ""
+
+
+def test_requests_are_checked_before_anything_runs(lowered: Lowered) -> None:
+    with pytest.raises(UnknownFlagError, match="xla_cpu_enable_fast_math"):
+        scan(lowered, flags=["xla_cpu_enable_fast_mat"])
+    with pytest.raises(FlagTypeError):
+        flag_effect(lowered, "xla_cpu_enable_fast_math", [1])
+    with pytest.raises(OptionError, match=r"takes a list of string: say which values.*'xla_disable_hlo_passes'"):
+        scan(lowered, flags=["xla_disable_hlo_passes"])
+
+
+def test_boolean_flags() -> None:
+    flags = boolean_flags("cpu")
+    assert {"xla_cpu_enable_fast_math", "xla_dump_hlo_as_text", KILLER} <= set(flags)
+    assert all(flag_type(flag).kind == "bool" for flag in flags)
+    assert not any(flag.startswith(("xla_gpu_", "xla_tpu_")) for flag in flags)
+    assert "xla_gpu_enable_triton_gemm" in boolean_flags("cuda")
+
+
+FLAGS = {
+    "xla_dump_hlo_as_text": [True],
+    KILLER: [True],
+    "xla_cpu_enable_fast_min_max": [True],
+    "xla_disable_hlo_passes": ["fusion"],
+    "xla_early_exit_with_layouts": [False],
+}
+
+
+def test_scan_ranks_what_matters(lowered: Lowered) -> None:
+    job = scan(lowered, "cpu", FLAGS)
+    table = job.result(120)
+    assert job.stage == "done"
+    assert len(table) == len(FLAGS) == job.total
+    assert table["flag"][0] == "xla_disable_hlo_passes"
+    assert table["flag"].iloc[-1] == KILLER
+    ranks = [OUTCOMES.index(outcome) for outcome in table["outcome"]]
+    assert ranks == sorted(ranks)
+    assert "crashed" in repr(job)
+
+
+class Scripted:
+    """An engine that answers from recorded results, and hangs on one flag."""
+
+    name = "scripted"
+
+    def __init__(self, engine: WorkerEngine, hangs_on: str) -> None:
+        self.engine = engine
+        self.hangs_on = hangs_on
+        self.hanging = threading.Event()
+        self.stopped = threading.Event()
+        self.flags: list[tuple[str, ...]] = []
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        self.flags.append(tuple(request.options.flags))
+        if self.hangs_on in request.options.flags:
+            self.hanging.set()
+            return Job(cancel=self.stopped.set)
+        return self.engine.submit(request)
+
+    def run(self, request: Any) -> Any:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise AssertionError("an engine that is not the scan's own stays open")
+
+
+def test_a_hang_costs_the_limit(lowered: Lowered, engine: WorkerEngine) -> None:
+    scripted = Scripted(engine, "xla_dump_hlo_as_text")
+    job = scan(lowered, "cpu", FLAGS, engine=scripted, time_limit_s=8)
+    scripted.hanging.wait(60)
+    table = job.result(120)
+    row = table[table["flag"] == "xla_dump_hlo_as_text"].iloc[0]
+    assert row["outcome"] == "timed out"
+    assert "8 s" in row["error"]
+    assert scripted.stopped.is_set()
+    assert len(table) == len(FLAGS)
+
+
+def test_cancel_and_resume(lowered: Lowered, engine: WorkerEngine) -> None:
+    scripted = Scripted(engine, KILLER)
+    job = scan(lowered, "cpu", FLAGS, engine=scripted, time_limit_s=None)
+    assert scripted.hanging.wait(60)
+    with pytest.raises(OptionError, match="still runs"):
+        job.resume()
+    assert job.stage == f"compiling 2 of {len(FLAGS)}: {KILLER}=True"
+    assert list(job.table()["flag"]) == ["xla_dump_hlo_as_text"]
+    assert job.cancel()
+    assert scripted.stopped.is_set()
+    with pytest.raises(CancelledError):
+        job.result(1)
+    scripted.hangs_on = "nothing"
+    rest = job.resume()
+    assert len(rest.result(120)) == len(FLAGS)
+    assert scripted.flags.count(("xla_dump_hlo_as_text",)) == 1, "what is known is not compiled again"
+
+
+def test_a_baseline_that_fails_is_an_error(lowered: Lowered, engine: WorkerEngine) -> None:
+    job = scan(lowered, "cpu", FLAGS, options={KILLER: True}, engine=engine)
+    with pytest.raises(CompilationError, match=KILLER):
+        job.result(120)
+    assert job.stage == "failed"
+
+
+def test_own_engines_end_with_the_work(lowered: Lowered, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Counted(WorkerEngine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ended = threading.Event()
+            made.append(self)
+
+        def close(self) -> None:
+            super().close()
+            self.ended.set()
+
+    monkeypatch.setattr("inspector.engines.worker.WorkerEngine", Counted)
+    flag_effect(lowered, "xla_dump_hlo_as_text", target="cpu")
+    job = scan(lowered, "cpu", ["xla_dump_hlo_as_text"])
+    job.result(120)
+    assert len(made) == 2
+    assert all(engine.ended.wait(20) for engine in made)
+
+
+def test_an_unreliable_aspect_says_nothing(
+    lowered: Lowered, engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = effects.fingerprint, iter(range(100))
+
+    def unsteady(compiled: Compiled) -> Any:
+        return effects.dataclasses.replace(real(compiled), code=str(next(calls)))
+
+    monkeypatch.setattr(effects, "fingerprint", unsteady)
+    row = flag_effect(lowered, "xla_dump_hlo_as_text", target="cpu", engine=engine).iloc[0]
+    assert row["outcome"] == "nothing"
+    assert isinstance(row["code"], Unavailable)
+
+
+@pytest.mark.slow
+def test_every_boolean_flag_of_the_cpu(lowered: Lowered) -> None:
+    job: ScanJob = scan(lowered, "cpu", time_limit_s=60)
+    table = job.result(280)
+    by_flag = dict(zip(table["flag"], table["outcome"], strict=True))
+    assert set(by_flag) == set(boolean_flags("cpu"))
+    assert by_flag[KILLER] == "crashed"
+    assert by_flag["xla_disable_all_hlo_passes"] in ("hlo", "crashed")  # it aborts now and then
+    assert {outcome for flag, outcome in by_flag.items() if flag.startswith("xla_dump_")} == {"nothing"}

@@ -1,0 +1,364 @@
+"""Sweeps: the table, its numbers, failures, the file, interruption."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+import inspector
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.engine import Job
+from inspector.compilation.options import Options
+from inspector.compilation.request import CompileRequest
+from inspector.engines.worker import WorkerEngine
+from inspector.errors import FlagTypeError, ModuleError, ParameterError, TargetError, Unavailable, UnknownFlagError
+from inspector.lowering.lowered import Lowered
+from inspector.sweeps import NUMBERS, Ledger, expand, sweep
+from tests.conftest import ROOT
+
+KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
+FAST, PASSES = "xla_cpu_enable_fast_math", "xla_disable_hlo_passes"
+GRID = {FAST: [False, True], PASSES: [None, "fusion"]}
+
+
+def model(x: jax.Array) -> jax.Array:
+    return jnp.sin(x) * jnp.exp(x) - x.mean()
+
+
+X = jax.ShapeDtypeStruct((32, 48), jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def lowered() -> Lowered:
+    return inspector.lower(model, X)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[WorkerEngine]:
+    made = WorkerEngine()
+    yield made
+    made.close()
+
+
+class Counting:
+    """Passes requests on, counts them, and may act before one."""
+
+    name = "counting"
+
+    def __init__(self, engine: WorkerEngine, before: Callable[[int], object] = lambda _: None) -> None:
+        self.engine = engine
+        self.before = before
+        self.requests: list[CompileRequest] = []
+        self.jobs: list[Job[Compiled]] = []
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        self.requests.append(request)
+        job = self.engine.submit(request)
+        self.jobs.append(job)
+        self.before(len(self.requests))
+        return job
+
+    def run(self, request: Any) -> Any:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise AssertionError("an engine that is the user's stays open")
+
+
+def test_grid(lowered: Lowered, engine: WorkerEngine) -> None:
+    table = sweep(lowered, GRID, ["cpu", "cpu:2"], engine)
+    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error"]
+    assert list(table["target"]) == ["cpu"] * 4 + ["cpu:2"] * 4
+    assert list(table[FAST]) == [False, False, True, True] * 2
+    assert list(table[PASSES]) == ["default", "fusion"] * 4
+    assert list(table["error"]) == [""] * 8
+
+
+def test_numbers_are_those_of_jax(lowered: Lowered, engine: WorkerEngine) -> None:
+    row = sweep(lowered, {PASSES: ["fusion"]}, "cpu", engine).iloc[0]
+    theirs = jax.jit(model).lower(X).compile(compiler_options={PASSES: "fusion"})
+    memory, cost = theirs.memory_analysis(), theirs.cost_analysis()
+    assert row["flops"] == cost["flops"]
+    assert row["bytes_accessed"] == cost["bytes accessed"]
+    assert row["temp_bytes"] == memory.temp_size_in_bytes > 0
+    assert row["peak_bytes"] == memory.temp_size_in_bytes + 2 * 4 * 32 * 48
+    assert row["collectives"] == 0
+    assert 0 < row["compile_s"] < 60
+
+
+def test_collectives_are_counted(engine: WorkerEngine) -> None:
+    spread = inspector.lower(
+        lambda x: (lax.psum(x, "i"), lax.ppermute(x, "i", [(0, 1), (1, 0)])), X, axis_env=[("i", 2)]
+    )
+    table = sweep(spread, targets=["cpu:2", "cpu"], engine=engine)
+    assert table["collectives"][0] == 2
+    assert math.isnan(table["collectives"][1])
+    assert "TargetError" in table["error"][1]
+
+
+def test_failures_are_rows(lowered: Lowered, engine: WorkerEngine) -> None:
+    table = sweep(lowered, {KILLER: [True, False]}, "cpu", engine)
+    assert list(table[KILLER]) == [True, False]
+    assert table["error"][0].startswith("WorkerDiedError: ")
+    assert KILLER in table["error"][0]
+    assert all(math.isnan(table[name][0]) for name in NUMBERS)
+    assert table["error"][1] == ""
+    assert table["flops"][1] > 0
+
+
+def test_options_that_do_not_fit_a_target_are_a_row(lowered: Lowered, engine: WorkerEngine) -> None:
+    devices = "xla_force_host_platform_device_count"
+    table = sweep(lowered, {devices: [4, None]}, ["cpu:2"], engine)
+    assert "OptionError" in table["error"][0]
+    assert table["error"][1] == ""
+
+
+def test_typing_errors_stop_before_anything_runs(lowered: Lowered, engine: WorkerEngine) -> None:
+    counting = Counting(engine)
+    with pytest.raises(UnknownFlagError, match=FAST):
+        sweep(lowered, {FAST[:-1]: [True]}, "cpu", counting)
+    with pytest.raises(FlagTypeError):
+        sweep(lowered, [{}, {FAST: 1}], "cpu", counting)
+    with pytest.raises(TargetError):
+        sweep(lowered, GRID, ["cpu", "cpus"], counting)
+    with pytest.raises(ParameterError, match="'dask'"):
+        sweep(lowered, GRID, "cpu", "workers")
+    with pytest.raises(ParameterError, match="WorkerSettings"):
+        sweep(lowered, GRID, "cpu", counting, time_limit_s=1)
+    assert counting.requests == []
+
+
+def test_equal_variants_are_compiled_once(lowered: Lowered, engine: WorkerEngine) -> None:
+    counting = Counting(engine)
+    table = sweep(
+        lowered, [{FAST: True}, f"--{FAST}=true", Options(flags={FAST: True}), None], ["cpu", "cpu:1"], counting
+    )
+    assert len(counting.requests) == 2
+    assert list(table[FAST]) == [True, "default"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (None, [{}]),
+        ("--xla_cpu_enable_fast_math=true", [{FAST: True}]),
+        ({}, [{}]),
+        ({FAST: True}, [{FAST: True}]),
+        ({f"--{FAST}": [None, True]}, [{}, {FAST: True}]),
+        ({"num_replicas": [1, 2], FAST: [True]}, [{"num_replicas": 1, FAST: True}, {"num_replicas": 2, FAST: True}]),
+        ([{FAST: True}, "", Options(num_partitions=2)], [{FAST: True}, {}, {"num_partitions": 2}]),
+        (({FAST: v} for v in (True, False)), [{FAST: True}, {FAST: False}]),
+        ({FAST: []}, []),
+    ],
+)
+def test_expand(options: Any, expected: list[dict[str, Any]]) -> None:
+    assert [each.as_dict() for each in expand(options)] == expected
+
+
+def test_an_empty_grid(lowered: Lowered, engine: WorkerEngine) -> None:
+    table = sweep(lowered, {FAST: []}, "cpu", engine)
+    assert len(table) == 0
+    assert list(table.columns) == ["target", *NUMBERS, "error"]
+
+
+def test_the_file_holds_what_is_finished(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    grid = {**GRID, KILLER: [False, True]}
+    first = sweep(lowered, grid, "cpu", engine, path=path)
+    counting = Counting(engine)
+    again = sweep(lowered, grid, "cpu", counting, path=path)
+    assert counting.requests == []
+    assert again.equals(first)
+    assert again["compile_s"].equals(first["compile_s"]), "rows of the first sweep, not new ones"
+    more = sweep(lowered, grid, ["cpu", "cpu:2"], counting, path=path)
+    assert len(counting.requests) == 8
+    assert more.iloc[:8].equals(first)
+
+
+def test_another_program_is_not_in_the_file(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    sweep(lowered, GRID, "cpu", engine, path=path)
+    counting = Counting(engine)
+    sweep(inspector.lower(lambda x: jnp.cos(x), X), GRID, "cpu", counting, path=path)
+    assert len(counting.requests) == 4
+
+
+def test_another_line_of_code_is_the_same_program(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+    """As after a restart of a notebook's kernel, whose cells have other names."""
+    path = tmp_path / "rows.jsonl"
+    sweep(lowered, GRID, "cpu", engine, path=path)
+    scope: dict[str, Any] = {"jnp": jnp}
+    exec(compile("\n\ndef model(x):\n  return jnp.sin(x) * jnp.exp(x) - x.mean()", "cell 7", "exec"), scope)
+    again = inspector.lower(scope["model"], X)
+    assert again.program.digest != lowered.program.digest
+    counting = Counting(engine)
+    sweep(again, GRID, "cpu", counting, path=path)
+    assert counting.requests == []
+
+
+def test_another_configuration_is_not_in_the_file(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    sweep(lowered, GRID, "cpu", engine, path=path)
+    counting = Counting(engine)
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        sweep(lowered, GRID, "cpu", counting, path=path)
+    finally:
+        jax.config.update("jax_disable_most_optimizations", False)
+    assert len(counting.requests) == 4
+
+
+def test_what_a_compiler_does_not_say_survives_the_file(lowered: Lowered, tmp_path: Path) -> None:
+    from inspector.sweeps import Finding
+
+    request = lowered.request()
+    finding = Finding({"flops": Unavailable("no cost", "use another"), "temp_bytes": 3, "compile_s": 0.1}, "")
+    Ledger(tmp_path / "x", lowered).write(request, finding)
+    assert Ledger(tmp_path / "x", lowered).read(request) == finding
+
+
+@pytest.mark.parametrize("cut", [1, 20, 100])
+def test_a_row_that_was_cut_off_is_done_again(lowered: Lowered, engine: WorkerEngine, tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "rows.jsonl"
+    first = sweep(lowered, GRID, "cpu", engine, path=path)
+    path.write_bytes(path.read_bytes()[:-cut])
+    counting = Counting(engine)
+    again = sweep(lowered, GRID, "cpu", counting, path=path)
+    assert len(counting.requests) == (0 if cut == 1 else 1)  # the last byte is the line's end
+    assert again.drop(columns="compile_s").equals(first.drop(columns="compile_s"))
+    untouched = Counting(engine)
+    sweep(lowered, GRID, "cpu", untouched, path=path)
+    assert untouched.requests == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n", "is not a sweep's file"),
+        ('{"format": "other"}\n', "is not a sweep's file"),
+        ('{"format": "inspector-sweep", "format_version": 99}\n', "Update inspector"),
+    ],
+)
+def test_other_files_stay_as_they_are(lowered: Lowered, tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(ModuleError, match=said):
+        sweep(lowered, GRID, "cpu", path=path)
+    assert path.read_text() == text
+
+
+def test_ctrl_c_returns_what_there_is(lowered: Lowered, engine: WorkerEngine) -> None:
+    def interrupt(count: int) -> None:
+        if count == 4:
+            counting.jobs[1].result(60)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    counting = Counting(engine, interrupt)
+    table = sweep(lowered, GRID, "cpu", counting)
+    assert len(table) < 4
+    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error"]
+    # The fourth was interrupted while it was being submitted.
+    assert all(job.done() for job in counting.jobs[:3]), "what was under way is cancelled"
+
+
+def test_ctrl_c_while_waiting(lowered: Lowered, engine: WorkerEngine) -> None:
+    import threading
+
+    class Stuck(Counting):
+        def submit(self, request: CompileRequest) -> Job[Compiled]:
+            if len(self.jobs) < 2:
+                return super().submit(request)
+            job: Job[Compiled] = Job()
+            self.jobs.append(job)
+            return job
+
+    stuck = Stuck(engine)
+
+    def interrupt() -> None:
+        for job in stuck.jobs[:2]:
+            job.result(60)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    stuck.before = lambda count: threading.Thread(target=interrupt).start() if count == 2 else None
+    table = sweep(lowered, GRID, "cpu", stuck)
+    assert len(table) == 2
+    assert list(table["error"]) == ["", ""]
+    assert stuck.jobs[3].stage == "cancelled"
+
+
+@pytest.mark.slow
+def test_time_limit(lowered: Lowered) -> None:
+    hang = {"xla_cpu_parallel_codegen_split_count": [2**31 - 1, None]}
+    started = time.monotonic()
+    table = sweep(lowered, hang, "cpu", time_limit_s=4)
+    assert "took longer than the limit of 4 s" in table["error"][0]
+    assert table["error"][1] == ""
+    assert time.monotonic() - started < 60
+
+
+KILLED = """
+import jax, sys
+import inspector
+from tests.test_sweeps import GRID, model, X
+grid = {**GRID, "xla_backend_optimization_level": [0, 1, 2, 3]}
+inspector.sweep(inspector.lower(model, X), grid, "cpu", path=sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_resumes_after_a_kill(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and (not path.exists() or path.read_bytes().count(b"\n") < 4):
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.002)
+    finally:
+        process.kill()
+        process.wait()
+    rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert 3 <= len(rows) < 16
+    counting = Counting(engine)
+    table = sweep(lowered, {**GRID, "xla_backend_optimization_level": [0, 1, 2, 3]}, "cpu", counting, path=path)
+    assert len(counting.requests) == 16 - len(rows)
+    assert list(table["error"]) == [""] * 16
+    known = {row["numbers"]["compile_s"] for row in rows}
+    assert known <= set(table["compile_s"])
+
+
+def test_quiet_in_a_script(lowered: Lowered, engine: WorkerEngine, capfd: pytest.CaptureFixture[str]) -> None:
+    sweep(lowered, None, "cpu", engine)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_on_a_dask_cluster(lowered: Lowered, engine: WorkerEngine) -> None:
+    distributed = pytest.importorskip("distributed")
+    grid = {**GRID, KILLER: [False, True]}
+    here = sweep(lowered, grid, ["cpu", "cpu:2"], engine)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        there = sweep(lowered, grid, ["cpu", "cpu:2"], client)
+        named = sweep(lowered, GRID, "cpu", "dask")
+        assert client.status == "running"
+    assert there.drop(columns="compile_s").equals(here.drop(columns="compile_s"))
+    assert len(named) == 4
