@@ -231,6 +231,7 @@ class ScanJob(Job["pd.DataFrame"]):
             self.fail(e)
         finally:
             self._laboratory.close()
+            self._progress_bar.update(len(self._effects), "")
             self._progress_bar.close(f"{self.stage}: {_summary(self._effects, self.total)}")
 
     def _try_all(self) -> None:

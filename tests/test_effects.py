@@ -227,6 +227,29 @@ def test_own_engines_end_with_the_work(lowered: Lowered, monkeypatch: pytest.Mon
     assert all(engine.ended.wait(20) for engine in made)
 
 
+def test_progress_is_shown_to_the_end(lowered: Lowered, engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = threading.Event()
+    seen: list[tuple[int, str]] = []
+
+    class Recorded:
+        def update(self, done: int, text: str) -> None:
+            seen.append((done, text))
+
+        def close(self, text: str) -> None:
+            seen.append((-1, text))
+            closed.set()
+
+    stops: list[Any] = []
+    monkeypatch.setattr(effects, "background_progress", lambda total, stop: stops.append((total, stop)) or Recorded())
+    job = scan(lowered, "cpu", ["xla_dump_hlo_as_text", "xla_dump_include_timestamp"], engine=engine)
+    job.result(120)
+    assert closed.wait(20)
+    assert stops == [(2, job.cancel)]
+    assert [done for done, _ in seen] == [0, 1, 2, -1]
+    assert seen[1][1] == f"xla_dump_include_timestamp={job.effects[1].value}"
+    assert seen[-1][1] == "done: 2 of 2 tried (2 nothing)"
+
+
 def test_an_unreliable_aspect_says_nothing(
     lowered: Lowered, engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
