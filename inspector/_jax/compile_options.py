@@ -174,8 +174,9 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
     needed = shape[0] * shape[1]
     if needed > len(devices):
         raise TargetError(
-            f"The program takes {needed} devices ({shape[0]} replicas x {shape[1]} partitions), but here"
-            f" are {_count(devices)}. Use the target 'cpu:{needed}' for {needed} virtual CPU devices."
+            f"The program takes {needed} devices ({shape[0]} replicas x {shape[1]} partitions, num_replicas times"
+            f" num_partitions), but here are {_count(devices)}. Use the target 'cpu:{needed}' for that many"
+            " virtual CPU devices."
         )
     ids = build_options.get("device_assignment")
     flat = list(devices[:needed]) if ids is None else _assigned(ids, shape, devices)

@@ -60,6 +60,10 @@ class Options:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise OptionError(f"{name} must be a positive integer, got {value!r}.")
+        for name in _BOOLEANS:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, bool):
+                raise OptionError(f"{name} must be True or False, got {value!r}.")
         for name in _TUPLES:
             value = getattr(self, name)
             if value is not None:
@@ -193,6 +197,7 @@ class Options:
 
 
 _NOT_FIELDS = ("flags", "extra_proto")
+_BOOLEANS = ("use_spmd_partitioning", "use_shardy_partitioner", "parameter_is_tupled_arguments")
 _TUPLES = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")
 
 

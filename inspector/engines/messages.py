@@ -200,7 +200,8 @@ def write_error(error: BaseException) -> Message:
 def read_error(header: Header) -> InspectorError:
     """The inverse of `write_error`."""
     kind = getattr(errors, header["type"], CompilationError)
-    return kind(header["text"])
+    ours = isinstance(kind, type) and issubclass(kind, InspectorError)
+    return (kind if ours else CompilationError)(header["text"])
 
 
 def _write_arrays(arrays: Sequence[np.ndarray]) -> tuple[list[Any], list[Blob]]:

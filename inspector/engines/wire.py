@@ -1,5 +1,6 @@
 """Messages between the kernel and a worker: a JSON header and raw blobs. No pickle.
 
+    4 bytes   "INSP"; anything else means that something else wrote here
     4 bytes   length of the header, little-endian
     header    JSON object in UTF-8; its "blobs" lists the lengths of what follows
     blobs     raw bytes, one after the other
@@ -16,8 +17,9 @@ from typing import Any, BinaryIO
 
 Blob = bytes | bytearray | memoryview
 
-_LENGTH = struct.Struct("<I")
-# A header carries names, shapes and numbers. A longer one means that something else wrote here.
+_MAGIC = b"INSP"
+_START = struct.Struct("<4sI")
+# A header carries names, shapes and numbers. A longer one is none.
 _MAX_HEADER_BYTES = 256 << 20
 
 
@@ -29,7 +31,7 @@ def write_message(stream: BinaryIO, header: Mapping[str, Any], blobs: Sequence[B
     """Writes one message and flushes. Raises OSError when the other end is gone."""
     lengths = [memoryview(blob).nbytes for blob in blobs]
     text = json.dumps({**header, "blobs": lengths}).encode()
-    stream.write(_LENGTH.pack(len(text)))
+    stream.write(_START.pack(_MAGIC, len(text)))
     stream.write(text)
     for blob in blobs:
         stream.write(blob)
@@ -43,9 +45,9 @@ def read_message(stream: BinaryIO) -> tuple[dict[str, Any], list[bytes]]:
       EOFError: the other end is gone, between messages or within one.
       WireError: not a message.
     """
-    (length,) = _LENGTH.unpack(_read(stream, _LENGTH.size))
-    if length > _MAX_HEADER_BYTES:
-        raise WireError(f"A header of {length} bytes is no header; the stream is damaged.")
+    magic, length = _START.unpack(_read(stream, _START.size))
+    if magic != _MAGIC or length > _MAX_HEADER_BYTES:
+        raise WireError(f"{magic!r} and a header of {length} bytes begin no message; the stream is damaged.")
     try:
         header = json.loads(_read(stream, length))
         lengths = header.pop("blobs")
@@ -57,7 +59,10 @@ def read_message(stream: BinaryIO) -> tuple[dict[str, Any], list[bytes]]:
 
 
 def _read(stream: BinaryIO, length: int) -> bytes:
-    data = stream.read(length)
+    try:
+        data = stream.read(length)
+    except (MemoryError, OverflowError) as e:
+        raise WireError(f"{length} bytes are announced, more than there is memory for.") from e
     if len(data) < length:
         raise EOFError("the other end closed the stream")
     return data

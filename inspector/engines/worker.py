@@ -25,7 +25,7 @@ from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.messages import Header, Message, read_early
 from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
 from inspector.engines.wire import WireError
-from inspector.errors import ExecutionError, TargetError, WorkerDiedError
+from inspector.errors import ExecutionError, InspectorError, TargetError, WorkerDiedError
 
 if TYPE_CHECKING:
     from inspector.engines.assemble import Shower
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+_VALUE_LENGTH = 300  # of a flag's value in a message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,12 +125,11 @@ class WorkerEngine:
         warnings = request_warnings(request)
         show = Shower(job, request, self.name)
         try:
-            header, blobs, said = environment.ask(job, message, what, request.build_options, show)
+            products, said = environment.ask(job, message, what, request.options, messages.read_products, show)
         except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
             if not warnings:
                 raise
             raise WorkerDiedError(" ".join([str(e), *warnings])) from e
-        products = messages.read_products(header, blobs)
         compiled = make_compiled(
             request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s,
             warnings=(*warnings, *warnings_in(said)),
@@ -147,8 +147,8 @@ class WorkerEngine:
             raise ExecutionError(_callbacks_text(compiled.program.name))
         message = messages.write_run(messages.run_order(request, read_config()))
         what = f"running {compiled.program.name!r} on {compiled.target}"
-        header, blobs, said = environment.ask(job, message, what, compiled.build_options)
-        return make_reply(messages.read_execution(header, blobs), warnings_in(said))
+        execution, said = environment.ask(job, message, what, compiled.options, messages.read_execution)
+        return make_reply(execution, warnings_in(said))
 
 
 class _Starter:
@@ -208,36 +208,36 @@ class _Environment:
         message: Message,
         what: str,
         options: Options,
+        read: Callable[[Header, list[bytes]], T],
         show: Shower | None = None,
-    ) -> tuple[Header, list[bytes], str]:
+    ) -> tuple[T, str]:
         """Sends a request and waits for its answer.
 
         Args:
           job: gets the stages; cancelling it kills the worker.
           message: the request.
           what: for messages, such as "compiling 'jit_f' for cpu:8".
-          options: all that the compiler is told.
+          options: the user's, to name them when the worker dies.
+          read: makes a value of header and blobs of the answer.
           show: gets a preview on its way.
 
         Returns:
-          Header and blobs of the answer, and what XLA wrote meanwhile.
+          The answer, and what XLA wrote meanwhile.
 
         Raises:
           InspectorError: what the worker answered.
-          WorkerDiedError: it did not.
+          WorkerDiedError: it did not, or nothing that could be read.
         """
-        from inspector.engines import messages
-
         try:
-            worker, header, blobs = self._converse(job, message, what, options, show)
+            worker, answer, recycle = self._converse(job, message, what, options, read, show)
         except _NotTakenError:  # it had died while idle, and not of this request
-            worker, header, blobs = self._converse(job, message, what, options, show)
+            worker, answer, recycle = self._converse(job, message, what, options, read, show)
         said = worker.read_log()
-        if header["recycle"]:
+        if recycle:
             self._replace()
-        if header["reply"] == "error":
-            raise messages.read_error(header)
-        return header, blobs, said
+        if isinstance(answer, InspectorError):
+            raise answer
+        return answer, said
 
     def close(self) -> None:
         with self._lock:
@@ -250,8 +250,14 @@ class _Environment:
         self._discard()
 
     def _converse(
-        self, job: Job[Any], message: Message, what: str, options: Options, show: Shower | None
-    ) -> tuple[Process, Header, list[bytes]]:
+        self,
+        job: Job[Any],
+        message: Message,
+        what: str,
+        options: Options,
+        read: Callable[[Header, list[bytes]], T],
+        show: Shower | None,
+    ) -> tuple[Process, T | InspectorError, bool]:
         worker = self._ready(job)
         with self._lock:
             if job.done() or self._closed:
@@ -266,14 +272,14 @@ class _Environment:
                 if "taken" in header:
                     taken = True
                 elif "stage" in header:
-                    advance(job, header["stage"])
+                    advance(job, str(header["stage"]))
                 elif "preview" in header:
                     _show(show, header, blobs)
                 else:
-                    return worker, header, blobs
+                    return worker, _read_reply(header, blobs, read), header.get("recycle") is True
         except (EOFError, OSError, WireError) as e:
             limit.stop()
-            error = self._died(what, options, limit)
+            error = self._died(what, options, limit, e)
             raise error if taken or limit.reached or job.done() else _NotTakenError(str(error)) from e
         finally:
             limit.stop()
@@ -307,18 +313,24 @@ class _Environment:
             job: Job[None] = Job()
             self._lane.put(job, lambda: self.prepare(job))
 
-    def _died(self, what: str, options: Options, limit: _TimeLimit) -> WorkerDiedError:
+    def _died(self, what: str, options: Options, limit: _TimeLimit, cause: Exception) -> WorkerDiedError:
         worker = self._worker
+        if worker is not None and isinstance(cause, WireError):
+            worker.kill()  # it may be writing still
         status = self._discard()
         death = Death.of(status, worker.read_log() if worker is not None else "")
         self._replace()
-        flags = " ".join(f"{name}={value}" for name, value in options.flags.items())
+        flags = " ".join(f"{name}={_clipped(value)}" for name, value in options.as_dict().items())
         with_flags = f"with the flags {flags}" if flags else "with default flags"
         remedy = "Nothing else was lost and the next request gets a new worker."
         if limit.reached:
             return WorkerDiedError(
                 f"{what[:1].upper()}{what[1:]} {with_flags} took longer than the limit of {limit.limit_s:g} s, so its worker"
                 f" was stopped. {remedy}"
+            )
+        if isinstance(cause, WireError):
+            return WorkerDiedError(
+                f"What the worker answered while {what} {with_flags} cannot be read, so it was stopped: {cause} {remedy}"
             )
         advice = "Leave out or change a flag." if flags else "The module or its inputs are more than XLA can take here."
         fatal = f": {death.fatal}" if death.fatal else ""
@@ -333,6 +345,21 @@ def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:
             show.early(read_early(header, blobs))
     except Exception:  # the conversation goes on, and the result has the same and more
         _log.exception("A preview could not be read.")
+
+
+def _clipped(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _VALUE_LENGTH else f"{text[:_VALUE_LENGTH]}..."
+
+
+def _read_reply(header: Header, blobs: list[bytes], read: Callable[[Header, list[bytes]], T]) -> T | InspectorError:
+    """The answer, or the error that it tells. Raises WireError when it is neither."""
+    from inspector.engines import messages
+
+    try:
+        return messages.read_error(header) if header["reply"] == "error" else read(header, blobs)
+    except Exception as e:
+        raise WireError(f"Its reply {header.get('reply')!r} is not complete ({type(e).__name__}: {e}).") from e
 
 
 class _NotTakenError(WorkerDiedError):
