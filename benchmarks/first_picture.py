@@ -274,6 +274,7 @@ def _server(home: Path) -> Iterator[str]:
         port = listener.getsockname()[1]
     environment = {
         **{name: value for name, value in os.environ.items() if name != "XLA_FLAGS"},
+        "INSPECTOR_CACHE": "off",
         "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
         "JUPYTER_CONFIG_DIR": str(home / ".config"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / ".settings"),

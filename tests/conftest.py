@@ -27,6 +27,8 @@ CHROMIUM_FLAGS = (
 )
 DEVICE_COUNT_FLAG = "--xla_force_host_platform_device_count"
 
+# A test compiles what it asks for; those of the cache turn it on.
+os.environ["INSPECTOR_CACHE"] = "off"
 # Both are read when JAX starts its backend, and no test module is imported before this one.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICE_COUNT_FLAG}=8".strip()

@@ -94,6 +94,18 @@ def attached_platform() -> str:
     return str(jax.default_backend())
 
 
+def attached_compiler() -> str:
+    """Who compiles for the attached devices of this process: platform, kind and number, version."""
+    devices = jax.local_devices()
+    first = devices[0]
+    return f"{first.platform} {first.device_kind} x{len(devices)} {first.client.platform_version}"
+
+
+def installed_versions() -> dict[str, str]:
+    """Of `jax` and `jaxlib`. Starts no device."""
+    return {"jax": jax.__version__, "jaxlib": jaxlib.version.__version__}
+
+
 def attached_device_count() -> int:
     """Devices of that platform that belong to this process."""
     return int(jax.local_device_count())
@@ -132,8 +144,7 @@ class Client:
     def versions(self) -> dict[str, str]:
         """Who compiles: `jax`, `jaxlib`, `platform_version`."""
         return {
-            "jax": jax.__version__,
-            "jaxlib": jaxlib.version.__version__,
+            **installed_versions(),
             "platform_version": str(self._backend.platform_version),
         }
 

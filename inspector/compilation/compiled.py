@@ -91,7 +91,9 @@ class Compiled:
       hlo: the optimized HLO, the text of JAX's `compiled.as_text()`.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       memory, cost: totals, or why there are none.
-      timings: seconds by stage: `compile_s` (XLA), `queue_s`, `parse_s`, `read_s`, `total_s`.
+      timings: seconds by stage: `compile_s` (XLA), `queue_s`, `parse_s`, `read_s`, `total_s`. Of a
+        program that was compiled before and remembered, those of that time, and `cache_s` (fetching
+        it) and `saved_s` (what that spared).
       executable: XLA's serialized executable, or why there is none.
       versions: `jax`, `jaxlib`, `platform_version` of the compiler.
       warnings: what the compiler said, a line each.
@@ -120,6 +122,11 @@ class Compiled:
         """SHA-256 over module, options, target and compiler versions, in hex."""
         parts = (self.program.digest, self.build_options.to_json(), str(self.target), *sorted(self.versions.items()))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    @property
+    def from_cache(self) -> bool:
+        """Whether it was compiled before and remembered, not compiled for this request."""
+        return "cache_s" in self.timings
 
     @property
     def passes(self) -> Unavailable:

@@ -6,8 +6,13 @@ Engines are made when first needed, closed when the process ends, and not carrie
 from __future__ import annotations
 
 import atexit
+import contextlib
+import functools
+import json
 import os
+import platform
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.compilation.program import Program
@@ -15,22 +20,36 @@ from inspector.compilation.target import Target
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Engine
+    from inspector.compilation.request import CompileRequest
+    from inspector.engines.cached import CachedEngine
     from inspector.engines.inline import InlineEngine
     from inspector.engines.worker import WorkerEngine
 
 _lock = threading.RLock()
 _inline: InlineEngine | None = None
 _worker: WorkerEngine | None = None
+_cached: dict[str, CachedEngine] = {}
 
 
 def default_engine(program: Program, target: Target) -> Engine:
     """The engine that suits a program and a target, for compiling as for running.
 
     Host callbacks live in this process, and the attached accelerator belongs to it: both go to
-    the inline engine. Everything else goes to a worker.
+    the inline engine. Everything else goes to a worker. What either compiled is remembered
+    (`engines/cached.py`), callbacks excepted.
     """
     if program.host_callbacks:
         return inline_engine()
+    with _lock:
+        engine = _uncached_engine(target)
+        if engine.name not in _cached:
+            from inspector.engines.cached import CachedEngine
+
+            _cached[engine.name] = CachedEngine(engine, _compiler)
+        return _cached[engine.name]
+
+
+def _uncached_engine(target: Target) -> InlineEngine | WorkerEngine:
     if target.kind == "attached":
         from inspector._jax.client import attached_platform
 
@@ -65,7 +84,8 @@ def close_engines() -> None:
     """Closes both; later calls make new ones. Called when the process ends."""
     global _inline, _worker
     with _lock:
-        engines = (_worker, _inline)
+        engines: tuple[Engine | None, ...] = (*_cached.values(), _worker, _inline)  # first what writes
+        _cached.clear()
         _inline = _worker = None
     for engine in engines:
         if engine is not None:
@@ -76,6 +96,29 @@ def _forget_in_child() -> None:
     global _lock, _inline, _worker
     _lock = threading.RLock()
     _inline = _worker = None
+    _cached.clear()
+
+
+def _compiler(request: CompileRequest) -> str:
+    """Who would compile a request here: what decides the result besides the request itself."""
+    from inspector._jax.client import attached_compiler, installed_versions
+    from inspector._jax.compile_options import read_config
+
+    attached = attached_compiler() if request.target.kind == "attached" else ""
+    said = (installed_versions(), read_config(), os.environ.get("XLA_FLAGS", ""), attached, _machine())
+    return json.dumps(said, sort_keys=True, default=str)
+
+
+@functools.cache
+def _machine() -> str:
+    """The processor that machine code is for: its architecture, model and features."""
+    facts = [platform.machine(), platform.processor()]
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() in ("model name", "flags", "Features"):
+                facts.append(value.strip())
+    return " ".join(facts)
 
 
 atexit.register(close_engines)

@@ -1,0 +1,156 @@
+"""`CachedEngine`: another engine, asked only for what is not remembered.
+
+What comes from the cache says so in its timings (`cache_s`, what fetching it took, and `saved_s`, what
+the compile had taken more), and is otherwise the result of the first time. Not remembered: failures,
+programs that call back into this process, and compiles that are asked to dump (a cache would hide
+the dump). Settings: `inspector.settings`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from inspector import settings
+from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.engine import Engine, Job
+from inspector.compilation.preview import Preview
+from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.engines.lane import Lane, advance
+from inspector.settings import Settings
+
+_CLOSE_LIMIT_S = 10.0
+
+
+class CachedEngine:
+    """Remembers what `engine` compiled. Thread-safe."""
+
+    def __init__(self, engine: Engine, compiler: Callable[[CompileRequest], str]) -> None:
+        """Nothing is read yet.
+
+        Args:
+          engine: who compiles what is not remembered, and who runs.
+          compiler: tells who would compile a request: versions, machine, configuration. What
+            compilers of the same text make may take each other's place.
+        """
+        self.name = engine.name
+        self._engine = engine
+        self._compiler = compiler
+        self._memory = MemoryCache()
+        self._lane = Lane("inspector-cache")
+        self._written: Job[None] | None = None
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        """Starts compiling, or hands out what was compiled before; see `Engine.submit`."""
+        chosen = settings.current()
+        if not chosen.cache or not _cacheable(request):
+            return self._engine.submit(request)
+        started = time.perf_counter()
+        key = cache_key(request, self._compiler(request))
+        held = self._memory.get(key)
+        if held is not None:
+            job: Job[Compiled] = Job()
+            _hand_out(job, request, held, started)
+            return job
+        if chosen.cache_directory and key in DiskCache(chosen.cache_directory):
+            return self._load(request, key, chosen, started)
+        return self._compile(request, key, chosen)
+
+    def run(self, request: RunRequest) -> Job[RunReply]:
+        """Starts running; see `Engine.run`."""
+        return self._engine.run(request)
+
+    def close(self) -> None:
+        """Waits a moment for what is still being written, then closes the engine too. May be called twice."""
+        if self._written is not None:
+            with contextlib.suppress(TimeoutError):
+                self._written.exception(_CLOSE_LIMIT_S)
+        self._lane.close(timeout_s=_CLOSE_LIMIT_S)
+        self._engine.close()
+
+    def _load(self, request: CompileRequest, key: str, chosen: Settings, started: float) -> Job[Compiled]:
+        """Reads on the lane's thread; compiles when the file turns out to be none."""
+        instead: list[Job[Compiled]] = []
+
+        def cancel() -> None:
+            for inner in instead:
+                inner.cancel()
+
+        job: Job[Compiled] = Job(cancel=cancel)
+
+        def load() -> None:
+            advance(job, "reading the cache")
+            found = DiskCache(chosen.cache_directory).get(key, request)
+            if found is not None:
+                self._memory.put(key, found, chosen.cache_memory_bytes)
+                _hand_out(job, request, found, started)
+                return
+            instead.append(self._compile(request, key, chosen))
+            _forward(instead[0], job)
+
+        reading: Job[None] = Job()
+        reading.add_done_callback(lambda done: _fail_with(job, done))
+        self._lane.put(reading, load)
+        return job
+
+    def _compile(self, request: CompileRequest, key: str, chosen: Settings) -> Job[Compiled]:
+        job = self._engine.submit(request)
+        job.add_done_callback(lambda done: self._keep(done, key, chosen))
+        return job
+
+    def _keep(self, job: Job[Compiled], key: str, chosen: Settings) -> None:
+        if job.exception() is not None:
+            return
+        compiled = job.result()
+        self._memory.put(key, compiled, chosen.cache_memory_bytes)
+        if chosen.cache_directory:
+            disk = DiskCache(chosen.cache_directory)
+            self._written = Job()
+            self._lane.put(self._written, lambda: disk.put(key, compiled, chosen.cache_disk_bytes))
+
+
+def _cacheable(request: CompileRequest) -> bool:
+    dumps = any("_dump_" in name for name in request.build_options.flags)
+    return not (request.program.host_callbacks or dumps)
+
+
+def _hand_out(job: Job[Compiled], request: CompileRequest, held: Compiled, started: float) -> None:
+    cache_s = time.perf_counter() - started
+    before_s = held.timings["total_s"] - held.timings["queue_s"]
+    timings = {**held.timings, "cache_s": cache_s, "saved_s": before_s - cache_s}
+    # The request's own program: names of arguments and live callbacks are not part of the key.
+    compiled = dataclasses.replace(
+        held, program=request.program, options=request.options, target=request.target, timings=timings
+    )
+    job.show(Preview.of(compiled, job.elapsed_s))
+    job.resolve(compiled)
+
+
+def _forward(inner: Job[Compiled], outer: Job[Compiled]) -> None:
+    """Lets `outer` go through what `inner` goes through."""
+
+    def show(preview: Preview) -> None:
+        outer.show(preview)
+
+    def end(done: Job[Any]) -> None:
+        error = done.exception()
+        if error is None:
+            outer.resolve(done.result())
+        else:
+            outer.fail(error, stage=done.stage)
+
+    inner.add_progress_callback(lambda job: advance(outer, job.stage))
+    inner.add_preview_callback(show)
+    inner.add_done_callback(end)
+    if outer.done():  # cancelled before there was anything to cancel
+        inner.cancel()
+
+
+def _fail_with(job: Job[Compiled], reading: Job[None]) -> None:
+    error = reading.exception()
+    if error is not None:
+        job.fail(error, stage=reading.stage)

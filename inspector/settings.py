@@ -1,0 +1,91 @@
+"""Settings of this process, and of a scope within it.
+
+    inspector.settings.update(cache=False)                   for the process
+    with inspector.settings.scope(cache_directory="/tmp/c"): for what is submitted in here, by this thread
+
+Environment variables give the first values: `INSPECTOR_CACHE` ("off" or "on") and
+`INSPECTOR_CACHE_DIR`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def _cache_directory() -> str:
+    if folder := os.environ.get("INSPECTOR_CACHE_DIR"):
+        return folder
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return str(base / "inspector" / "compiled")
+
+
+def _cache() -> bool:
+    return os.environ.get("INSPECTOR_CACHE", "on").lower() not in ("off", "0", "false")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be set.
+
+    Attributes:
+      cache: whether compiled programs are remembered, in memory and on disk.
+      cache_directory: where on disk; "" for memory only.
+      cache_memory_bytes: the most that this process remembers.
+      cache_disk_bytes: the most that stays in the directory; the least recently used goes first.
+    """
+
+    cache: bool = dataclasses.field(default_factory=_cache)
+    cache_directory: str = dataclasses.field(default_factory=_cache_directory)
+    cache_memory_bytes: int = 256 << 20
+    cache_disk_bytes: int = 2 << 30
+
+
+_process = Settings()
+_scope: contextvars.ContextVar[Settings | None] = contextvars.ContextVar("inspector_settings", default=None)
+
+
+def current() -> Settings:
+    """The settings that hold here: the innermost scope's, else the process's."""
+    return _scope.get() or _process
+
+
+def update(**changes: Any) -> None:
+    """Changes settings for the process; scopes that are open keep theirs.
+
+    Args:
+      changes: fields of `Settings`.
+
+    Raises:
+      TypeError: no such setting.
+    """
+    global _process
+    _process = dataclasses.replace(_process, **changes)
+
+
+@contextlib.contextmanager
+def scope(**changes: Any) -> Iterator[Settings]:
+    """Changes settings for the block.
+
+    Args:
+      changes: fields of `Settings`.
+
+    Raises:
+      TypeError: no such setting.
+    """
+    token = _scope.set(dataclasses.replace(current(), **changes))
+    try:
+        yield current()
+    finally:
+        _scope.reset(token)

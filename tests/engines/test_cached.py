@@ -1,0 +1,292 @@
+"""The cache in front of an engine: what is remembered, for whom, and what never is."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector import settings
+from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
+from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.engine import Engine, Job
+from inspector.compilation.options import Options
+from inspector.compilation.preview import Preview
+from inspector.compilation.program import Argument, Program
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.engines.cached import CachedEngine
+from inspector.errors import CancelledError, CompilationError
+from tests.conftest import RunPython
+
+MB = 1 << 20
+
+
+class FakeEngine:
+    """Compiles at once, counting, or not until told."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        self.requests: list[CompileRequest] = []
+        self.error: Exception | None = None
+        self.held: list[Job[Compiled]] | None = None
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        self.requests.append(request)
+        job: Job[Compiled] = Job()
+        if self.held is not None:
+            self.held.append(job)
+        elif self.error is not None:
+            job.fail(self.error)
+        else:
+            job.show(Preview.of(compiled(request), 0.1))
+            job.resolve(compiled(request))
+        return job
+
+    def run(self, request: Any) -> Any:
+        return ("ran", request)
+
+    def close(self) -> None:
+        pass
+
+
+def request(module: bytes = b"module", flags: Any = None, **program: Any) -> CompileRequest:
+    made = Program("f", module, (), (), Options(num_replicas=1), None, "cpu")
+    return CompileRequest(dataclasses.replace(made, **program), Options(flags=flags or {}), Target.parse("cpu"))
+
+
+def compiled(request: CompileRequest, executable: bytes = b"code") -> Compiled:
+    return Compiled(
+        program=request.program, options=request.options, target=request.target, engine="fake", hlo="HloModule f",
+        hlo_proto=b"proto", memory=Memory(8, 8, 0, 16, 0, 0, 0, 0, 0, 0), cost=Cost(2.0, 0.0, 16.0),
+        timings={"compile_s": 5.0, "queue_s": 1.0, "total_s": 7.0}, executable=executable, versions={"jaxlib": "1"},
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path) -> Iterator[Path]:
+    with settings.scope(cache=True, cache_directory=str(tmp_path / "cache")):
+        yield tmp_path / "cache"
+
+
+def engine(inner: Engine, compiler: str = "c1") -> CachedEngine:
+    return CachedEngine(inner, lambda _: compiler)
+
+
+def test_a_seen_setting_comes_back_at_once_and_says_so() -> None:
+    inner = FakeEngine()
+    cached = engine(inner)
+    first = cached.submit(request()).result(5)
+    cached.submit(request(flags={"xla_cpu_enable_fast_math": True})).result(5)
+    job = cached.submit(request())
+    assert job.done()
+    again = job.result()
+    assert len(inner.requests) == 2
+    assert (first.from_cache, again.from_cache) == (False, True)
+    assert dataclasses.replace(again, timings=first.timings) == first
+    assert again.timings["compile_s"] == 5.0
+    assert again.timings["cache_s"] < 0.1
+    assert again.timings["saved_s"] == pytest.approx(6.0 - again.timings["cache_s"])
+    assert job.preview().hlo == first.hlo
+    assert not job.preview().before_code
+    assert cached.run("request") == ("ran", "request")  # type: ignore[arg-type,comparison-overlap]
+
+
+def test_it_survives_the_process(directory: Path) -> None:
+    before = engine(FakeEngine())
+    first = before.submit(request()).result(5)
+    before.close()
+    assert [f.suffix for f in directory.iterdir()] == [".compiled"]
+    assert directory.stat().st_mode & 0o077 == 0
+    inner = FakeEngine()
+    job = engine(inner).submit(request())
+    again = job.result(5)
+    assert inner.requests == []
+    assert again.from_cache
+    assert dataclasses.replace(again, timings=first.timings) == first
+
+
+def test_the_program_is_the_requests_own() -> None:
+    cached = engine(FakeEngine())
+    cached.submit(request()).result(5)
+    named = request(arguments=(Argument("params['w']", (2,), "float32", 0),))
+    again = cached.submit(named).result(5)
+    assert again.from_cache
+    assert again.program is named.program
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        request(b"another module"),
+        request(flags={"xla_cpu_enable_fast_math": False}),
+        dataclasses.replace(request(), target=Target.parse("cpu:2")),
+        request(options=Options(num_replicas=2)),
+        request(platform="tpu"),
+    ],
+)
+def test_what_differs_is_compiled(other: CompileRequest) -> None:
+    inner = FakeEngine()
+    cached = engine(inner)
+    cached.submit(request()).result(5)
+    assert not cached.submit(other).result(5).from_cache
+    cached.close()
+    assert not engine(inner, "another jaxlib").submit(request()).result(5).from_cache
+
+
+@pytest.mark.parametrize(
+    "never",
+    [
+        request(host_callbacks=True),
+        request(flags={"xla_dump_to": "/tmp/x"}),
+        request(flags={"xla_dump_hlo_as_text": True}),
+    ],
+)
+def test_callbacks_and_dumps_are_never_cached(never: CompileRequest, directory: Path) -> None:
+    inner = FakeEngine()
+    cached = engine(inner)
+    assert not any(cached.submit(never).result(5).from_cache for _ in range(2))
+    cached.close()
+    assert len(inner.requests) == 2
+    assert not directory.exists()
+
+
+def test_failures_are_not_cached(directory: Path) -> None:
+    inner = FakeEngine()
+    inner.error = CompilationError("no")
+    cached = engine(inner)
+    with pytest.raises(CompilationError):
+        cached.submit(request()).result(5)
+    inner.error = None
+    assert not cached.submit(request()).result(5).from_cache
+
+
+def test_it_can_be_turned_off(directory: Path) -> None:
+    inner = FakeEngine()
+    cached = engine(inner)
+    with settings.scope(cache=False):
+        assert not any(cached.submit(request()).result(5).from_cache for _ in range(2))
+    with settings.scope(cache_directory=""):
+        assert [cached.submit(request()).result(5).from_cache for _ in range(2)] == [False, True]
+    cached.close()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "junk", "another's"])
+def test_a_corrupted_entry_is_dropped_with_a_warning(
+    directory: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = engine(FakeEngine())
+    before.submit(request()).result(5)
+    before.submit(request(b"other")).result(5)
+    before.close()
+    file = directory / f"{cache_key(request(), 'c1')}.compiled"
+    data = file.read_bytes()
+    at = data.index(b"HloModule f")
+    file.write_bytes(
+        {
+            "cut": data[:-30],
+            "flipped": data[:at] + b"X" + data[at + 1 :],
+            "empty": b"",
+            "junk": b"\0" * 500,
+            "another's": (directory / f"{cache_key(request(b'other'), 'c1')}.compiled").read_bytes(),
+        }[damage]
+    )
+    inner = FakeEngine()
+    cached = engine(inner)
+    with caplog.at_level(logging.WARNING):
+        job = cached.submit(request())
+        assert not job.result(5).from_cache
+    assert len(inner.requests) == 1
+    assert job.preview().hlo == "HloModule f"
+    assert "dropped and is compiled anew" in caplog.text
+    cached.close()
+    assert engine(FakeEngine()).submit(request()).result(5).from_cache
+
+
+def test_cancelling_a_compile_behind_a_corrupted_entry_reaches_the_engine(directory: Path) -> None:
+    before = engine(FakeEngine())
+    before.submit(request()).result(5)
+    before.close()
+    (entry,) = directory.iterdir()
+    entry.write_bytes(b"junk")
+    inner = FakeEngine()
+    inner.held = []
+    job = engine(inner).submit(request())
+    started = threading.Event()
+    job.add_progress_callback(lambda j: started.set())
+    while not inner.held:
+        threading.Event().wait(0.01)
+    assert job.cancel()
+    with pytest.raises(CancelledError):
+        inner.held[0].result(5)
+
+
+def test_the_directory_stays_within_its_limit(directory: Path) -> None:
+    disk = DiskCache(str(directory))
+    for n in range(6):
+        asked = request(bytes([n]))
+        disk.put(f"k{n}", compiled(asked, b"c" * MB), 100 * MB)
+        os.utime(directory / f"k{n}.compiled", (1000 + n, 1000 + n))
+    assert disk.get("k0", request(bytes([0]))) is not None  # now the last used
+    disk.put("k6", compiled(request(bytes([6])), b"c" * MB), int(3.5 * MB))
+    assert sorted(f.name for f in directory.iterdir()) == ["k0.compiled", "k5.compiled", "k6.compiled"]
+
+
+def test_memory_stays_within_its_limit() -> None:
+    memory = MemoryCache()
+    for n in range(4):
+        memory.put(str(n), compiled(request(), b"c" * MB), 100 * MB)
+    assert memory.get("0") is not None
+    memory.put("4", compiled(request(), b"c" * MB), int(2.5 * MB))
+    assert [n for n in "01234" if memory.get(n) is not None] == ["0", "4"]
+
+
+def test_many_writers_and_readers_of_one_key(directory: Path) -> None:
+    disks = [DiskCache(str(directory)) for _ in range(4)]
+    wrong: list[object] = []
+
+    def work(disk: DiskCache) -> None:
+        for _ in range(30):
+            disk.put("k", compiled(request(), b"c" * 10_000), MB)
+            found = disk.get("k", request())
+            if found is None or found.executable != b"c" * 10_000:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work, args=(disk,)) for disk in disks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert [f.name for f in directory.iterdir()] == ["k.compiled"]
+
+
+def test_a_place_that_cannot_be_written_costs_no_result(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    with settings.scope(cache_directory=str(tmp_path / "file" / "cache")):
+        cached = engine(FakeEngine())
+        assert cached.submit(request()).result(5).hlo
+        cached.close()
+    assert "could not be kept on disk" in caplog.text
+
+
+def test_a_restarted_kernel_gets_its_result_back_and_runs_it(one_device_python: RunPython, tmp_path: Path) -> None:
+    script = """
+import numpy as np, jax.numpy as jnp
+import inspector
+compiled = inspector.lower(lambda x: jnp.sin(x) * 2, np.ones(3, np.float32)).compile()
+print(compiled.from_cache, compiled.run(np.zeros(3, np.float32), repeat=1).outputs[0].tolist())
+"""
+    environment = {"INSPECTOR_CACHE": "on", "INSPECTOR_CACHE_DIR": str(tmp_path / "kernels")}
+    said = [one_device_python(script, environment).stdout.strip() for _ in range(2)]
+    assert said == ["False [0.0, 0.0, 0.0]", "True [0.0, 0.0, 0.0]"]
+    with_flags = one_device_python(script, {**environment, "XLA_FLAGS": "--xla_cpu_enable_fast_math=true"})
+    assert with_flags.stdout.startswith("False")
