@@ -63,7 +63,8 @@ def explore(
       LoweringError, ModuleError: the program cannot be lowered or read.
       OptionError, TargetError: a request is wrong.
     """
-    from inspector.widgets.explorer import Explorer, variants_of
+    from inspector.widgets.explorer import Explorer
+    from inspector.widgets.variants import variants_of
     from inspector.widgets.work import Work
 
     def lower_with(axes: AxisEnv | None) -> Lowered:

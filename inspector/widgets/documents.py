@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from inspector.analysis.source import hlo_listing
+from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
+from inspector.hlo.module import Module
 from inspector.widgets import messages
 from inspector.widgets.app import TextDocument
 from inspector.widgets.cells import cell_name, display_file
+from inspector.widgets.work import LoweredView
 
 LANGUAGES: dict[messages.TextPane, messages.Language] = {
     "source": "python",
@@ -49,3 +53,19 @@ def _with_cell_numbers(listing: Listing) -> str:
         if cell:
             lines[line] = f"# {cell}"
     return "\n".join(lines)
+
+
+def lowered_panes(lowered: LoweredView) -> list[TextDocument | messages.Unavailable]:
+    """What the panes before the compiler show."""
+    listings: tuple[tuple[messages.TextPane, Listing | Unavailable], ...] = (
+        ("source", lowered.source),
+        ("jaxpr", lowered.jaxpr_listing),
+        ("stablehlo", lowered.stablehlo_listing),
+        ("hlo", hlo_listing(lowered.hlo, Module.from_proto(lowered.hlo_proto), lowered.root)),
+    )
+    return [
+        messages.Unavailable(type="unavailable", pane=pane, variant=None, reason=listing.reason, remedy=listing.remedy)
+        if isinstance(listing, Unavailable)
+        else document(pane, listing)
+        for pane, listing in listings
+    ]

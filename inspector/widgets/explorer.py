@@ -9,37 +9,34 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
 from inspector.analysis.collectives import Collectives, collectives
-from inspector.analysis.diff import instruction_changes, instruction_multiset, line_hunks
-from inspector.analysis.graph import graph
-from inspector.analysis.layout import svg
 from inspector.analysis.source import hlo_listing
 from inspector.analysis.stats import compare
 from inspector.compilation.compiled import Compiled
-from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError, ExecutionError, Unavailable
-from inspector.hlo.listing import Listing
+from inspector.errors import CancelledError, ExecutionError
 from inspector.hlo.module import Module
 from inspector.widgets import messages
 from inspector.widgets.app import App, TextDocument
 from inspector.widgets.collectives import collectives_message
 from inspector.widgets.controls import Controls
-from inspector.widgets.documents import document
+from inspector.widgets.diff import Shown, diff_message
+from inspector.widgets.documents import document, lowered_panes
 from inspector.widgets.fallback import html_form, text_form
-from inspector.widgets.run import failed, run_result
+from inspector.widgets.graph import graph_reply
+from inspector.widgets.run import run_message, run_result
 from inspector.widgets.stats import stats_message
-from inspector.widgets.variants import Variant
+from inspector.widgets.variants import OptionsLike, Variant
 from inspector.widgets.work import LoweredView, RunJob, Work
 
 if TYPE_CHECKING:
@@ -47,16 +44,6 @@ if TYPE_CHECKING:
 
     from inspector.compilation.engine import Job
     from inspector.compilation.request import CompileRequest
-
-OptionsLike = Options | Mapping[str, FlagValue] | str | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Shown:
-    """What is kept of a variant's optimized program for later comparisons."""
-
-    module: Module
-    listing: Listing
 
 
 class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
@@ -93,7 +80,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self.selection: Mapping[str, Any] | None = None
         self._work = work
         self._variants: dict[int, Variant] = {}
-        self._shown: dict[int, _Shown] = {}
+        self._shown: dict[int, Shown] = {}
         self._runs: dict[int, RunJob] = {}
         self._numbers = itertools.count()
         self._lock = threading.RLock()
@@ -227,7 +214,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     # ------------------------------------------------------------------ publishing
 
     def _publish_lowered(self) -> None:
-        for entry in _lowered_panes(self.lowered):
+        for entry in lowered_panes(self.lowered):
             self._publish_pane(entry)
 
     def _publish_pane(self, entry: TextDocument | messages.Unavailable) -> None:
@@ -278,7 +265,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._publish_of(variant, document("optimized", listing, variant.number))
         with self._lock:
             if self._holds(variant):
-                self._shown[variant.number] = _Shown(module, listing)
+                self._shown[variant.number] = Shown(module, listing)
         self._publish_diffs(variant)
         self._publish_collectives(variant, program, module)
 
@@ -292,13 +279,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             return
         others = [n for n in variants if n != baseline] if variant.is_baseline else [variant.number]
         for number in others:
-            before, after = shown[baseline], shown[number]
-            changes = instruction_changes(instruction_multiset(before.module), instruction_multiset(after.module))
-            hunks = line_hunks(before.listing.text.split("\n"), after.listing.text.split("\n"))
-            self._publish_of(
-                variants[number],
-                messages.Diff(type="diff", baseline=baseline, variant=number, hunks=list(hunks), summary=str(changes)),
-            )
+            self._publish_of(variants[number], diff_message(baseline, shown[baseline], number, shown[number]))
 
     def _publish_collectives(self, variant: Variant, program: Preview | Compiled, module: Module) -> None:
         options = program.build_options
@@ -339,14 +320,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _start_run(self, variant: Variant, repeat: int) -> None:
         """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
-        self._publish_of(variant, _run_message(variant, "queued"))
+        self._publish_of(variant, run_message(variant.number, "queued"))
         self._later(lambda: self._run(variant, repeat))
 
     def _run(self, variant: Variant, repeat: int) -> None:
         try:
             run = self._work.run(self._compiled(variant), repeat)
         except Exception as error:  # whatever it is, it belongs in the pane
-            self._publish_of(variant, _run_message(variant, "failed", error=error))
+            self._publish_of(variant, run_message(variant.number, "failed", error=error))
             return
         with self._lock:
             held = self._holds(variant)
@@ -355,7 +336,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         if not held:
             run.cancel()
             return
-        self._publish_of(variant, _run_message(variant, "running", run))
+        self._publish_of(variant, run_message(variant.number, "running", run))
         run.add_done_callback(lambda _: self._later(lambda: self._show_run(variant, run)))
 
     def _compiled(self, variant: Variant) -> Compiled:
@@ -370,34 +351,21 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _show_run(self, variant: Variant, run: RunJob) -> None:
         try:
-            message = _run_message(variant, "done", run, result=run_result(run.result()))
+            message = run_message(variant.number, "done", run, result=run_result(run.result()))
         except CancelledError:
-            message = _run_message(variant, "cancelled", run)
+            message = run_message(variant.number, "cancelled", run)
         except Exception as error:  # whatever it is, it belongs in the pane
-            message = _run_message(variant, "failed", run, error=error)
+            message = run_message(variant.number, "failed", run, error=error)
         if self._runs.get(variant.number) is run:
             self._publish_of(variant, message)
 
     def _draw(self, request: messages.GraphRequest) -> None:
-        reply = messages.Graph(
-            type="graph",
-            id=request["id"],
-            variant=request["variant"],
-            mode=request["mode"],
-            svg=None,
-            caption="",
-            error=None,
-        )
-        try:
+        def module() -> Module:
             compiled = self._compiled(self._variant(request["variant"]))
             shown = self._shown.get(request["variant"])
-            selection = request["selection"]
-            instruction = selection["instruction"] if selection else None
-            drawn = graph(shown.module if shown else compiled.module(), request["mode"], instruction)
-            reply |= {"svg": svg(drawn.dot), "caption": drawn.caption, "mode": drawn.mode}  # type: ignore[typeddict-item]
-        except Exception as error:
-            reply["error"] = failed(error)
-        self._app.publish(reply)
+            return shown.module if shown else compiled.module()
+
+        self._app.publish(graph_reply(request, module))
 
     # ------------------------------------------------------------------ another axis environment
 
@@ -408,7 +376,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         """Lowers again and starts over with the baseline's options and the other variants'."""
         try:
             lowered = self._work.lower(pairs)
-            panes = _lowered_panes(lowered)
+            panes = lowered_panes(lowered)
             asked = [(v.options, self._work.suit(lowered, v.target)) for v in self.variants]
             requests = [lowered.request(options, target) for options, target in asked]
             jobs = [self._work.submit(request) for request in requests]
@@ -456,51 +424,5 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             self._thread.submit(guarded)
 
 
-def _lowered_panes(lowered: LoweredView) -> list[TextDocument | messages.Unavailable]:
-    """What the panes before the compiler show."""
-    listings: tuple[tuple[messages.TextPane, Listing | Unavailable], ...] = (
-        ("source", lowered.source),
-        ("jaxpr", lowered.jaxpr_listing),
-        ("stablehlo", lowered.stablehlo_listing),
-        ("hlo", hlo_listing(lowered.hlo, Module.from_proto(lowered.hlo_proto), lowered.root)),
-    )
-    return [
-        messages.Unavailable(type="unavailable", pane=pane, variant=None, reason=listing.reason, remedy=listing.remedy)
-        if isinstance(listing, Unavailable)
-        else document(pane, listing)
-        for pane, listing in listings
-    ]
-
-
 def _remaining(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def _run_message(
-    variant: Variant,
-    state: messages.State,
-    run: RunJob | None = None,
-    *,
-    error: BaseException | None = None,
-    result: messages.RunResult | None = None,
-) -> messages.Run:
-    return messages.Run(
-        type="run",
-        variant=variant.number,
-        state=state,
-        stage="" if run is None else run.stage,
-        elapsed_s=0.0 if run is None else run.elapsed_s,
-        error=None if error is None else failed(error),
-        result=result,
-    )
-
-
-def variants_of(compare: Iterable[OptionsLike | Target]) -> list[tuple[OptionsLike, str | Target | None]]:
-    """What `explore(compare=...)` takes, as (options, target): a target's text, a Target, or options."""
-    pairs: list[tuple[OptionsLike, str | Target | None]] = []
-    for entry in compare:
-        is_target = isinstance(entry, Target) or (
-            isinstance(entry, str) and "=" not in entry and not entry.startswith("--")
-        )
-        pairs.append((None, entry) if is_target else (entry, None))  # type: ignore[arg-type]
-    return pairs

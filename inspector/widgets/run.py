@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from inspector.widgets import messages
+
+if TYPE_CHECKING:
+    from inspector.widgets.work import RunJob
 
 _PREVIEW_VALUES = 6
 _PREVIEW_REPLICAS = 16
@@ -101,3 +104,23 @@ def _word(value: Any) -> str:
 def failed(error: BaseException) -> messages.Error:
     """An error as the panes show it."""
     return messages.Error(kind=type(error).__name__, message=str(error))
+
+
+def run_message(
+    variant: int,
+    state: messages.State,
+    run: RunJob | None = None,
+    *,
+    error: BaseException | None = None,
+    result: messages.RunResult | None = None,
+) -> messages.Run:
+    """The state of a variant's run, for the pane."""
+    return messages.Run(
+        type="run",
+        variant=variant,
+        state=state,
+        stage="" if run is None else run.stage,
+        elapsed_s=0.0 if run is None else run.elapsed_s,
+        error=None if error is None else failed(error),
+        result=result,
+    )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from inspector.compilation.options import Options
+from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError
 from inspector.widgets import messages
@@ -14,6 +15,8 @@ from inspector.widgets import messages
 if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
     from inspector.compilation.engine import Job
+
+OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -85,3 +88,14 @@ class Variant:
             if state == "failed" and error
             else None,
         )
+
+
+def variants_of(compare: Iterable[OptionsLike | Target]) -> list[tuple[OptionsLike, str | Target | None]]:
+    """What `explore(compare=...)` takes, as (options, target): a target's text, a Target, or options."""
+    pairs: list[tuple[OptionsLike, str | Target | None]] = []
+    for entry in compare:
+        is_target = isinstance(entry, Target) or (
+            isinstance(entry, str) and "=" not in entry and not entry.startswith("--")
+        )
+        pairs.append((None, entry) if is_target else (entry, None))  # type: ignore[arg-type]
+    return pairs

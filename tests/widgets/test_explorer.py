@@ -21,7 +21,8 @@ from inspector.errors import (
     TargetError,
     Unavailable,
 )
-from inspector.widgets.explorer import Explorer, variants_of
+from inspector.widgets.explorer import Explorer
+from inspector.widgets.variants import variants_of
 from tests.widgets.fakes import HLO, FakeWork, Mailbox
 
 FAST_MATH = "xla_cpu_enable_fast_math"
