@@ -27,7 +27,11 @@ _CLOSE_LIMIT_S = 10.0
 
 
 class CachedEngine:
-    """Remembers what `engine` compiled. Thread-safe."""
+    """Remembers what another engine compiled. Thread-safe.
+
+    Attributes:
+      engine: the other one.
+    """
 
     def __init__(self, engine: Engine, compiler: Callable[[CompileRequest], str]) -> None:
         """Nothing is read yet.
@@ -38,7 +42,7 @@ class CachedEngine:
             compilers of the same text make may take each other's place.
         """
         self.name = engine.name
-        self._engine = engine
+        self.engine = engine
         self._compiler = compiler
         self._memory = MemoryCache()
         self._lane = Lane("inspector-cache")
@@ -48,7 +52,7 @@ class CachedEngine:
         """Starts compiling, or hands out what was compiled before; see `Engine.submit`."""
         chosen = settings.current()
         if not chosen.cache or not _cacheable(request):
-            return self._engine.submit(request)
+            return self.engine.submit(request)
         started = time.perf_counter()
         key = cache_key(request, self._compiler(request))
         held = self._memory.get(key)
@@ -62,7 +66,7 @@ class CachedEngine:
 
     def run(self, request: RunRequest) -> Job[RunReply]:
         """Starts running; see `Engine.run`."""
-        return self._engine.run(request)
+        return self.engine.run(request)
 
     def close(self) -> None:
         """Waits a moment for what is still being written, then closes the engine too. May be called twice."""
@@ -70,7 +74,7 @@ class CachedEngine:
             with contextlib.suppress(TimeoutError):
                 self._written.exception(_CLOSE_LIMIT_S)
         self._lane.close(timeout_s=_CLOSE_LIMIT_S)
-        self._engine.close()
+        self.engine.close()
 
     def _load(self, request: CompileRequest, key: str, chosen: Settings, started: float) -> Job[Compiled]:
         """Reads on the lane's thread; compiles when the file turns out to be none."""
@@ -98,7 +102,7 @@ class CachedEngine:
         return job
 
     def _compile(self, request: CompileRequest, key: str, chosen: Settings) -> Job[Compiled]:
-        job = self._engine.submit(request)
+        job = self.engine.submit(request)
         job.add_done_callback(lambda done: self._keep(done, key, chosen))
         return job
 

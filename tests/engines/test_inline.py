@@ -16,6 +16,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines import close_engines, default_engine, inline_engine, worker_engine
+from inspector.engines.cached import CachedEngine
 from inspector.engines.inline import InlineEngine
 from inspector.errors import CancelledError, ExecutionError, TargetError
 from tests.conftest import RunPython
@@ -108,8 +109,11 @@ def test_cancel_says_that_the_compile_goes_on(engine: InlineEngine) -> None:
 def test_default_engine() -> None:
     plain = programs.lower(jnp.sin, F32X2)
     calling = programs.lower(lambda x: jax.pure_callback(np.sin, F32X2, x), F32X2)
-    assert default_engine(plain, CPU) is worker_engine()
-    assert default_engine(plain, Target.parse("attached")) is worker_engine()
+    for target in (CPU, Target.parse("attached")):
+        remembering = default_engine(plain, target)
+        assert isinstance(remembering, CachedEngine)
+        assert remembering.engine is worker_engine()
+        assert default_engine(plain, target) is remembering
     assert default_engine(calling, CPU) is inline_engine()
     first = worker_engine()
     close_engines()
@@ -120,7 +124,9 @@ def test_default_engine() -> None:
 def test_default_engine_with_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inspector._jax.client.attached_platform", lambda: "gpu")
     program = dataclasses.replace(programs.lower(jnp.sin, F32X2), platform="cuda")
-    assert default_engine(program, Target.parse("attached")) is inline_engine()
+    remembering = default_engine(program, Target.parse("attached"))
+    assert isinstance(remembering, CachedEngine)
+    assert remembering.engine is inline_engine()
     with pytest.raises(TargetError, match="attached device is a gpu"):
         worker_engine().submit(CompileRequest(program, Options(), Target.parse("attached"))).result(10)
     close_engines()
