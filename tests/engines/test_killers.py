@@ -1,0 +1,95 @@
+"""Options that are known to abort XLA or hang it, on some version or program: none costs more than its own result.
+
+Measured on jaxlib 0.10.2 and 0.12.0. Not each of them kills every time and on both, so the tests hold what is always
+true: a result, or an error that names the option; then the next request gives what it always gave.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from inspector.compilation.options import Options
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.engines import process
+from inspector.engines.worker import WorkerEngine, WorkerSettings
+from inspector.errors import CompilationError, OptionError, WorkerDiedError
+from tests.engines import programs
+
+pytestmark = pytest.mark.skipif(not process.ForkServer.supported(), reason="many new workers, which a fork makes fast")
+
+KILLERS: dict[str, Any] = {
+    "xla_unsupported_crash_on_hlo_pass_noop_change": True,
+    "xla_disable_all_hlo_passes": True,
+    "xla_enable_hlo_passes_only": "junk",
+    "xla_run_hlo_passes_starting_from": "junk",
+    "xla_cpu_parallel_codegen_split_count": -5,
+    "xla_reduce_window_rewrite_base_length": -1,
+    "xla_backend_extra_options": "--no-such-flag-of-llvm",
+    "xla_dump_emitter_re": ".*",
+    "device_ordinal": -2,
+}
+ALWAYS = ("xla_unsupported_crash_on_hlo_pass_noop_change", "xla_backend_extra_options")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[WorkerEngine]:
+    made = WorkerEngine(WorkerSettings(time_limit_s=60))
+    yield made
+    made.close()
+
+
+def product(x: jax.Array) -> jax.Array:
+    return jnp.sin(x) @ x
+
+
+def windows(x: jax.Array) -> jax.Array:
+    sums = jax.lax.reduce_window(x, 0.0, jax.lax.add, (3, 3), (1, 1), "SAME")
+    return jax.lax.fori_loop(0, 3, lambda i, v: jnp.sort(v) + i, jnp.cumsum(sums, axis=1))
+
+
+def request(fun: Callable[..., Any], flags: dict[str, Any]) -> CompileRequest:
+    program = programs.lower(fun, jax.ShapeDtypeStruct((8, 8), jnp.float32))
+    return CompileRequest(program, Options(flags=flags), Target.parse("cpu"))
+
+
+@pytest.mark.parametrize("fun", [product, windows])
+@pytest.mark.parametrize("name", KILLERS)
+def test_a_killer_costs_its_own_result_at_most(
+    engine: WorkerEngine, name: str, fun: Callable[..., Any], tmp_path: Path
+) -> None:
+    before = engine.submit(request(fun, {})).result(120)
+    dump = {"xla_dump_to": str(tmp_path)} if name.startswith("xla_dump") else {}
+    hostile = engine.submit(request(fun, {name: KILLERS[name], **dump}))
+    queued = engine.submit(request(fun, {}))
+    error = hostile.exception(120)
+    assert queued.result(120).hlo == before.hlo
+    if error is None:
+        assert name not in ALWAYS
+        return
+    assert isinstance(error, (CompilationError, OptionError))
+    assert name in str(error)
+    if name in ALWAYS:
+        assert isinstance(error, WorkerDiedError)
+
+
+def test_nothing_of_the_dead_is_left(engine: WorkerEngine) -> None:
+    engine.submit(request(product, {})).result(120)
+    before = scratch_directories()
+    for _ in range(3):
+        error = engine.submit(request(product, {ALWAYS[0]: True})).exception(120)
+        assert isinstance(error, WorkerDiedError)
+    engine.submit(request(product, {})).result(120)
+    assert len(scratch_directories()) == len(before)
+    assert scratch_directories() != before
+
+
+def scratch_directories() -> set[Path]:
+    return set(Path("/dev/shm").glob(f"inspector-{os.getpid()}-*"))

@@ -1,0 +1,262 @@
+"""The kernel's side of the fuzz: a process with an engine that does hostile requests and must not die.
+
+Reads a request's number a line from stdin, writes an outcome a line, as JSON, to stdout.
+`driver.py` starts it, and watches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import inspector
+from inspector.compilation import catalogue, flags
+from inspector.compilation.engine import Job
+from inspector.compilation.options import Options
+from inspector.compilation.request import RunRequest
+from inspector.compilation.target import Target
+from inspector.engines.worker import WorkerEngine, WorkerSettings
+from inspector.errors import (
+    CompilationError,
+    InspectorError,
+    Unavailable,
+    WorkerDiedError,
+)
+from inspector.hlo import compiler
+from inspector.lowering.lowered import Lowered
+from tests.fuzz import hostile
+
+TIME_LIMIT_S = 6.0
+LOST_AFTER_S = 90.0
+CPU = Target.parse("cpu")
+_CHECK_EVERY = 50
+_LITTLE_MEMORY_BYTES = 64 << 20
+
+
+def main() -> None:
+    """Serves until stdin ends."""
+    seed = int(sys.argv[1])
+    writer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever prints, prints elsewhere
+    kernel = Kernel(seed)
+    writer.write(json.dumps({"ready": True, "jaxlib": kernel.jaxlib}) + "\n")
+    writer.flush()
+    try:
+        for line in sys.stdin:
+            outcome = kernel.do(int(line))
+            writer.write(json.dumps(outcome) + "\n")
+            writer.flush()
+    finally:
+        kernel.engine.close()
+
+
+class Kernel:
+    """An engine, programs for it, and what a plain request must give."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.engine = WorkerEngine(WorkerSettings(time_limit_s=TIME_LIMIT_S))
+        self.fields = _fields()
+        self.passes = _passes()
+        self.programs = _programs()
+        self.plain = [self._compile(program, Options()).result(LOST_AFTER_S).hlo for program in self.programs]
+        self.jaxlib = jax.lib.__version__
+        self.done = 0
+
+    def do(self, index: int) -> dict[str, Any]:
+        """The outcome of one request: `{index, kind, outcome, error, text, seconds, bad}`; `bad` is "" where all is well."""
+        asked = hostile.hostile(self.seed, index, self.fields, self.passes)
+        started = time.monotonic()
+        outcome, error, bad = self._outcome(asked)
+        self.done += 1
+        if not bad and (asked.kind == "fault" or outcome in ("crashed", "timed out") or self.done % _CHECK_EVERY == 0):
+            bad = self._still_sound(asked.program)
+        kind = asked.fault or asked.kind
+        return {
+            "index": index, "kind": kind, "outcome": outcome, "seconds": round(time.monotonic() - started, 3), "bad": bad,
+            "error": type(error).__name__ if error else "", "text": str(error)[:600] if error else "",
+            "asked": repr({**asked.flags, **asked.build})[:300],
+        }  # fmt: skip
+
+    def _outcome(self, asked: hostile.Hostile) -> tuple[str, BaseException | None, str]:
+        compiling = False
+
+        def stage(job: Job[Any]) -> None:
+            nonlocal compiling
+            compiling = compiling or job.stage == "compiling"
+
+        try:
+            lowered = self._lowered(asked)
+            options = Options(flags=asked.flags, **asked.build)
+            job = self._compile(lowered, options)
+            job.add_progress_callback(stage)
+            with self._fault(asked):
+                compiled = job.result(LOST_AFTER_S)
+            if asked.run:
+                compiling = True
+                inputs = tuple(np.ones(a.shape, a.dtype) for a in compiled.program.arguments)
+                self.engine.run(RunRequest(compiled, inputs, (False,) * len(inputs), 1, 0)).result(LOST_AFTER_S)
+        except TimeoutError as e:
+            return "lost", e, f"no result and no error within {LOST_AFTER_S} s"
+        except WorkerDiedError as e:
+            timed_out = "took longer than the limit" in str(e)
+            return "timed out" if timed_out else "crashed", e, _unnamed(e, asked)
+        except InspectorError as e:
+            by_xla = isinstance(e, CompilationError) or compiling
+            return "refused by XLA" if by_xla else "refused before", e, _unnamed(e, asked)
+        except Exception as e:
+            return "unclassified", e, f"{type(e).__name__} is none of inspector's errors"
+        return "ok", None, ""
+
+    def _compile(self, lowered: Lowered, options: Options) -> Job[Any]:
+        from inspector.compilation.request import CompileRequest
+
+        return self.engine.submit(CompileRequest(lowered.program, options, CPU))
+
+    def _lowered(self, asked: hostile.Hostile) -> Lowered:
+        program = self.programs[asked.program % len(self.programs)]
+        source = random.Random(asked.seed)
+        if asked.kind == "hlo":
+            return inspector.lower(hostile.mutated_text(program.hlo, source))
+        if asked.kind == "proto":
+            return inspector.lower(hostile.mutated_bytes(program.hlo_proto, source))
+        if asked.kind == "stablehlo":
+            if source.random() < 0.2:
+                return inspector.lower(hostile.mutated_bytes(program.program.module, source))
+            return inspector.lower(hostile.mutated_text(program.stablehlo, source))
+        return program
+
+    def _still_sound(self, program: int) -> str:
+        """After whatever happened, a plain request gives what it always gave."""
+        number = program % len(self.programs)
+        try:
+            hlo = self._compile(self.programs[number], Options()).result(LOST_AFTER_S).hlo
+        except Exception as e:
+            return f"a plain request afterwards failed: {type(e).__name__}: {e}"[:600]
+        return "" if hlo == self.plain[number] else "a plain request afterwards gave another module"
+
+    def _fault(self, asked: hostile.Hostile) -> contextlib.AbstractContextManager[Any]:
+        if asked.fault is None:
+            return contextlib.nullcontext()
+        source = random.Random(asked.seed)
+        delay_s = source.choice((0.0, 0.002, 0.01, 0.03))
+        return _During(delay_s, lambda: _inject(self.engine, asked.fault, source))
+
+
+class _During:
+    """Does something a little after the block has begun, and has done it when the block ends."""
+
+    def __init__(self, delay_s: float, act: Callable[[], None]) -> None:
+        self._timer = threading.Timer(delay_s, act)
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.join()
+
+
+def _inject(engine: WorkerEngine, fault: str | None, source: random.Random) -> None:
+    environment = engine._environments[1]
+    worker: Any = environment._worker
+    server = engine._starter._fork_server._popen
+    if worker is None:
+        return
+    if fault == "worker killed":
+        _signal(worker.pid, signal.SIGKILL)
+    elif fault == "worker hung":
+        _signal(worker.pid, signal.SIGSTOP)
+    elif fault == "fork server killed" and server is not None:
+        _signal(server.pid, signal.SIGKILL)
+    elif fault == "worker answers garbage":
+        # What is on its way to the kernel is lost, and this comes instead; then the stream goes on.
+        worker._reader = cast(BinaryIO, _Garbage(hostile.garbage(source), worker._reader))
+    elif fault == "out of memory":
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(worker.pid, resource.RLIMIT_AS, (_LITTLE_MEMORY_BYTES, _LITTLE_MEMORY_BYTES))
+
+
+class _Garbage(io.RawIOBase):
+    def __init__(self, junk: bytes, stream: BinaryIO) -> None:
+        self._junk = io.BytesIO(junk)
+        self._stream = stream
+
+    def read(self, size: int = -1) -> bytes:
+        junk = self._junk.read(size)
+        return junk if len(junk) == size else junk + self._stream.read(size - len(junk))
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _unnamed(error: BaseException, asked: hostile.Hostile) -> str:
+    """Nothing when the message names what was hostile."""
+    text = str(error)
+    names = [*asked.flags, *asked.build] or ["module", "jit_"]
+    if any(name in text for name in names):
+        return ""
+    return f"the message names none of {', '.join(names)}"
+
+
+def _fields() -> list[hostile.Field]:
+    return [
+        hostile.Field(
+            name=option.name,
+            kind=flags.flag_type(option.name).kind,
+            repeated=flags.flag_type(option.name).repeated,
+            choices=option.choices,
+            default=None if isinstance(option.default, Unavailable) else option.default,
+            of_flags=option.name not in flags.OPTION_FIELDS,
+        )
+        for option in catalogue.options()
+    ]
+
+
+def _passes() -> Sequence[str]:
+    run = compiler.passes_run()
+    return ["fusion", "algsimp", "dce", "cse"] if isinstance(run, Unavailable) else sorted(run)
+
+
+def _programs() -> list[Lowered]:
+    def dot(x: jax.Array) -> jax.Array:
+        return jnp.sin(x) @ x
+
+    def step(w: jax.Array, x: jax.Array) -> Any:
+        return jax.value_and_grad(lambda w: jnp.square(jnp.tanh(x @ w)).mean())(w)
+
+    def windows(x: jax.Array) -> jax.Array:
+        sums = jax.lax.reduce_window(x, 0.0, jax.lax.add, (3,), (1,), "SAME")
+        return jax.lax.fori_loop(0, 3, lambda i, v: jnp.sort(v) + i, sums) + jnp.cumsum(x)
+
+    def solve(x: jax.Array) -> jax.Array:
+        return jnp.linalg.cholesky(x @ x.T + jnp.eye(4)) + jax.random.normal(jax.random.key(0), (4, 4))
+
+    square = jax.ShapeDtypeStruct((4, 4), jnp.float32)
+    vector = jax.ShapeDtypeStruct((16,), jnp.float32)
+    return [
+        inspector.lower(dot, square), inspector.lower(step, square, square), inspector.lower(windows, vector),
+        inspector.lower(solve, square),
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""A small fuzz, and what the fuzz itself must be: repeatable, resumable, and able to see what is bad."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from inspector.engines import process
+from tests.fuzz import hostile
+from tests.fuzz.driver import OUTCOMES, Settings, StateError, _Kernel, fuzz, summary
+
+FIELDS = [
+    hostile.Field("xla_a", "bool", False, (), False, True),
+    hostile.Field("xla_b", "int32", False, (), 3, True),
+    hostile.Field("xla_c", "enum", True, ("C_ONE", "C_TWO"), "", True),
+    hostile.Field("xla_d", "string", False, (), "", True),
+    hostile.Field("xla_e", "double", False, (), 0.5, True),
+    hostile.Field("xla_f", "uint64", True, (), "", True),
+    hostile.Field("num_replicas", "int64", False, (), 1, False),
+]
+
+linux = pytest.mark.skipif(not process.ForkServer.supported(), reason="reads /proc, and forks")
+
+
+@linux
+@pytest.mark.slow
+def test_hostile_requests_cost_no_kernel_and_no_result(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    settings = Settings(seed=20, requests=20, minutes=3, state=state, kernel_life=20)
+    first = fuzz(settings)
+    outcomes = fuzz(Settings(seed=20, requests=60, minutes=3, state=state, kernel_life=20))
+    assert outcomes[: len(first)] == first
+    requests = [outcome for outcome in outcomes if outcome["index"] >= 0]
+    assert [outcome["index"] for outcome in requests] == list(range(60))
+    assert [outcome for outcome in outcomes if outcome["bad"]] == [], summary(outcomes)
+    assert {outcome["outcome"] for outcome in requests} <= set(OUTCOMES)
+    assert {"ok", "refused before"} <= {outcome["outcome"] for outcome in requests}
+    assert {o["kind"] for o in outcomes if o["index"] < 0} == {"kernel closed", "kernel killed"}
+
+
+@linux
+@pytest.mark.slow
+def test_a_kernel_that_dies_is_a_death(tmp_path: Path) -> None:
+    with _Kernel(Settings(0, 1, 1, tmp_path / "state")) as kernel:
+        kernel._popen.send_signal(signal.SIGKILL)
+        outcome = kernel.ask(0)
+        assert not kernel.lives()
+        assert "died (status -9)" in outcome["bad"]
+        assert kernel.close().text == ""
+    assert "kernel deaths 1" in summary([{**outcome, "jaxlib": ""}])
+
+
+@linux
+def test_what_a_kernel_leaves_is_seen(tmp_path: Path) -> None:
+    kernel = _Kernel.__new__(_Kernel)
+    kernel._tag = "tag-of-a-test"
+    child = os.posix_spawnp("sleep", ["sleep", "60"], {**os.environ, "INSPECTOR_FUZZ_KERNEL": kernel._tag})
+    try:
+        assert [word.split()[1] for word in kernel._processes()] == [str(child)]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_another_seed_needs_another_file(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.write_text(json.dumps({"index": 0, "seed": 1, "bad": ""}) + "\n")
+    with pytest.raises(StateError, match="seed"):
+        fuzz(Settings(seed=2, requests=1, minutes=1, state=state))
+
+
+def test_a_request_is_made_of_seed_and_number_alone() -> None:
+    def made(seed: int) -> list[str]:
+        return [repr(hostile.hostile(seed, i, FIELDS, ("fusion", "dce"))) for i in range(300)]
+
+    assert made(0) == made(0)
+    assert made(0) != made(1)
+    kinds = {hostile.hostile(0, i, FIELDS, ("fusion", "dce")).kind for i in range(300)}
+    assert kinds == set(hostile.WEIGHTS)
+    faults = {hostile.hostile(0, i, FIELDS, ("fusion",)).fault for i in range(3000)}
+    assert faults == {*hostile.FAULTS, None}
+
+
+def test_mutations_change_something() -> None:
+    text, data = "HloModule m\n\nENTRY main {\n  ROOT x = f32[3] parameter(0)\n}\n", bytes(range(64))
+    sources = [random.Random(i) for i in range(100)]
+    assert sum(hostile.mutated_text(text, source) != text for source in sources) > 70
+    assert sum(hostile.mutated_bytes(data, source) != data for source in sources) > 95
