@@ -22,7 +22,7 @@ from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError, InspectorError, OptionError, Unavailable, WorkerDiedError
+from inspector.errors import CancelledError, InspectorError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered
 from inspector.progress import background_progress
@@ -140,9 +140,12 @@ def scan(
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
       OptionError: a flag whose type has too many values to try.
+      TargetError: no worker can compile this, and in this process a flag that crashes XLA would end it.
     """
     base = Options.of(options)
     tried = _trials(boolean_flags(lowered.program.platform) if flags is None else flags, base)
+    if engine is None:
+        _check_isolated(lowered.program, Target.parse(target))
     return ScanJob(_Scan(lowered, Target.parse(target), base, engine, time_limit_s, tried))
 
 
@@ -331,6 +334,18 @@ class _Laboratory:
         if self._engine is None:
             self._engine = self._given or _own_engine(self._request.program, self._request.target)
         return self._engine
+
+
+def _check_isolated(program: Program, target: Target) -> None:
+    from inspector.engines import default_engine
+
+    if default_engine(program, target).name == "inline":
+        why = "it calls back into it" if program.host_callbacks else f"the target {target} belongs to it"
+        raise TargetError(
+            f"The program {program.name!r} can only be compiled in this process ({why}), and a scan tries flags that"
+            " crash XLA, which would end the process. Use the target 'cpu' if the program was lowered for it, or"
+            " flag_effect for single flags; engine=inspector.engines.inline_engine() scans all the same."
+        )
 
 
 def _own_engine(program: Program, target: Target) -> Engine:

@@ -23,6 +23,7 @@ from inspector.errors import (
     CompilationError,
     FlagTypeError,
     OptionError,
+    TargetError,
     Unavailable,
     UnknownFlagError,
     WorkerDiedError,
@@ -112,6 +113,18 @@ def test_requests_are_checked_before_anything_runs(lowered: Lowered) -> None:
         flag_effect(lowered, "xla_cpu_enable_fast_math", [1])
     with pytest.raises(OptionError, match=r"takes a list of string: say which values.*'xla_disable_hlo_passes'"):
         scan(lowered, flags=["xla_disable_hlo_passes"])
+
+
+def test_no_scan_where_a_crash_would_end_this_process(monkeypatch: pytest.MonkeyPatch, lowered: Lowered) -> None:
+    def noisy(x: jax.Array) -> jax.Array:
+        jax.debug.print("{x}", x=x)
+        return x
+
+    with pytest.raises(TargetError, match="calls back into it"):
+        scan(inspector.lower(noisy, jax.ShapeDtypeStruct((3,), jnp.float32)))
+    monkeypatch.setattr("inspector._jax.client.attached_platform", lambda: "gpu")
+    with pytest.raises(TargetError, match="attached belongs to it"):
+        scan(lowered)
 
 
 def test_boolean_flags() -> None:
