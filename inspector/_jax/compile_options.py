@@ -33,6 +33,9 @@ CONFIG_NAMES = (
 )
 
 
+_VALUE_LENGTH = 300  # of an option's value in a message
+
+
 def read_config() -> dict[str, Any]:
     """This process's JAX configuration as far as it changes what is compiled; JSON-serialisable."""
     values: Mapping[str, Any] = config.config.values
@@ -192,7 +195,8 @@ def make_compile_options(
 
     Args:
       build_options: fields of `Options`, None where not said; `flags` by name; `additions`, a
-        serialized `xla.CompileOptionsProto` in base64 with what flags cannot carry.
+        serialized `xla.CompileOptionsProto` in base64 with what flags cannot carry; `said`, the user's
+        options by name, for messages.
       assignment: from `device_assignment`.
       detailed_logging: what JAX decides by the module's size.
       backend: the client that will compile.
@@ -268,8 +272,14 @@ def _count(devices: Sequence[Any]) -> str:
 
 
 def _said(build_options: Mapping[str, Any]) -> str:
-    flags = build_options.get("flags") or {}
-    return " ".join(f"{name}={value!r}" for name, value in flags.items()) or "none"
+    """For messages: the user's options by name where they are known, else the flags."""
+    said = build_options.get("said", build_options.get("flags")) or {}
+    return " ".join(f"{name}={_clipped(value)}" for name, value in said.items()) or "none"
+
+
+def _clipped(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _VALUE_LENGTH else f"{text[:_VALUE_LENGTH]}..."
 
 
 def _first_line(error: Exception) -> str:

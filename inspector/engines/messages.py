@@ -64,6 +64,7 @@ def compile_order(request: CompileRequest, config: Mapping[str, Any]) -> Compile
     options = json.loads(said.to_json())
     options["flags"] = options_proto.overrides(said)
     options["additions"] = base64.b64encode(options_proto.additions(said)).decode()
+    options["said"] = {**request.program.options.flags, **request.options.as_dict()}
     return CompileOrder(request.digest, request.program.module, options, request.program.platform, config)
 
 
