@@ -22,12 +22,14 @@ from typing import Any, BinaryIO, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.compilation import catalogue, flags
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
-from inspector.compilation.request import RunRequest
+from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import (
@@ -42,7 +44,6 @@ from tests.fuzz import hostile
 
 TIME_LIMIT_S = 6.0
 LOST_AFTER_S = 90.0
-CPU = Target.parse("cpu")
 _CHECK_EVERY = 50
 _LITTLE_MEMORY_BYTES = 64 << 20
 
@@ -73,7 +74,7 @@ class Kernel:
         self.fields = _fields()
         self.passes = _passes()
         self.programs = _programs()
-        self.plain = [self._compile(program, Options()).result(LOST_AFTER_S).hlo for program in self.programs]
+        self.plain = [self._compile(i, p, Options()).result(LOST_AFTER_S).hlo for i, p in enumerate(self.programs)]
         self.jaxlib = jax.lib.__version__
         self.done = 0
 
@@ -102,7 +103,7 @@ class Kernel:
         try:
             lowered = self._lowered(asked)
             options = Options(flags=asked.flags, **asked.build)
-            job = self._compile(lowered, options)
+            job = self._compile(asked.program, lowered, options)
             job.add_progress_callback(stage)
             with self._fault(asked):
                 compiled = job.result(LOST_AFTER_S)
@@ -122,10 +123,12 @@ class Kernel:
             return "unclassified", e, f"{type(e).__name__} is none of inspector's errors"
         return "ok", None, ""
 
-    def _compile(self, lowered: Lowered, options: Options) -> Job[Any]:
-        from inspector.compilation.request import CompileRequest
+    def _compile(self, number: int, lowered: Lowered, options: Options) -> Job[Any]:
+        target = Target.parse(f"cpu:{self._devices(number)}")
+        return self.engine.submit(CompileRequest(lowered.program, options, target))
 
-        return self.engine.submit(CompileRequest(lowered.program, options, CPU))
+    def _devices(self, number: int) -> int:
+        return self.programs[number % len(self.programs)].program.options.num_partitions or 1
 
     def _lowered(self, asked: hostile.Hostile) -> Lowered:
         program = self.programs[asked.program % len(self.programs)]
@@ -144,7 +147,7 @@ class Kernel:
         """After whatever happened, a plain request gives what it always gave."""
         number = program % len(self.programs)
         try:
-            hlo = self._compile(self.programs[number], Options()).result(LOST_AFTER_S).hlo
+            hlo = self._compile(number, self.programs[number], Options()).result(LOST_AFTER_S).hlo
         except Exception as e:
             return f"a plain request afterwards failed: {type(e).__name__}: {e}"[:600]
         return "" if hlo == self.plain[number] else "a plain request afterwards gave another module"
@@ -154,7 +157,7 @@ class Kernel:
             return contextlib.nullcontext()
         source = random.Random(asked.seed)
         delay_s = source.choice((0.0, 0.002, 0.01, 0.03))
-        return _During(delay_s, lambda: _inject(self.engine, asked.fault, source))
+        return _During(delay_s, lambda: _inject(self.engine, self._devices(asked.program), asked.fault, source))
 
 
 class _During:
@@ -170,8 +173,8 @@ class _During:
         self._timer.join()
 
 
-def _inject(engine: WorkerEngine, fault: str | None, source: random.Random) -> None:
-    environment = engine._environments[1]
+def _inject(engine: WorkerEngine, devices: int, fault: str | None, source: random.Random) -> None:
+    environment = engine._environments[devices]
     worker: Any = environment._worker
     server = engine._starter._fork_server._popen
     if worker is None:
@@ -254,8 +257,20 @@ def _programs() -> list[Lowered]:
     vector = jax.ShapeDtypeStruct((16,), jnp.float32)
     return [
         inspector.lower(dot, square), inspector.lower(step, square, square), inspector.lower(windows, vector),
-        inspector.lower(solve, square),
+        inspector.lower(solve, square), _sharded(),
     ]  # fmt: skip
+
+
+def _sharded() -> Lowered:
+    mesh = AbstractMesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+
+    def local(x: jax.Array) -> Any:
+        total = jax.lax.psum(x, "y")
+        return total, jax.lax.ppermute(x, "x", [(0, 1), (1, 0)]), jax.lax.all_gather(x, "y")
+
+    specs = (P("x", None), P("x", "y"), P(None, "x", None))
+    fun = jax.shard_map(local, mesh=mesh, in_specs=P("x", "y"), out_specs=specs, check_vma=False)
+    return inspector.lower(fun, jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=NamedSharding(mesh, P("x", "y"))))
 
 
 if __name__ == "__main__":
