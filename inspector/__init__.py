@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from inspector.engines.get_compile_options import get_compile_options as get_compile_options
     from inspector.errors import InspectorError as InspectorError
     from inspector.errors import Unavailable as Unavailable
-    from inspector.explore import explore as explore
+    from inspector.exploring import explore as explore
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.lowered import Lowered as Lowered
     from inspector.lowering.xla_computation import xla_computation as xla_computation
@@ -38,7 +38,7 @@ _HOMES = {
     "Target": "inspector.compilation.target",
     "Unavailable": "inspector.errors",
     "ScanJob": "inspector.effects",
-    "explore": "inspector.explore",
+    "explore": "inspector.exploring",
     "flag_effect": "inspector.effects",
     "get_compile_options": "inspector.engines.get_compile_options",
     "lower": "inspector.lowering.lower",
@@ -52,6 +52,8 @@ __all__ = [*_HOMES, "__version__", "load_ipython_extension"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "settings":
+        return importlib.import_module("inspector.settings")
     if name not in _HOMES:
         raise AttributeError(f"module 'inspector' has no attribute {name!r}. It has: {', '.join(sorted(_HOMES))}.")
     value = getattr(importlib.import_module(_HOMES[name]), name)

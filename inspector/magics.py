@@ -34,7 +34,7 @@ def explore_call(line: str, names: dict[str, Any]) -> Explorer:
     Raises:
       ParameterError: the line is not a call.
     """
-    from inspector.explore import explore
+    from inspector.exploring import explore
 
     call, settings = _parse(line)
 

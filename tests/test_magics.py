@@ -18,7 +18,7 @@ Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """What `explore` would have been called with."""
     made: list[Call] = []
-    import inspector.explore as module
+    import inspector.exploring as module
 
     def record(fun: Any, *args: Any, **settings: Any) -> str:
         made.append((fun, args, settings))

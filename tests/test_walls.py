@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
 
 BASE = frozenset({"errors", "units", "settings", "_optional"})
-TOP = frozenset({"", "explore", "effects", "sweeps", "progress", "magics", "cli"})
+TOP = frozenset({"", "exploring", "effects", "sweeps", "progress", "magics", "cli"})
 
 # What each room may import of ours, beside itself and the base modules.
 ROOMS: Mapping[str, frozenset[str]] = {
@@ -238,7 +238,7 @@ PLANTED = {
                              "import jaxlib.mlir", "import ipywidgets", "import importlib\nimportlib.import_module('jaxlib')"],
     "inspector.engines.a": ["from inspector.lowering import lower", "from inspector.analysis import diff"],
     "inspector.units": ["from inspector.hlo import mesh"],
-    "inspector.explore": ["from jaxlib import xla_client"],
+    "inspector.exploring": ["from jaxlib import xla_client"],
     "inspector.helpers": ["import os"],
 }  # fmt: skip
 
@@ -266,7 +266,7 @@ def test_catches_a_planted_violation(module: str, source: str) -> None:
         ("inspector.lowering.a", "import jax\njax.__version__\nfrom inspector._jax import tracing"),
         ("inspector.analysis.a", "import inspector.compilation.options\nfrom inspector.hlo.mesh import Mesh"),
         ("inspector.compilation.compiled", "def run():\n    from inspector.execution.run import Run"),
-        ("inspector.explore", "from inspector.engines.worker import Worker\nimport ipywidgets"),
+        ("inspector.exploring", "from inspector.engines.worker import Worker\nimport ipywidgets"),
     ],
 )
 def test_lets_the_allowed_pass(module: str, source: str) -> None:

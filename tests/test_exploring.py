@@ -13,7 +13,7 @@ from jax import lax
 
 import inspector
 from inspector.errors import CancelledError, FlagTypeError, TargetError
-from inspector.explore import explore
+from inspector.exploring import explore
 from inspector.widgets.explorer import Explorer
 from tests.widgets.fakes import Mailbox
 
@@ -118,3 +118,12 @@ def test_other_words_for_targets_and_axes(opened: list[Explorer]) -> None:
     assert not shown._controls.axes.disabled
     assert str(shown.baseline.target) == "cpu:8"
     assert shown.baseline.options.flags == {"xla_cpu_enable_fast_math": True}
+
+
+def test_a_name_stays_what_it_is_whatever_is_imported(one_device_python: Any) -> None:
+    one_device_python(
+        "import inspector, pkgutil, importlib\n"
+        "for module in pkgutil.iter_modules(inspector.__path__):\n"
+        "    importlib.import_module(f'inspector.{module.name}')\n"
+        "assert all(callable(getattr(inspector, n)) for n in ('explore', 'lower', 'compare', 'xla_computation'))\n"
+    )
