@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from inspector.effects import ScanJob as ScanJob
     from inspector.effects import flag_effect as flag_effect
     from inspector.effects import scan as scan
+    from inspector.engines.executable import LoadedExecutable as LoadedExecutable
+    from inspector.engines.executable import load_executable as load_executable
+    from inspector.engines.executable import save_executable as save_executable
     from inspector.engines.get_compile_options import get_compile_options as get_compile_options
     from inspector.errors import InspectorError as InspectorError
     from inspector.errors import Unavailable as Unavailable
@@ -33,6 +36,7 @@ _HOMES = {
     "compare": "inspector.analysis.stats",
     "Compiled": "inspector.compilation.compiled",
     "InspectorError": "inspector.errors",
+    "LoadedExecutable": "inspector.engines.executable",
     "Lowered": "inspector.lowering.lowered",
     "Options": "inspector.compilation.options",
     "Target": "inspector.compilation.target",
@@ -41,8 +45,10 @@ _HOMES = {
     "explore": "inspector.exploring",
     "flag_effect": "inspector.effects",
     "get_compile_options": "inspector.engines.get_compile_options",
+    "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
     "option_catalog": "inspector.compilation.catalogue",
+    "save_executable": "inspector.engines.executable",
     "scan": "inspector.effects",
     "sweep": "inspector.sweeps",
     "xla_computation": "inspector.lowering.xla_computation",

@@ -55,6 +55,7 @@ DEFERRED: Mapping[tuple[str, str], str] = {
     ("inspector.compilation.compiled", "inspector.analysis.collectives"): "Compiled.collectives, a public method",
     ("inspector.compilation.compiled", "inspector.analysis.instructions"): "Compiled.instructions, a public method",
     ("inspector.compilation.compiled", "inspector.analysis.graph"): "Compiled.graph, a public method",
+    ("inspector.compilation.compiled", "inspector.engines.executable"): "Compiled.runtime_executable, a public method",
     ("inspector.lowering.lowered", "inspector.analysis.collectives"): "Lowered.collectives, a public method",
     ("inspector.lowering.lowered", "inspector.engines"): "Lowered.compile, a public method, picks the default engine",
     (

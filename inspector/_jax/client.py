@@ -176,7 +176,7 @@ class Client:
           TargetError: too few devices, or another platform's module.
           CompilationError: XLA refused.
         """
-        self._check_platform(platform)
+        self.check_platform(platform)
         assignment = _options.device_assignment(build_options, self.devices)
         started = time.perf_counter()
         parsed = parse_module(module)
@@ -266,7 +266,12 @@ class Client:
             build_options, assignment, detailed_logging=detailed_logging, backend=self._backend
         )
 
-    def _check_platform(self, platform: str) -> None:
+    def check_platform(self, platform: str) -> None:
+        """Refuses a program that was lowered for another platform.
+
+        Raises:
+          TargetError: it was.
+        """
         names = {"gpu": ("gpu", "cuda", "rocm")}.get(self.platform, (self.platform,))
         if platform not in names:
             raise TargetError(

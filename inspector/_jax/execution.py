@@ -58,6 +58,11 @@ class Executable:
         self._keepalive = keepalive
         self._replicated = NamedSharding(Mesh(assignment.reshape(-1), ("device",)), PartitionSpec())
 
+    @property
+    def raw(self) -> Any:
+        """The executable as jaxlib has it, which checks nothing."""
+        return self._raw
+
     def run(
         self,
         inputs: Sequence[np.ndarray],

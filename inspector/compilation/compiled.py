@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from inspector.analysis.collectives import Collectives
     from inspector.compilation.engine import Engine
+    from inspector.engines.executable import LoadedExecutable
     from inspector.execution.run import Run
 
 
@@ -190,6 +191,21 @@ class Compiled:
         from inspector.execution.run import run
 
         return run(self, args, kwargs, repeat=repeat, warmup=warmup, engine=engine)
+
+    def runtime_executable(self) -> LoadedExecutable:
+        """The executable on the devices of this process, under jaxlib's own methods (docs/runtime.md).
+
+        Loaded from its bytes; a program without any, such as one with host callbacks, is compiled
+        anew, where this process has compiled it before. What runs it here has none of a worker's
+        protection, and `run` needs none of it.
+
+        Raises:
+          TargetError: this process has not the target's devices.
+          ExecutionError: another jaxlib's executable, or one that cannot leave its process.
+        """
+        from inspector.engines.executable import load
+
+        return load(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one file that `load` reads, also where JAX is not installed.

@@ -57,7 +57,7 @@ class InlineEngine:
         queue_s = job.elapsed_s
         check_request(request)
         warnings = request_warnings(request)
-        callbacks = _callbacks(request.program)
+        callbacks = callbacks_of(request.program)
         order = compile_order(request, read_config())
         server = self._server(request.target)
         products = server.compile(order, lambda stage: advance(job, stage), callbacks)
@@ -72,7 +72,7 @@ class InlineEngine:
         from inspector.engines.assemble import make_reply
         from inspector.engines.messages import run_order
 
-        callbacks = _callbacks(request.compiled.program)
+        callbacks = callbacks_of(request.compiled.program)
         order = run_order(request, read_config())
         server = self._server(request.compiled.target)
         return make_reply(server.run(order, lambda stage: advance(job, stage), callbacks))
@@ -100,7 +100,7 @@ class _InlineJob(Job[T]):
         )
 
 
-def _callbacks(program: Program) -> Callbacks:
+def callbacks_of(program: Program) -> Callbacks:
     """JAX's callback objects of a program, `(host_callbacks, anything else to keep alive)`."""
     if not program.host_callbacks:
         return None

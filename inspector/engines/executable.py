@@ -1,0 +1,98 @@
+"""A `Compiled`'s executable on the devices of this process, and from and to a file.
+
+Only for devices that this process has: what runs in a worker stays there (`Compiled.run`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from inspector._jax.client import Client
+from inspector._jax.compile_options import read_config
+from inspector._jax.runtime import LoadedExecutable as LoadedExecutable
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.request import CompileRequest
+from inspector.engines.inline import callbacks_of
+from inspector.engines.messages import CompileOrder, compile_order
+from inspector.errors import ExecutionError, Unavailable
+
+
+def load(compiled: Compiled) -> LoadedExecutable:
+    """See `Compiled.runtime_executable`."""
+    target = compiled.target
+    order = compile_order(CompileRequest(compiled.program, compiled.options, target), read_config())
+    client = Client() if target.kind == "attached" else Client("cpu", target.device_count)
+    client.check_platform(order.platform)
+    if isinstance(compiled.executable, Unavailable):
+        return _compile(compiled, order, client, compiled.executable)
+    _check_versions(compiled, client)
+    executable = client.load(compiled.executable, order.module, order.build_options, compiled.versions)
+    return LoadedExecutable(executable.raw, executable)
+
+
+def save_executable(compiled: Compiled, path: str | os.PathLike[str]) -> None:
+    """Writes a compiled program with its executable to one file, whole or not at all.
+
+    The file is the one of `Compiled.save`: JSON and bytes with SHA-256 digests, never pickle.
+
+    Args:
+      compiled: a program whose back-end gave the executable's bytes.
+      path: where to.
+
+    Raises:
+      ExecutionError: there are no bytes, such as of a program that calls back into this process.
+      OSError: the place cannot be written.
+    """
+    if isinstance(compiled.executable, Unavailable):
+        raise ExecutionError(
+            f"The executable of {compiled.program.name!r} cannot be saved: {compiled.executable.reason}."
+            " Compiled.save keeps everything else."
+        )
+    compiled.save(path)
+
+
+def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
+    """Reads a file of `save_executable` and loads its executable on the devices of this process.
+
+    Before XLA sees a byte of it, the digests are compared, and the jaxlib and platform that compiled it
+    with those here. The digests find damage. They are no signature: an executable is machine code, and
+    only a file from a source you trust may be run.
+
+    Raises:
+      FileNotFoundError: there is none.
+      ModuleError: not such a file, or damaged.
+      ExecutionError: compiled by another jaxlib or platform version, or without an executable.
+      TargetError: this process lacks the platform, or has too few devices.
+    """
+    compiled = Compiled.load(path)
+    if isinstance(compiled.executable, Unavailable):
+        raise ExecutionError(f"{os.fspath(path)!r} holds no executable: {compiled.executable.reason}.")
+    return load(compiled)
+
+
+def _compile(compiled: Compiled, order: CompileOrder, client: Client, reason: Unavailable) -> LoadedExecutable:
+    """Compiles anew what has no bytes, where this process has compiled it before."""
+    if compiled.engine != "inline":
+        raise ExecutionError(f"The executable of {compiled.program.name!r} cannot leave its process: {reason.reason}.")
+    callbacks = callbacks_of(compiled.program)
+    executable, _ = client.compile(
+        order.module,
+        order.build_options,
+        platform=order.platform,
+        host_callbacks=callbacks[0] if callbacks else (),
+        keepalive=callbacks,
+    )
+    return LoadedExecutable(executable.raw, executable)
+
+
+def _check_versions(compiled: Compiled, client: Client) -> None:
+    """XLA would load, or misread, what another compiler made."""
+    ours = client.versions
+    for name in ("jaxlib", "platform_version"):
+        theirs = compiled.versions.get(name)
+        if theirs != ours[name]:
+            raise ExecutionError(
+                f"The executable was compiled by {name} {theirs!r}, this is {ours[name]!r}, and executables do"
+                f" not carry over. Install jaxlib {compiled.versions.get('jaxlib')}, or compile the program again here:"
+                " `c = Compiled.load(path)` has its module (`c.program`) and options."
+            )

@@ -1,0 +1,208 @@
+"""A `Compiled`'s executable in this process, and in a file that is checked before XLA sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from inspector._jax.client import Client
+from inspector._jax.runtime import LoadedExecutable
+from inspector.compilation.compiled import Compiled
+from inspector.engines.executable import load_executable, save_executable
+from inspector.engines.inline import InlineEngine
+from inspector.errors import ExecutionError, ModuleError, TargetError, Unavailable
+from tests.conftest import RunPython
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+F32X2 = jax.ShapeDtypeStruct((2,), jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[InlineEngine]:
+    made = InlineEngine()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def compiled(engine: InlineEngine) -> Compiled:
+    return inspector.lower(lambda x: (x @ x.T, x.sum()), X).compile(target="cpu", engine=engine)
+
+
+@pytest.fixture
+def saved(compiled: Compiled, tmp_path: Path) -> Path:
+    save_executable(compiled, tmp_path / "a.inspector")
+    return tmp_path / "a.inspector"
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA must not see a byte."""
+
+    def load(*args: object) -> None:
+        raise AssertionError("XLA was given the bytes")
+
+    monkeypatch.setattr(Client, "load", load)
+
+
+def check(executable: LoadedExecutable) -> None:
+    outputs = executable.execute([jax.device_put(X, executable.local_devices()[0])])
+    np.testing.assert_allclose(outputs[0], X @ X.T)
+    np.testing.assert_allclose(outputs[1], X.sum())
+
+
+def replaced(path: Path, **changes: Any) -> None:
+    """The file with other values in its manifest, digests as they were."""
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(contents["manifest.json"])
+    for name, value in changes.items():
+        section, _, key = name.partition("__")
+        manifest["compiled"][section][key] = value
+    contents["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in contents.items():
+            archive.writestr(name, data)
+
+
+def test_it_runs_here(compiled: Compiled) -> None:
+    check(compiled.runtime_executable())
+
+
+def test_what_a_worker_compiled_runs_here() -> None:
+    compiled = inspector.lower(lambda x: (x @ x.T, x.sum()), X).compile(target="cpu")
+    assert compiled.engine == "worker"
+    check(compiled.runtime_executable())
+
+
+def test_it_runs_after_a_file(saved: Path) -> None:
+    check(load_executable(saved))
+    check(inspector.load_executable(str(saved)))
+    assert isinstance(load_executable(saved).client.platform_version, str)
+
+
+def test_it_runs_in_a_fresh_process(engine: InlineEngine, tmp_path: Path, one_device_python: RunPython) -> None:
+    """With LAPACK, which is null in a process that has lowered nothing."""
+    matrix = np.diag(np.float32([1, 2, 3]))
+    compiled = inspector.lower(jnp.linalg.inv, matrix).compile(target="cpu", engine=engine)
+    inspector.save_executable(compiled, tmp_path / "inv")
+    script = f"""
+import jax, numpy as np, inspector
+executable = inspector.load_executable({str(tmp_path / "inv")!r})
+(inverse,) = executable.execute([jax.device_put(np.diag(np.float32([1, 2, 4])), jax.devices()[0])])
+print(np.diag(inverse).tolist())
+"""
+    assert one_device_python(script).stdout.strip() == "[1.0, 0.5, 0.25]"
+
+
+def test_too_few_devices(engine: InlineEngine, tmp_path: Path, one_device_python: RunPython) -> None:
+    lowered = inspector.lower(lambda x: jax.lax.psum(x, "i"), np.ones(2, np.float32), axis_env=[("i", 4)])
+    save_executable(lowered.compile(target="cpu:4", engine=engine), tmp_path / "four")
+    assert len(load_executable(tmp_path / "four").local_devices()) == 4
+    script = f"""
+import inspector
+try:
+    inspector.load_executable({str(tmp_path / "four")!r})
+except inspector.InspectorError as e:
+    print(type(e).__name__, e)
+"""
+    assert "TargetError This process has 1 CPU device(s), 4 are asked for" in one_device_python(script).stdout
+
+
+@pytest.mark.usefixtures("untouched")
+def test_another_jaxlib_is_refused(saved: Path) -> None:
+    replaced(saved, versions__jaxlib="0.4.1")
+    with pytest.raises(ExecutionError) as caught:
+        load_executable(saved)
+    ours = Client().versions["jaxlib"]
+    assert f"compiled by jaxlib '0.4.1', this is {ours!r}" in str(caught.value)
+    assert "Install jaxlib 0.4.1, or compile the program again here" in str(caught.value)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_another_platform_version_is_refused(saved: Path) -> None:
+    replaced(saved, versions__platform_version="PJRT C API 1.2")
+    with pytest.raises(ExecutionError, match=r"platform_version 'PJRT C API 1\.2'"):
+        load_executable(saved)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_another_platform_is_refused(saved: Path) -> None:
+    replaced(saved, program__platform="cuda")
+    with pytest.raises(TargetError, match="lowered for cuda, but the device here is a cpu"):
+        load_executable(saved)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_no_flipped_byte_of_the_executable_reaches_xla(saved: Path) -> None:
+    with zipfile.ZipFile(saved) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    whole = contents["executable.bin"]
+    for place in np.random.default_rng(0).integers(0, len(whole), 50):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        with zipfile.ZipFile(saved, "w") as archive:
+            for name, data in (contents | {"executable.bin": bytes(damaged)}).items():
+                archive.writestr(name, data)
+        with pytest.raises(ModuleError, match=r"executable\.bin is not what was saved"):
+            load_executable(saved)
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("content", [pickle.dumps({"a": 1}), b"", b"PK\x03\x04"])
+def test_no_pickle(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ModuleError, match="is not a saved Compiled"):
+        load_executable(tmp_path / "x")
+
+
+def test_a_pickle_is_not_run(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (tmp_path / "ran",))
+
+    (tmp_path / "x").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ModuleError):
+        load_executable(tmp_path / "x")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_without_bytes_there_is_no_file(compiled: Compiled, tmp_path: Path) -> None:
+    bare = dataclasses.replace(compiled, engine="worker", executable=Unavailable("the back-end keeps it"))
+    with pytest.raises(ExecutionError, match=r"cannot be saved: the back-end keeps it\. Compiled\.save"):
+        save_executable(bare, tmp_path / "b")
+    assert not list(tmp_path.iterdir())
+    bare.save(tmp_path / "b")
+    with pytest.raises(ExecutionError, match="holds no executable: the back-end keeps it"):
+        load_executable(tmp_path / "b")
+    with pytest.raises(ExecutionError, match="cannot leave its process: the back-end keeps it"):
+        bare.runtime_executable()
+
+
+def test_host_callbacks_are_compiled_anew(engine: InlineEngine, tmp_path: Path) -> None:
+    seen: list[list[float]] = []
+
+    def fun(x: jax.Array) -> jax.Array:
+        jax.debug.callback(lambda y: seen.append(np.asarray(y).tolist()), x)
+        return x + jax.pure_callback(lambda y: np.asarray(y) * 10, F32X2, x)
+
+    compiled = inspector.lower(fun, F32X2).compile(target="cpu", engine=engine)
+    executable = compiled.runtime_executable()
+    outputs, token = executable.execute_with_token([jax.device_put(np.float32([1, 2]), executable.local_devices()[0])])
+    token.block_until_ready()
+    np.testing.assert_array_equal(outputs[0], [11, 22])
+    assert seen == [[1.0, 2.0]]
+    compiled.save(tmp_path / "c")
+    with pytest.raises(ExecutionError, match="Lower the function again here"):
+        Compiled.load(tmp_path / "c").runtime_executable()
