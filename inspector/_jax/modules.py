@@ -186,9 +186,16 @@ def parse_hlo(module: bytes | str) -> ParsedHlo:
       ModuleError: with XLA's message.
     """
     kind, data = ("text", module.encode()) if isinstance(module, str) else ("proto", module)
-    child = subprocess.run(
-        [sys.executable, "-c", _PARSE_HLO, kind], input=data, capture_output=True, timeout=_PARSE_LIMIT_S, check=False
-    )
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", _PARSE_HLO, kind],
+            input=data,
+            capture_output=True,
+            timeout=_PARSE_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as e:
+        raise ModuleError(f"XLA did not read the HLO module within {_PARSE_LIMIT_S} s, and was stopped.") from e
     if child.returncode == 0:
         header, _, stablehlo = child.stdout.partition(b"\n")
         attributes = dict(part.partition("=")[::2] for part in header.decode().split(", "))

@@ -45,6 +45,8 @@ class WorkerSettings:
       max_requests: requests after which a worker is replaced.
       memory_limit_bytes: resident memory above which it is replaced after a request; None for a
         quarter of the machine's, at least 2 GiB.
+      max_memory_bytes: resident memory above which it is stopped in the middle of a request; None for
+        four fifths of the machine's.
       max_executables: executables that a worker keeps alive for running.
       start: "fork" through the fork server, "spawn" in a fresh interpreter, "auto" for the first
         where it works.
@@ -53,6 +55,7 @@ class WorkerSettings:
     time_limit_s: float | None = None
     max_requests: int = 500
     memory_limit_bytes: int | None = None
+    max_memory_bytes: int | None = None
     max_executables: int = 4
     start: Literal["auto", "fork", "spawn"] = "auto"
 
@@ -182,7 +185,8 @@ class _Environment:
             "device_count": device_count,
             "max_executables": settings.max_executables,
             "max_requests": settings.max_requests,
-            "memory_limit_bytes": settings.memory_limit_bytes or _default_memory_limit_bytes(),
+            "memory_limit_bytes": settings.memory_limit_bytes or max(2 << 30, _memory_bytes() // 4),
+            "max_memory_bytes": settings.max_memory_bytes or max(2 << 30, _memory_bytes() * 4 // 5),
         }
         self._starter = starter
         self._time_limit_s = settings.time_limit_s
@@ -402,11 +406,11 @@ def _device_count(target: Target) -> int:
     return attached_device_count()
 
 
-def _default_memory_limit_bytes() -> int:
-    total = 0
+def _memory_bytes() -> int:
+    """The machine's, 0 where that is not known."""
     with contextlib.suppress(ValueError, OSError, AttributeError):
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(2 << 30, total // 4)
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 0
 
 
 def _callbacks_text(name: str) -> str:

@@ -28,8 +28,9 @@ import socket
 import sys
 import threading
 import time
+import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -142,6 +143,10 @@ def _fork(control: socket.socket, descriptors: list[int], environment: dict[str,
         os.dup2(log_fd, 2)
         stream = socket.socket(fileno=stream_fd)
         _serve(stream.makefile("rb"), stream.makefile("wb"), environment)
+    except BaseException:  # for the log, from which the kernel reads why
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
     finally:
         os._exit(0)  # never back into the server's loop, no atexit handlers of the server
 
@@ -169,6 +174,7 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
     # Ctrl-C in a terminal is the kernel's, and a core file of XLA nobody's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _no_core_files()
+    _first_to_go()
     try:
         server = _start(environment)
     except Exception as e:
@@ -181,7 +187,8 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
         while True:
             header, blobs = read_message(reader)
             sender.send({"taken": True})
-            reply, reply_blobs = _answer(server, sender, header, blobs, environment["scratch"])
+            with limits.watched():
+                reply, reply_blobs = _answer(server, sender, header, blobs, environment["scratch"])
             sender.send({**reply, "recycle": limits.reached()}, reply_blobs)
             del header, blobs, reply, reply_blobs  # not to hold them while idle
 
@@ -234,14 +241,36 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
 
 
 class _Limits:
-    """When a worker has served enough: executables leave memory maps and heap behind."""
+    """When a worker has served enough: executables leave memory maps and heap behind.
+
+    One that grows too large in the middle of a request ends itself, before the system ends the kernel.
+    """
 
     _MAPS_EVERY = 8  # counting maps costs a millisecond
+    _LOOK_S = 0.1
 
     def __init__(self, environment: dict[str, Any]) -> None:
         self._max_requests = environment["max_requests"]
         self._memory_limit_bytes = environment["memory_limit_bytes"]
+        self._max_memory_bytes = environment["max_memory_bytes"]
         self._requests = 0
+        self._busy = False
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Around each request."""
+        self._busy = True
+        yield
+        self._busy = False
+
+    def _watch(self) -> None:
+        with contextlib.suppress(OSError):  # no /proc here
+            while True:
+                time.sleep(self._LOOK_S)
+                if self._busy and (resident := _resident_bytes()) > self._max_memory_bytes:
+                    os.write(2, f"Fatal: {resident} bytes of memory, the limit is {self._max_memory_bytes}\n".encode())
+                    os.kill(os.getpid(), signal.SIGKILL)
 
     def reached(self) -> bool:
         """After each request."""
@@ -266,6 +295,12 @@ def _map_count() -> int:
 
 def _max_map_count() -> int:
     return int(Path("/proc/sys/vm/max_map_count").read_text())
+
+
+def _first_to_go() -> None:
+    """When the machine runs out of memory, the system ends this process and not the kernel."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _no_core_files() -> None:

@@ -22,6 +22,7 @@ from inspector.engines import process
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import CompilationError, OptionError, WorkerDiedError
 from tests.engines import programs
+from tests.engines.test_worker import worker_pids
 
 pytestmark = pytest.mark.skipif(not process.ForkServer.supported(), reason="many new workers, which a fork makes fast")
 
@@ -89,6 +90,30 @@ def test_nothing_of_the_dead_is_left(engine: WorkerEngine) -> None:
     engine.submit(request(product, {})).result(120)
     assert len(scratch_directories()) == len(before)
     assert scratch_directories() != before
+
+
+def test_a_compile_that_takes_too_much_memory_is_stopped() -> None:
+    """Tells apart the limit within a request from the one after it, which gives the result first."""
+    engine = WorkerEngine(WorkerSettings(max_memory_bytes=1 << 20))
+    try:
+        with pytest.raises(WorkerDiedError, match=r"while compiling 'jit_slow'.*bytes of memory, the limit is 1048576"):
+            engine.submit(request(slow, {})).result(120)
+    finally:
+        engine.close()
+
+
+def slow(x: jax.Array) -> jax.Array:
+    """Takes longer to compile than a worker takes to look at its memory."""
+    for i in range(400):
+        x = jnp.sin(x * (i + 1.5)) @ jnp.ones((8, 8)) + i
+    return x
+
+
+def test_a_worker_goes_before_the_kernel_when_memory_ends(engine: WorkerEngine) -> None:
+    engine.submit(request(product, {})).result(120)
+    scores = [int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in worker_pids(os.getpid())]
+    assert scores
+    assert set(scores) == {1000}
 
 
 def scratch_directories() -> set[Path]:
