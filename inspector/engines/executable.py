@@ -5,12 +5,17 @@ Only for devices that this process has: what runs in a worker stays there (`Comp
 
 from __future__ import annotations
 
+import functools
 import os
+
+import jax
 
 from inspector._jax.client import Client
 from inspector._jax.compile_options import read_config
+from inspector._jax.runtime import Client as RuntimeClient
 from inspector._jax.runtime import LoadedExecutable as LoadedExecutable
 from inspector.compilation.compiled import Compiled
+from inspector.compilation.machine import check_cpu
 from inspector.compilation.request import CompileRequest
 from inspector.engines.inline import callbacks_of
 from inspector.engines.messages import CompileOrder, compile_order
@@ -26,6 +31,8 @@ def load(compiled: Compiled) -> LoadedExecutable:
     if isinstance(compiled.executable, Unavailable):
         return _compile(compiled, order, client, compiled.executable)
     _check_versions(compiled, client)
+    if client.platform == "cpu":
+        check_cpu(compiled.executable, _local_executable())
     executable = client.load(compiled.executable, order.module, order.build_options, compiled.versions)
     return LoadedExecutable(executable.raw, executable)
 
@@ -55,13 +62,14 @@ def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
     """Reads a file of `save_executable` and loads its executable on the devices of this process.
 
     Before XLA sees a byte of it, the digests are compared, and the jaxlib and platform that compiled it
-    with those here. The digests find damage. They are no signature: an executable is machine code, and
+    with those here, and the CPU's instructions. The digests find damage. They are no signature: an executable is machine code, and
     only a file from a source you trust may be run.
 
     Raises:
       FileNotFoundError: there is none.
       ModuleError: not such a file, or damaged.
-      ExecutionError: compiled by another jaxlib or platform version, or without an executable.
+      ExecutionError: compiled by another jaxlib or platform version, or for a CPU with instructions
+        that this one lacks; or there is no executable.
       TargetError: this process lacks the platform, or has too few devices.
     """
     compiled = Compiled.load(path)
@@ -96,3 +104,12 @@ def _check_versions(compiled: Compiled, client: Client) -> None:
                 f" not carry over. Install jaxlib {compiled.versions.get('jaxlib')}, or compile the program again here:"
                 " `c = Compiled.load(path)` has its module (`c.program`) and options."
             )
+
+
+@functools.cache
+def _local_executable() -> bytes:
+    """What this machine makes of the smallest program; milliseconds."""
+    device = jax.local_devices(backend="cpu")[0]
+    identity = "func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    serialized = RuntimeClient(device.client).compile_and_load(identity, [device]).serialize()
+    return b"" if isinstance(serialized, Unavailable) else serialized

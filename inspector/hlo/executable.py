@@ -5,7 +5,8 @@
     rest      xla.ExecutableAndOptionsProto; its `serialized_executable` is, on the CPU,
               an xla.cpu.CompilationResultProto with one ELF or Mach-O object a kernel
 
-Knows the format (found on jaxlib 0.10.2 and 0.12.0) and runs nothing. Read by `analysis/fingerprint.py`.
+Knows the format (found on jaxlib 0.10.2 and 0.12.0) and runs nothing. Read by `analysis/fingerprint.py`
+and `compilation/machine.py`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,19 @@ def object_files(executable: bytes) -> tuple[bytes, ...] | Unavailable:
     if result is None:
         return Unavailable("only the CPU's executables can be read, and these bytes are none")
     return tuple(bytes(file.contents) for file in result.object_files)
+
+
+def cpu_features(executable: bytes) -> frozenset[str] | Unavailable:
+    """Features of the CPU that compiled a CPU executable, by LLVM's names, such as `avx2`.
+
+    Args:
+      executable: `Compiled.executable`.
+    """
+    result = _compilation_result(executable)
+    features = () if result is None else result.target_machine_options.features.split(",")
+    # XLA adds "prefer-..." of its own, which is no instruction.
+    found = frozenset(name[1:] for name in features if name.startswith("+") and not name.startswith("+prefer-"))
+    return found or Unavailable("the executable does not tell for which CPU it was compiled")
 
 
 def nameless(object_file: bytes) -> bytes:

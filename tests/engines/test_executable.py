@@ -19,9 +19,11 @@ import inspector
 from inspector._jax.client import Client
 from inspector._jax.runtime import LoadedExecutable
 from inspector.compilation.compiled import Compiled
+from inspector.engines import executable
 from inspector.engines.executable import load_executable, save_executable
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ExecutionError, ModuleError, TargetError, Unavailable
+from inspector.hlo.executable import cpu_features
 from tests.conftest import RunPython
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -141,6 +143,18 @@ def test_another_platform_version_is_refused(saved: Path) -> None:
 def test_another_platform_is_refused(saved: Path) -> None:
     replaced(saved, program__platform="cuda")
     with pytest.raises(TargetError, match="lowered for cuda, but the device here is a cpu"):
+        load_executable(saved)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_another_cpu_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = executable._local_executable()
+    features = cpu_features(local)
+    assert isinstance(features, frozenset)
+    name = max(features)
+    older = local.replace(f"+{name}".encode(), f"-{name}".encode())
+    monkeypatch.setattr(executable, "_local_executable", lambda: older)
+    with pytest.raises(ExecutionError, match=f"compiled on a CPU with {name}, which this CPU lacks"):
         load_executable(saved)
 
 
