@@ -116,19 +116,18 @@ class ForkServer:
         """
         ours, theirs = socket.socketpair()
         log = Log()
-        scratch = _make_scratch()
-        order = {"do": "fork", "environment": {**environment, "scratch": scratch}}
+        # Made by the server, which outlives a kernel that is killed and then deletes it.
+        order = {"do": "fork", "environment": environment, "scratch": _scratch_parent()}
         try:
             with self._lock:
                 reply = self._ask(order, [theirs.fileno(), log.file.fileno()])
         except BaseException:
             ours.close()
             log.close()
-            shutil.rmtree(scratch, ignore_errors=True)
             raise
         finally:
             theirs.close()
-        return _await_ready(_Forked(self, reply["pid"], ours, log, scratch))
+        return _await_ready(_Forked(self, reply["pid"], ours, log, reply["scratch"]))
 
     def reap(self, pid: int) -> int | None:
         """The exit code of a worker that ends, None when that is not known."""
@@ -248,7 +247,7 @@ class _Forked:
 class _Spawned:
     def __init__(self, environment: Mapping[str, Any]) -> None:
         self._log = Log()
-        self._scratch = _make_scratch()
+        self._scratch = tempfile.mkdtemp(prefix=f"inspector-{os.getpid()}-", dir=_scratch_parent())
         self._popen = subprocess.Popen(
             _command("worker", json.dumps({**environment, "scratch": self._scratch})),
             stdin=subprocess.PIPE,
@@ -404,10 +403,10 @@ def _await_ready(process: Process) -> Process:
     return process
 
 
-def _make_scratch() -> str:
-    """A directory for what one worker writes, in memory where the system has such a place."""
+def _scratch_parent() -> str:
+    """Where directories for what workers write are made: in memory where the system has such a place."""
     memory = "/dev/shm"
-    return tempfile.mkdtemp(prefix=f"inspector-{os.getpid()}-", dir=memory if os.access(memory, os.W_OK) else None)
+    return memory if os.access(memory, os.W_OK) else tempfile.gettempdir()
 
 
 def _receive(control: socket.socket) -> dict[str, Any]:

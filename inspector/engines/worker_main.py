@@ -26,6 +26,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -121,9 +122,10 @@ def _obey(control: socket.socket, workers: dict[int, str]) -> None:
         workers.pop(pid, None)
         reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None}
     else:
-        pid = _fork(control, descriptors, order["environment"])
-        workers[pid] = order["environment"]["scratch"]
-        reply = {"pid": pid}
+        scratch = tempfile.mkdtemp(prefix=f"inspector-{os.getppid()}-", dir=order["scratch"])
+        pid = _fork(control, descriptors, {**order["environment"], "scratch": scratch})
+        workers[pid] = scratch
+        reply = {"pid": pid, "scratch": scratch}
         for descriptor in descriptors:
             os.close(descriptor)
     with contextlib.suppress(BrokenPipeError):
