@@ -130,16 +130,22 @@ class ForkServer:
         return _await_ready(_Forked(self, reply["pid"], ours, log, reply["scratch"]))
 
     def reap(self, pid: int) -> int | None:
-        """The exit code of a worker that ends, None when that is not known."""
+        """The exit code of a worker that ends, None when that is not known.
+
+        Raises:
+          ProcessLookupError: its server is gone, and with it the worker.
+        """
         until = time.monotonic() + _REAP_LIMIT_S
         with contextlib.suppress(StartError):
             while time.monotonic() < until:
                 with self._lock:
                     if self._control is None:
                         return None
-                    status = self._ask({"do": "reap", "pid": pid})["status"]
-                if status is not None:
-                    return int(status)
+                    reply = self._ask({"do": "reap", "pid": pid})
+                if not reply["known"]:
+                    raise ProcessLookupError(f"The fork server has no worker {pid}.")
+                if reply["status"] is not None:
+                    return int(reply["status"])
                 time.sleep(0.005)
         return None
 
@@ -238,9 +244,13 @@ class _Forked:
         return self._log.read()
 
     def _reap(self) -> int | None:
-        status = self._server.reap(self.pid)
+        status, gone = None, False
+        try:
+            status = self._server.reap(self.pid)
+        except ProcessLookupError:
+            gone = True
         with self._lock:
-            self._reaped = self._reaped or status is not None
+            self._reaped = self._reaped or gone or status is not None
         return status
 
 

@@ -57,7 +57,7 @@ def fork_server(control_fd: int) -> None:
 
     Orders, one JSON datagram each: `{"do": "fork", "environment": ...}` with two descriptors (the
     worker's socket, its log) answered by `{"pid": ...}`; `{"do": "reap", "pid": ...}` answered by
-    `{"status": ...}`, None while the process still ends.
+    `{"status": ..., "known": ...}`, status None while the process still ends.
     """
     control = socket.socket(fileno=control_fd)
     parent = os.getppid()
@@ -118,9 +118,11 @@ def _obey(control: socket.socket, workers: dict[int, str]) -> None:
         _abandon(workers)
     order = json.loads(data)
     if order["do"] == "reap":
-        pid, status = os.waitpid(order["pid"], os.WNOHANG)
+        # A worker of a server before this one is not this one's child.
+        known = order["pid"] in workers
+        pid, status = os.waitpid(order["pid"], os.WNOHANG) if known else (0, 0)
         workers.pop(pid, None)
-        reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None}
+        reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None, "known": known}
     else:
         scratch = tempfile.mkdtemp(prefix=f"inspector-{os.getppid()}-", dir=order["scratch"])
         pid = _fork(control, descriptors, {**order["environment"], "scratch": scratch})

@@ -7,6 +7,7 @@ true: a result, or an error that names the option; then the next request gives w
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from inspector.engines import process
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import CompilationError, OptionError, WorkerDiedError
 from tests.engines import programs
-from tests.engines.test_worker import worker_pids
+from tests.engines.test_worker import all_pids, wait_gone, worker_pids
 
 pytestmark = pytest.mark.skipif(not process.ForkServer.supported(), reason="many new workers, which a fork makes fast")
 
@@ -118,3 +119,24 @@ def test_a_worker_goes_before_the_kernel_when_memory_ends(engine: WorkerEngine) 
 
 def scratch_directories() -> set[Path]:
     return set(Path("/dev/shm").glob(f"inspector-{os.getpid()}-*"))
+
+
+def test_a_fork_server_that_was_killed_costs_no_worker_of_the_next() -> None:
+    """A worker of the old server is reaped with the new one, which does not know it."""
+    small, large = Target.parse("cpu"), Target.parse("cpu:2")
+    others = set(all_pids(os.getpid()))
+    engine = WorkerEngine()
+    try:
+        for target in (small, large):
+            engine.warm(target).result(120)
+        (server,) = set(all_pids(os.getpid())) - others - set(worker_pids(os.getpid()))
+        dead = set(worker_pids(os.getpid())) - others
+        os.kill(server, signal.SIGKILL)
+        assert wait_gone(sorted(dead)) == []
+        engine.warm(small).result(120)
+        workers = set(worker_pids(os.getpid())) - others
+        engine.warm(large).result(120)
+        assert len(workers) == 1
+        assert workers < set(worker_pids(os.getpid())) - others
+    finally:
+        engine.close()
