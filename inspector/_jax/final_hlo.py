@@ -1,6 +1,6 @@
 """Takes XLA's final HLO while XLA still generates code.
 
-When its passes are through, XLA can write the module to files (`*after_optimizations.txt`, then
+When its passes are through, XLA can write the module to files (`*after_optimizations.txt` and
 `*after_optimizations.hlo.pb`, an `xla.HloProto`, on CPU with the buffer assignment), long before there
 is machine code. A thread waits for them in a private directory and hands them on. Whatever else XLA
 writes there is deleted as it comes: with a dump directory it also writes every kernel's code.
@@ -67,7 +67,7 @@ class FinalHlo:
         }
         self._directory = Path(directory)
         self._take = take
-        self._header = ""
+        self._header, self._proto = "", b""
         self._taken = False
 
     def __enter__(self) -> FinalHlo:
@@ -105,9 +105,11 @@ class FinalHlo:
             if file.name.endswith(_TEXT):
                 with file.open() as text:
                     self._header = text.readline().rstrip("\n")
-            elif file.name.endswith(_PROTO) and not self._taken:
+            elif file.name.endswith(_PROTO):
+                self._proto = self._proto or file.read_bytes()
+            if self._header and self._proto and not self._taken:  # either may come first
                 self._taken = True
-                self._take(self._header, file.read_bytes())
+                self._take(self._header, self._proto)
         except Exception:  # the compile goes on, and its result has the HLO too
             _log.exception("XLA's final HLO could not be read from its dump.")
         finally:
