@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from inspector._jax.compile_events import CompileEvent as CompileEvent
+    from inspector._jax.compile_events import watch_compiles as watch_compiles
     from inspector.analysis.stats import compare as compare
     from inspector.compilation.catalogue import option_catalog as option_catalog
     from inspector.compilation.compiled import Compiled as Compiled
@@ -34,6 +36,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "compare": "inspector.analysis.stats",
+    "CompileEvent": "inspector._jax.compile_events",
     "Compiled": "inspector.compilation.compiled",
     "InspectorError": "inspector.errors",
     "LoadedExecutable": "inspector.engines.executable",
@@ -51,6 +54,7 @@ _HOMES = {
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.effects",
     "sweep": "inspector.sweeps",
+    "watch_compiles": "inspector._jax.compile_events",
     "xla_computation": "inspector.lowering.xla_computation",
 }
 
