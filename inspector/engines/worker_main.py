@@ -190,6 +190,7 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
     with contextlib.suppress(EOFError, OSError):
         while True:
             header, blobs = read_message(reader)
+            _exit_at_once()
             sender.send({"taken": True})
             with limits.watched():
                 reply, reply_blobs = _answer(server, sender, header, blobs, environment["scratch"])
@@ -305,6 +306,17 @@ def _first_to_go() -> None:
     """When the machine runs out of memory, the system ends this process and not the kernel."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _exit_at_once() -> None:
+    """Makes an `exit` in the middle of a request, such as LLVM's for a flag it does not know, end the process.
+
+    Otherwise destructors wait forever for threads (jaxlib 0.12). Before each request, because what was
+    registered last is called first.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # not in every C library
+        c_library = ctypes.CDLL(None)
+        c_library.on_exit(c_library["_exit"], None)
 
 
 def _no_core_files() -> None:
