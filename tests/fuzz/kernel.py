@@ -161,24 +161,31 @@ class Kernel:
 
 
 class _During:
-    """Does something a little after the block has begun, and has done it when the block ends."""
+    """Does something a little after the block has begun, and undoes it when the block ends."""
 
-    def __init__(self, delay_s: float, act: Callable[[], None]) -> None:
-        self._timer = threading.Timer(delay_s, act)
+    def __init__(self, delay_s: float, act: Callable[[], Callable[[], None]]) -> None:
+        self._undo: Callable[[], None] = _nothing
+        self._act = act
+        self._timer = threading.Timer(delay_s, self._do)
+
+    def _do(self) -> None:
+        self._undo = self._act()
 
     def __enter__(self) -> None:
         self._timer.start()
 
     def __exit__(self, *_: object) -> None:
         self._timer.join()
+        self._undo()
 
 
-def _inject(engine: WorkerEngine, devices: int, fault: str | None, source: random.Random) -> None:
+def _inject(engine: WorkerEngine, devices: int, fault: str | None, source: random.Random) -> Callable[[], None]:
+    """Does harm to a worker. What undoes it, where it would last."""
     environment = engine._environments[devices]
     worker: Any = environment._worker
     server = engine._starter._fork_server._popen
     if worker is None:
-        return
+        return _nothing
     if fault == "worker killed":
         _signal(worker.pid, signal.SIGKILL)
     elif fault == "worker hung":
@@ -189,8 +196,18 @@ def _inject(engine: WorkerEngine, devices: int, fault: str | None, source: rando
         # What is on its way to the kernel is lost, and this comes instead; then the stream goes on.
         worker._reader = cast(BinaryIO, _Garbage(hostile.garbage(source), worker._reader))
     elif fault == "out of memory":
-        with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(worker.pid, resource.RLIMIT_AS, (_LITTLE_MEMORY_BYTES, _LITTLE_MEMORY_BYTES))
+        _limit_memory(worker.pid, _LITTLE_MEMORY_BYTES)
+        return lambda: _limit_memory(worker.pid, resource.RLIM_INFINITY)
+    return _nothing
+
+
+def _nothing() -> None:
+    pass
+
+
+def _limit_memory(pid: int, limit_bytes: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(pid, resource.RLIMIT_AS, (limit_bytes, resource.RLIM_INFINITY))
 
 
 class _Garbage(io.RawIOBase):
@@ -214,7 +231,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 def _unnamed(error: BaseException, asked: hostile.Hostile) -> str:
     """Nothing when the message names what was hostile."""
     text = str(error)
-    names = [*asked.flags, *asked.build] or ["module", "jit_"]
+    names = [*asked.flags, *asked.build] or ["module", "program", "jit_"]
     if any(name in text for name in names):
         return ""
     return f"the message names none of {', '.join(names)}"
