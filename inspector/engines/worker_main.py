@@ -70,9 +70,9 @@ def fork_server(control_fd: int) -> None:
     while True:
         readable, _, _ = select.select([control], [], [], _PARENT_CHECK_S)
         if os.getppid() != parent:
-            _abandon(workers)
+            _abandon(workers, parent)
         if readable:
-            _obey(control, workers)
+            _obey(control, workers, parent)
 
 
 def spawned(environment: dict[str, Any]) -> None:
@@ -102,20 +102,34 @@ def _import_everything() -> None:
             importlib.import_module(name)
 
 
-def _abandon(workers: dict[int, str]) -> None:
-    """Ends without the kernel: its workers first, then what they leave behind."""
+def _abandon(workers: dict[int, str], kernel: int) -> None:
+    """Ends without the kernel: its workers first, then what they and the kernel leave behind."""
     for pid in workers:
         os.kill(pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
-    for scratch in workers.values():
-        shutil.rmtree(scratch, ignore_errors=True)
+    for pid in workers:
+        os.waitpid(pid, 0)  # or it would write into what is being deleted
+    left = {Path(scratch) for scratch in workers.values()}
+    if _has_died(kernel):  # in the middle of ending a worker, perhaps
+        for place in {Path("/dev/shm"), Path(tempfile.gettempdir()), *(scratch.parent for scratch in left)}:
+            left |= {*place.glob(f"inspector-{kernel}-*")}
+    for scratch_directory in left:
+        shutil.rmtree(scratch_directory, ignore_errors=True)
     os._exit(0)
 
 
-def _obey(control: socket.socket, workers: dict[int, str]) -> None:
+def _has_died(kernel: int) -> bool:
+    """Tells a kernel that died, whose socket ends a moment earlier, from one that closed an engine."""
+    until = time.monotonic() + _PARENT_CHECK_S
+    while os.getppid() == kernel and time.monotonic() < until:
+        time.sleep(0.005)
+    return os.getppid() != kernel
+
+
+def _obey(control: socket.socket, workers: dict[int, str], kernel: int) -> None:
     """Does one order; `workers` are the pids that are not reaped yet, with their scratch directories."""
     data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
     if not data:
-        _abandon(workers)
+        _abandon(workers, kernel)
     order = json.loads(data)
     if order["do"] == "reap":
         # A worker of a server before this one is not this one's child.

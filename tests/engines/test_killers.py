@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from inspector.compilation.target import Target
 from inspector.engines import process
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import CompilationError, OptionError, WorkerDiedError
+from tests.conftest import ROOT
 from tests.engines import programs
 from tests.engines.test_worker import all_pids, wait_gone, worker_pids
 
@@ -141,3 +146,24 @@ def test_a_fork_server_that_was_killed_costs_no_worker_of_the_next() -> None:
         assert workers < set(worker_pids(os.getpid())) - others
     finally:
         engine.close()
+
+
+def test_a_directory_of_a_killed_kernel_that_no_worker_has_is_not_left() -> None:
+    """As when it is killed while it ends a worker."""
+    script = """
+        import os, signal, tempfile
+        from inspector.compilation.target import Target
+        from inspector.engines import process, worker_engine
+        worker_engine().warm(Target.parse("cpu")).result(120)
+        print(os.getpid(), tempfile.mkdtemp(prefix=f"inspector-{os.getpid()}-", dir=process._scratch_parent()), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert len(done.stdout.split()) == 2, done.stderr
+    kernel, made = done.stdout.split()
+    until = time.monotonic() + 5
+    while (left := list(Path(made).parent.glob(f"inspector-{kernel}-*"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left == []
