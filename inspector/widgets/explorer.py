@@ -361,9 +361,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _draw(self, request: messages.GraphRequest) -> None:
         def module() -> Module:
-            compiled = self._compiled(self._variant(request["variant"]))
-            shown = self._shown.get(request["variant"])
-            return shown.module if shown else compiled.module()
+            variant = self._variant(request["variant"])
+            shown = self._shown.get(variant.number)
+            return shown.module if shown else self._compiled(variant).module()
 
         self._app.publish(graph_reply(request, module))
 

@@ -94,6 +94,9 @@ def test_the_preview_fills_the_panes_before_there_is_code(work: FakeWork, explor
     assert {(m["variant"], m["stage"]) for m in box.of("collectives")} >= {(0, "optimized"), (1, "optimized")}
     assert [m["variant"] for m in box.of("diff")] == [1]
     assert not box.of("stats")
+    box.send({"type": "graph", "id": 1, "variant": 1, "mode": "whole", "selection": None})
+    explorer._drain(time.monotonic() + 30)
+    assert box.last("graph", id=1)["svg"].startswith("<svg")
     assert [v.state for v in explorer.variants] == ["running", "running"]
     work.finish(0)
     work.jobs[1].fail(CompilationError("no code for that"))

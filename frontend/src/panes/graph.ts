@@ -81,7 +81,9 @@ class GraphPane implements Pane {
     if (!variant) return this.say("", empty("No graph yet", "It comes with the first compiled variant."));
     if (variant.state === "failed") return this.say("", failure(variant.error, "No graph: this variant failed"));
     if (variant.state === "cancelled") return this.say("", empty("No graph", "This variant was cancelled."));
-    if (variant.state !== "done") return this.say("", loading("Compiling", variant));
+    // The optimized HLO comes before the machine code, and is all that a graph needs.
+    const isKnown = variant.state === "done" || synced.document("optimized", variant.variant);
+    if (!isKnown) return this.say("", loading("Compiling", variant));
     const selected = this.selected();
     if (this.mode === "around" && !selected) {
       return this.say(
