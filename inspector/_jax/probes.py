@@ -116,6 +116,11 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{src}.source_info_util.user_frames", "source lines of equations", ("traceback",))
     yield Probe(f"{src}.xla_bridge.backends_are_initialized", "knowing whether JAX has started a device")
     yield Probe(f"{src}.traceback_util.filter_traceback", "showing a tracing error as JAX does")
+    yield Probe(f"{src}.array.ArrayImpl", "telling arrays that a runtime takes from stand-ins")
+    for name in ("compilation_cache_dir", "enable_compilation_cache"):
+        yield Probe(f"{src}.config.{name}.value", "telling what JAX's persistent cache did")
+    for name in ("DeviceAssignment.create", "OpSharding"):
+        yield Probe(f"jaxlib.xla_client.{name}", "calling jaxlib's runtime under its own names")
     yield from _stages()
     yield from _jaxlib()
 
