@@ -208,7 +208,10 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
             sender.send({"taken": True})
             with limits.watched():
                 reply, reply_blobs = _answer(server, sender, header, blobs, environment["scratch"])
-            sender.send({**reply, "recycle": limits.reached()}, reply_blobs)
+            # A compile that XLA refused half-way can hold its locks for ever (jaxlib 0.12 then hangs in
+            # LLVMCommandLineOptionsLock at the next LLVM option), so nothing more is asked of this process.
+            refused = reply.get("reply") == "error" and reply.get("type") == "CompilationError"
+            sender.send({**reply, "recycle": limits.reached() or refused}, reply_blobs)
             del header, blobs, reply, reply_blobs  # not to hold them while idle
 
 
@@ -263,14 +266,10 @@ class _Limits:
     """When a worker has served enough: executables leave memory maps and heap behind.
 
     One that grows too large in the middle of a request ends itself, before the system ends the kernel.
-    So does one that hangs in `exit`: destructors registered in the middle of a request come before
-    `_exit_at_once`, and on jaxlib 0.12 some wait forever for threads.
     """
 
     _MAPS_EVERY = 8  # counting maps costs a millisecond
     _LOOK_S = 0.1
-    _LAST_WORDS = b"Unknown command line argument"  # LLVM says this and calls exit(1)
-    _EXIT_LIMIT_S = 0.5
 
     def __init__(self, environment: dict[str, Any]) -> None:
         self._max_requests = environment["max_requests"]
@@ -278,7 +277,6 @@ class _Limits:
         self._max_memory_bytes = environment["max_memory_bytes"]
         self._requests = 0
         self._busy = False
-        self._log_read = 0
         threading.Thread(target=self._watch, daemon=True).start()
 
     @contextlib.contextmanager
@@ -295,19 +293,6 @@ class _Limits:
                 if self._busy and (resident := _resident_bytes()) > self._max_memory_bytes:
                     os.write(2, f"Fatal: {resident} bytes of memory, the limit is {self._max_memory_bytes}\n".encode())
                     os.kill(os.getpid(), signal.SIGKILL)
-                if self._busy and self._said_last_words():
-                    time.sleep(self._EXIT_LIMIT_S)
-                    os._exit(1)
-
-    def _said_last_words(self) -> bool:
-        """Whether the log, which standard error is, has new lines that end a process."""
-        try:
-            size = os.fstat(2).st_size
-            new = os.pread(2, size - self._log_read, self._log_read) if size > self._log_read else b""
-        except OSError:  # no file, or not readable
-            return False
-        self._log_read = size
-        return self._LAST_WORDS in new
 
     def reached(self) -> bool:
         """After each request."""

@@ -114,9 +114,9 @@ def test_a_killer_flag_costs_one_worker_and_is_named(engine: WorkerEngine, flags
     assert f"{name}={value}" in str(caught.value)
     assert "tanh" in queued[1].result(120).hlo
     assert engine.submit(request(product)).result(120).hlo == before.hlo
-    died = isinstance(caught.value, WorkerDiedError)
-    assert len(workers - set(worker_pids(os.getpid()))) == (1 if died else 0)
-    assert died or flags is LENGTH_ERROR
+    # jaxlib 0.12 refuses what took 0.10 down; such a process may hold XLA's locks, so it is replaced as well.
+    assert len(workers - set(worker_pids(os.getpid()))) == 1
+    assert isinstance(caught.value, WorkerDiedError) or flags is LENGTH_ERROR
 
 
 @linux
