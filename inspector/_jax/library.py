@@ -1,6 +1,6 @@
-"""The shared library of the installed jaxlib, and a cache on disk for what is found in it.
+"""The shared library of the installed jaxlib, and a cache on disk for what is found in such libraries.
 
-What the library holds does not change while it is installed, and finding it costs seconds, so it
+What a library holds does not change while it is installed, and finding it costs seconds, so it
 is kept in the user's cache directory under the library's version, length and time.
 """
 
@@ -39,18 +39,24 @@ def installed_library() -> Path:
 
 
 def cached(name: str, make: Callable[[Path], bytes]) -> bytes:
-    """What `make(library)` returned, from the cache when that is whole.
-
-    Args:
-      name: what is kept, with its format's version when that has changed, such as "descriptors".
-      make: called with the library's path when there is no such cache; what it raises is not kept.
+    """What `make(jaxlib's library)` returned; see `cached_of`.
 
     Raises:
       MissingPackageError: jaxlib is not installed.
     """
-    library = installed_library()
+    return cached_of(installed_library(), name, importlib.metadata.version("jaxlib"), make)
+
+
+def cached_of(library: Path, name: str, version: str, make: Callable[[Path], bytes]) -> bytes:
+    """What `make(library)` returned, from the cache when that is whole.
+
+    Args:
+      library: of jaxlib, or of a plugin.
+      name: what is kept, with its format's version when that has changed, such as "descriptors".
+      version: the library's.
+      make: called when there is no such cache; what it raises is not kept.
+    """
     stat = library.stat()
-    version = importlib.metadata.version("jaxlib")
     cache = _cache_folder() / f"{name}-{version}-{stat.st_size}-{stat.st_mtime_ns}.bin"
     found = _read(cache)
     if found is None:
