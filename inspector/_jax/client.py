@@ -10,18 +10,22 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import jaxlib.version
+import numpy as np
 from jax._src import compiler
 from jaxlib import _hlo, _jax, xla_client  # type: ignore[attr-defined]
 
 from inspector._jax import compile_options as _options
+from inspector._jax.dump import Dump
 from inspector._jax.execution import Executable
-from inspector._jax.final_hlo import FinalHlo, can_watch, split_hlo_proto, with_sorted_configurations
+from inspector._jax.final_hlo import FLAGS as FINAL_HLO
+from inspector._jax.final_hlo import FinalHlo, can_watch, dumps_elsewhere, split_hlo_proto, with_sorted_configurations
 from inspector._jax.signature import parse_module, read_signature
-from inspector.errors import ExecutionError, InspectorError, TargetError, Unavailable
+from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError, Unavailable
 
 _MEMORY = {
     f"{host}{ours}_bytes": f"{host}{xla}_size_in_bytes"
@@ -48,6 +52,9 @@ class Products:
       executable: the serialized executable.
       timings: seconds: `parse_s`, `compile_s`, `read_s`.
       versions: `jax`, `jaxlib`, `platform_version`.
+      devices: kind, id and place of the devices compiled for, by replica, then partition.
+      buffer_assignment: a serialized `xla.BufferAssignmentProto` where `memory` is to be had from it alone.
+      recorded: what else was asked for, by name, as bytes that `inspector.compilation` reads.
     """
 
     hlo: str
@@ -57,6 +64,9 @@ class Products:
     executable: bytes | Unavailable
     timings: Mapping[str, float]
     versions: Mapping[str, str]
+    devices: tuple[str, ...] = ()
+    buffer_assignment: bytes = b""
+    recorded: Mapping[str, bytes | Unavailable] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,15 +88,20 @@ class EarlyProducts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Watch:
-    """Who wants the early products of a compile.
+    """Who wants what XLA dumps in the course of a compile.
 
     Attributes:
       directory: a path for the dump; made for it, and deleted.
-      take: called at most once, on another thread, before `Client.compile` returns.
+      take: gets the early products, where XLA can be watched (`final_hlo.can_watch`): called at most
+        once, on another thread, before `Client.compile` returns.
+      see: gets every file of the dump, likewise; None when nobody wants them.
+      flags: what XLA shall dump for `see`.
     """
 
     directory: str
-    take: Callable[[EarlyProducts], None]
+    take: Callable[[EarlyProducts], None] | None = None
+    see: Callable[[Path], None] | None = None
+    flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def attached_platform() -> str:
@@ -114,6 +129,8 @@ def attached_device_count() -> int:
 class Client:
     """The client of one platform in this process. Thread-safe, as XLA's clients are."""
 
+    can_run = True
+
     def __init__(self, platform: str | None = None, device_count: int | None = None) -> None:
         """Starts the platform's client unless it runs already.
 
@@ -134,11 +151,14 @@ class Client:
                 " for. Leave the engine out, so that a worker process with that many starts, or set"
                 f" jax.config.update('jax_num_cpu_devices', {device_count}) before JAX starts."
             )
-        self.devices = devices[:device_count]
-        self.platform: str = self.devices[0].platform
-        self.device_kind: str = self.devices[0].device_kind
-        self._backend = self.devices[0].client
+        self._take_devices(devices[:device_count])
         _initialize_custom_calls(self.platform)
+
+    def _take_devices(self, devices: Sequence[Any]) -> None:
+        self.devices = devices
+        self.platform: str = devices[0].platform
+        self.device_kind: str = devices[0].device_kind
+        self._backend = devices[0].client
 
     @property
     def versions(self) -> dict[str, str]:
@@ -158,7 +178,7 @@ class Client:
         keepalive: object = None,
         progress: Callable[[str], None] = lambda _: None,
         watch: Watch | None = None,
-    ) -> tuple[Executable, Products]:
+    ) -> tuple[Executable | None, Products]:
         """Compiles a module.
 
         Args:
@@ -168,42 +188,55 @@ class Client:
           host_callbacks: JAX's callback objects, in the module's order.
           keepalive: held as long as the executable lives.
           progress: called at the start of "compiling" and "reading".
-          watch: who gets the early products; only where XLA can be watched (`final_hlo.can_watch`).
+          watch: who gets what XLA dumps.
 
         Raises:
           ModuleError: not StableHLO.
           OptionError: options that jaxlib or XLA does not take.
           TargetError: too few devices, or another platform's module.
           CompilationError: XLA refused.
+
+        Returns:
+          What can be run, None for devices that are not here, and what was read of it.
         """
         self.check_platform(platform)
-        assignment = _options.device_assignment(build_options, self.devices)
+        assignment = self._assign(build_options)
         started = time.perf_counter()
         parsed = parse_module(module)
         signature = read_signature(parsed)
         detailed_logging = compiler.use_detailed_logging(parsed)
         compiling = time.perf_counter()
         progress("compiling")
-        extra = {"host_callbacks": list(host_callbacks)} if host_callbacks else {}
         try:
             with self._watched(watch, build_options, assignment, detailed_logging) as options:
-                raw = self._backend.compile_and_load(
-                    parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
-                )
+                raw = self._compile_module(parsed, assignment, options, host_callbacks)
         except InspectorError:
             raise
         except Exception as e:
             raise _options.map_compile_error(e, build_options) from e
         reading = time.perf_counter()
         progress("reading")
-        executable = Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks)))
-        products = _read(raw, self.versions, bool(host_callbacks))
+        executable = Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks))) if self.can_run else None
+        products = _read(raw, self.versions, bool(host_callbacks), _device_texts(assignment))
         timings = {
             "parse_s": compiling - started,
             "compile_s": reading - compiling,
             "read_s": time.perf_counter() - reading,
         }
         return executable, dataclasses.replace(products, timings=timings)
+
+    def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
+        """The devices of a program, [num_replicas, num_partitions]."""
+        return _options.device_assignment(build_options, self.devices)
+
+    def _compile_module(
+        self, parsed: Any, assignment: np.ndarray, options: xla_client.CompileOptions, host_callbacks: Sequence[Any]
+    ) -> Any:
+        """Jaxlib's executable."""
+        extra = {"host_callbacks": list(host_callbacks)} if host_callbacks else {}
+        return self._backend.compile_and_load(
+            parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
+        )
 
     def load(
         self, serialized: bytes, module: bytes, build_options: Mapping[str, Any], versions: Mapping[str, str]
@@ -242,14 +275,36 @@ class Client:
         options = self._options(build_options, assignment, detailed_logging)
         flags = dict(build_options.get("flags") or {})
         build = options.executable_build_options  # held: its debug_options do not keep it alive
-        if watch is None or not can_watch(flags, build.debug_options):
+        if watch is None or not self._can_watch(watch, flags, build.debug_options):
             yield options
             return
+        flags |= {**watch.flags, "xla_dump_to": watch.directory}
+        see = [watch.see] if watch.see is not None else []
+        if watch.take is not None:
+            take = watch.take
+            flags |= FINAL_HLO
+            see.append(FinalHlo(lambda *dump: take(self._early(*dump))).see)
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError):  # no room for a dump, or no inotify: the result comes anyway
-                final_hlo = FinalHlo(watch.directory, lambda *dump: watch.take(self._early(*dump)))
-                flags |= stack.enter_context(final_hlo).flags
-            yield self._options({**build_options, "flags": flags}, assignment, detailed_logging)
+            try:
+                stack.enter_context(Dump(watch.directory, see, must_watch=watch.see is None))
+            except OSError:  # no room for a dump, or no inotify: the result comes anyway, unless the dump is the result
+                if watch.see is not None:
+                    raise
+            else:
+                options = self._options({**build_options, "flags": flags}, assignment, detailed_logging)
+            yield options
+
+    def _can_watch(self, watch: Watch, flags: Mapping[str, Any], debug_options: Any) -> bool:
+        """Whether XLA dumps for `watch`. Raises OptionError where the dump is wanted and XLA has another one to write."""
+        if watch.see is None:
+            return can_watch(flags, debug_options)
+        if dumps_elsewhere(flags, debug_options):
+            raise OptionError(
+                "A compile that records what XLA dumps (products=...) has a dump directory of its own, and this one"
+                f" is asked to dump elsewhere: {dumps_elsewhere(flags, debug_options)}. Leave out the products, or the"
+                " flags that begin with xla_dump_ (XLA_FLAGS may have them)."
+            )
+        return True
 
     def _early(self, header: str, proto: bytes) -> EarlyProducts:
         hlo_proto, buffer_assignment = split_hlo_proto(proto)
@@ -293,7 +348,7 @@ def _initialize_custom_calls(platform: str) -> None:
         _lapack.initialize()
 
 
-def _read(raw: Any, versions: Mapping[str, str], host_callbacks: bool) -> Products:
+def _read(raw: Any, versions: Mapping[str, str], host_callbacks: bool, devices: tuple[str, ...]) -> Products:
     modules = raw.hlo_modules()
     return Products(
         hlo=_text(raw, modules),
@@ -303,7 +358,20 @@ def _read(raw: Any, versions: Mapping[str, str], host_callbacks: bool) -> Produc
         executable=_serialized(raw, host_callbacks),
         timings={},
         versions=versions,
+        devices=devices,
     )
+
+
+def _device_texts(assignment: np.ndarray) -> tuple[str, ...]:
+    """Each device's kind and id, and its place in a TPU slice: (x, y, z) and, where a chip has several, the core."""
+    with_core = any(getattr(device, "core_on_chip", 0) for device in assignment.flat)
+    return tuple(f"{device.device_kind} {device.id}{_place(device, with_core)}" for device in assignment.flat)
+
+
+def _place(device: Any, with_core: bool) -> str:
+    if device.platform != "tpu":
+        return ""
+    return f" at ({', '.join(map(str, device.coords))})" + (f" core {device.core_on_chip}" if with_core else "")
 
 
 def _text(raw: Any, modules: Sequence[Any]) -> str:

@@ -117,12 +117,67 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{src}.xla_bridge.backends_are_initialized", "knowing whether JAX has started a device")
     yield Probe(f"{src}.traceback_util.filter_traceback", "showing a tracing error as JAX does")
     yield Probe(f"{src}.array.ArrayImpl", "telling arrays that a runtime takes from stand-ins")
-    for name in ("compilation_cache_dir", "enable_compilation_cache"):
-        yield Probe(f"{src}.config.{name}.value", "telling what JAX's persistent cache did")
     for name in ("DeviceAssignment.create", "OpSharding"):
         yield Probe(f"jaxlib.xla_client.{name}", "calling jaxlib's runtime under its own names")
     yield from _stages()
+    yield from _pallas()
     yield from _jaxlib()
+    yield from _persistent_cache()
+    yield from _absent()
+
+
+def _absent() -> Iterator[Probe]:
+    purpose = "compiling for devices that are not here"
+    yield Probe("jax._src.xla_bridge.make_pjrt_tpu_topology", purpose, ("topology_name",))
+    yield Probe("jaxlib._jax.get_default_c_api_topology", purpose)
+    yield Probe("jaxlib._jax.DeviceTopology._make_compile_only_devices", purpose)
+    yield Probe("jaxlib._jax.CompileOnlyPyClient.compile", purpose)
+    for name in ("load_pjrt_plugin_dynamically", "pjrt_plugin_loaded"):
+        yield Probe(f"jaxlib.xla_client.{name}", purpose)
+
+
+def _persistent_cache() -> Iterator[Probe]:
+    src, what = "jax._src", "telling what JAX's persistent cache does"
+    for name in (
+        "compilation_cache_dir", "enable_compilation_cache", "compilation_cache_check_contents",
+        "compilation_cache_expect_pgle", "compilation_cache_include_metadata_in_key", "compilation_cache_max_size",
+        "enable_pgle", "pgle_profiling_runs", "persistent_cache_min_compile_time_secs",
+        "persistent_cache_min_entry_size_bytes", "remove_custom_partitioning_ptr_from_cache_key",
+        "share_binary_between_hosts", "share_binary_between_hosts_timeout_ms",
+    ):  # fmt: skip
+        yield Probe(f"{src}.config.{name}.value", what)
+    for name in (
+        "_cache", "_cache_checked", "_cache_initialized", "_cache_used", "_UNSUPPORTED_RUNTIMES", "VerificationCache._path",
+        "decompress_executable", "extract_executable_and_time",
+    ):  # fmt: skip
+        yield Probe(f"{src}.compilation_cache.{name}", what)
+    yield Probe(
+        f"{src}.compilation_cache.get_cache_key", "making keys as JAX does",
+        ("module", "devices", "compile_options", "backend"),
+    )  # fmt: skip
+    yield Probe(
+        f"{src}.interpreters.pxla.create_compile_options", "making keys as JAX does",
+        ("computation", "tuple_args", "allow_prop_to_inputs", "allow_prop_to_outputs", "backend", "np_dev"),
+    )  # fmt: skip
+    for name in ("get_prop_to_input_output", "maybe_concretize_mesh"):
+        yield Probe(f"{src}.interpreters.pxla.{name}", "making keys as JAX does")
+    yield Probe(f"{src}.interpreters.mlir.refine_polymorphic_shapes", "making keys as JAX does")
+    yield Probe(
+        f"{src}.interpreters.pxla.MeshComputation.__init__", "what a Lowered hands to its compile",
+        ("device_assignment", "compiler_options_kvs"),
+    )  # fmt: skip
+    for name in ("_hash_serialized_compile_options", "_hash_devices", "custom_hook"):
+        yield Probe(f"{src}.cache_key.{name}", "taking keys apart")
+    yield Probe(f"{src}.cache_key._hash_accelerator_config", "sharing compiles between processes", ("accelerators",))
+    yield Probe(f"{src}.compiler._cache_write", what, ("compile_time_secs",))
+    yield Probe(f"{src}.compiler._compile_and_share_module.modules_cache", what)
+    for name in ("client", "process_id"):
+        yield Probe(f"{src}.distributed.global_state.{name}", what)
+    for name in ("_CACHE_SUFFIX", "filelock", "LRUCache"):
+        yield Probe(f"{src}.lru_cache.{name}", what)
+    for name in ("Path", "epath_installed"):
+        yield Probe(f"{src}.path.{name}", what)
+    yield Probe("jaxlib.mlir.ir.WalkResult.ADVANCE", "looking for addresses in modules")
 
 
 def _stages() -> Iterator[Probe]:
@@ -137,6 +192,29 @@ def _stages() -> Iterator[Probe]:
     yield Probe("jax.numpy.sin._jit_info", "knowing which arguments jit made static")
 
 
+def _pallas() -> Iterator[Probe]:
+    kernels, replacing = "jax._src.pallas.core", "putting compiler parameters in place of a kernel's own"
+    yield Probe(
+        f"{kernels}.GridMapping", "reading the grid of Pallas kernels",
+        ("grid", "block_mappings", "index_map_avals", "scratch_avals", "vmapped_dims", "num_index_operands", "num_inputs"),
+    )  # fmt: skip
+    yield Probe(
+        f"{kernels}.BlockMapping", "reading the blocks of Pallas kernels",
+        ("block_shape", "transformed_block_aval", "index_map_jaxpr", "array_aval", "origin", "pipeline_mode"),
+    )  # fmt: skip
+    for name in ("eval_jaxpr", "Literal"):
+        yield Probe(f"jax._src.core.{name}", "evaluating index maps of Pallas kernels")
+    chips = "jax._src.pallas.mosaic.tpu_info"
+    for name in ("registry", "get_tpu_info", "get_tpu_info_for_chip", "chip_version_from_device_kind"):
+        yield Probe(f"{chips}.{name}", "lowering kernels for a TPU that is not here")
+    yield Probe("jax._src.interpreters.pxla.get_default_device", "lowering kernels for a device that is not here")
+    yield Probe("jax._src.core.DebugInfo.safe_arg_names", "names of a Pallas kernel's operands")
+    yield Probe("jax._src.core.Jaxpr.replace", replacing)
+    yield Probe("jax._src.core.JaxprEqn.replace", replacing)
+    yield Probe("jax.stages.Traced._params", replacing)
+    yield Probe("jax.stages.Traced._lojax", replacing)
+
+
 def _jaxlib() -> Iterator[Probe]:
     yield Probe("jaxlib.version.__version__", "telling versions of executables apart")
     yield Probe("jaxlib.cpu._lapack.initialize", "running linear algebra in a process that never lowered")
@@ -144,6 +222,8 @@ def _jaxlib() -> Iterator[Probe]:
         yield Probe(f"jaxlib.xla_client.{name}", "compiling")
     for name in ("Client.compile_and_load", "Client.deserialize_executable"):
         yield Probe(f"jaxlib._jax.{name}", "compiling")
+    for name in ("ProfileOptions", "ProfilerSession"):
+        yield Probe(f"jaxlib._profiler.{name}", "timing compiler passes on the CPU")
     yield Probe("jaxlib._jax.hlo_module_cost_analysis", "counting operations before there is code")
     for name in (
         "hlo_modules", "get_compiled_memory_stats", "cost_analysis", "serialize", "execute_sharded",

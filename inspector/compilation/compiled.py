@@ -11,7 +11,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from inspector.compilation.assembly import Assembly
+from inspector.compilation.buffers import Buffers
 from inspector.compilation.options import Options
+from inspector.compilation.passes import Passes
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inspector.analysis.collectives import Collectives
+    from inspector.analysis.memory import MemoryUse
     from inspector.compilation.engine import Engine
     from inspector.engines.executable import LoadedExecutable
     from inspector.execution.run import Run
@@ -80,6 +84,11 @@ class Cost:
     bytes_accessed: float | Unavailable
 
 
+def not_asked_for(product: str) -> Unavailable:
+    """What stands in the place of a product that a compile was not asked for."""
+    return Unavailable("was not asked for", f"compile with products=({product!r},)")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
     """A compiled program.
@@ -98,6 +107,11 @@ class Compiled:
       executable: XLA's serialized executable, or why there is none.
       versions: `jax`, `jaxlib`, `platform_version` of the compiler.
       warnings: what the compiler said, a line each.
+      devices: kind, id and, of a TPU, place of the devices compiled for, one a replica and partition in
+        row-major order: a mesh's devices in the order of its axes.
+      passes: what each compiler pass did, where the compile was asked for it (`products=("passes",)`).
+      assembly: the back-end's code, likewise.
+      buffers: the buffer assignment with heap traces, likewise.
     """
 
     program: Program
@@ -112,6 +126,10 @@ class Compiled:
     executable: bytes | Unavailable
     versions: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    passes: Passes | Unavailable = dataclasses.field(default_factory=lambda: not_asked_for("passes"))
+    assembly: Assembly | Unavailable = dataclasses.field(default_factory=lambda: not_asked_for("assembly"))
+    buffers: Buffers | Unavailable = dataclasses.field(default_factory=lambda: not_asked_for("buffers"))
 
     @property
     def build_options(self) -> Options:
@@ -129,16 +147,6 @@ class Compiled:
         """Whether it was compiled before and remembered, not compiled for this request."""
         return "cache_s" in self.timings
 
-    @property
-    def passes(self) -> Unavailable:
-        """The compiler passes. This version does not ask the compiler for them."""
-        return Unavailable("this version does not record compiler passes")
-
-    @property
-    def assembly(self) -> Unavailable:
-        """The back end's code. This version does not ask the compiler for it."""
-        return Unavailable("this version does not record back-end code")
-
     def module(self) -> Module:
         """The optimized HLO as a model: computations, instructions, shapes."""
         return Module.from_proto(self.hlo_proto)
@@ -151,10 +159,37 @@ class Compiled:
         return collectives(self.module(), self.program.mesh, options.num_replicas or 1, options.num_partitions or 1)
 
     def instructions(self) -> pd.DataFrame:
-        """Every instruction of the optimized HLO, one row each."""
+        """Every instruction of the optimized HLO, one row each, with what it costs.
+
+        The columns are described at `inspector.analysis.instructions.instructions`. XLA counts in a
+        worker process; where it cannot, the costs say why.
+        """
         from inspector.analysis.instructions import instructions
 
-        return instructions(self.module())
+        module = self.module()
+        return instructions(module, _costs(module))
+
+    def counted_cost(self) -> Cost:
+        """The sum of what XLA counts for each instruction.
+
+        It is `cost` where the back end reports one, and stands in for it where it does not, as for GPUs
+        that are not here. Custom calls count as nothing.
+        """
+        from inspector.analysis.cost import total
+
+        module = self.module()
+        return total(module, _costs(module))
+
+    def memory_use(self) -> MemoryUse | Unavailable:
+        """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.
+
+        Where the compile recorded the buffer assignment (`products=("buffers",)`), else why there is none.
+        """
+        if isinstance(self.buffers, Unavailable):
+            return self.buffers
+        from inspector.analysis.memory import memory_use
+
+        return memory_use(self.buffers.hlo_proto, self.program.platform)
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
@@ -234,3 +269,13 @@ class Compiled:
         flops = "" if isinstance(self.cost, Unavailable) else f", {format_count(self.cost.flops, 'flop')}"
         seconds = format_seconds(self.timings.get("compile_s", 0.0))
         return f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{flops}{memory}>"
+
+
+def _costs(module: Module) -> dict[str, Cost]:
+    """The cost of every instruction, by name, counted in a worker process."""
+    from inspector.analysis.cost import costs
+    from inspector.engines.counting import try_to_count
+    from inspector.hlo.single import singles
+
+    parts = singles(module)
+    return costs(module, parts, try_to_count([part.module for part in parts]))

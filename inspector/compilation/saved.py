@@ -16,8 +16,11 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.assembly import Assembly
+from inspector.compilation.buffers import Buffers
+from inspector.compilation.compiled import Compiled, Cost, Memory, not_asked_for
 from inspector.compilation.options import Options
+from inspector.compilation.passes import Passes
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
@@ -31,6 +34,14 @@ _BLOBS = {
     "hlo": "optimized.hlo",
     "hlo_proto": "optimized.hlo.pb",
     "executable": "executable.bin",
+    "passes": "passes.bin",
+    "assembly": "assembly.bin",
+    "buffers": "buffers.bin",
+}
+_PRODUCTS: dict[str, type[Passes] | type[Assembly] | type[Buffers]] = {
+    "passes": Passes,
+    "assembly": Assembly,
+    "buffers": Buffers,
 }
 
 
@@ -45,7 +56,9 @@ def save(compiled: Compiled, path: str | os.PathLike[str], *, compress: bool = T
     Raises:
       OSError: the place cannot be written.
     """
+    recorded = {name: getattr(compiled, name) for name in _PRODUCTS}
     blobs = {
+        **{name: value.to_bytes() for name, value in recorded.items() if not isinstance(value, Unavailable)},
         "module": compiled.program.module,
         "hlo": compiled.hlo.encode(),
         "hlo_proto": compiled.hlo_proto,
@@ -83,7 +96,8 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         with zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read("manifest.json"))
             _check_format(manifest, path)
-            blobs = {name: archive.read(file) for name, file in _BLOBS.items()}
+            held = archive.namelist()  # only the products that there are
+            blobs = {n: archive.read(f) for n, f in _BLOBS.items() if n not in _PRODUCTS or f in held}
     except ModuleError:
         raise
     except _UNREADABLE as e:
@@ -149,6 +163,12 @@ def _encode(compiled: Compiled) -> dict[str, Any]:
         "executable": _encode_known(compiled.executable) if isinstance(compiled.executable, Unavailable) else None,
         "versions": dict(compiled.versions),
         "warnings": list(compiled.warnings),
+        "devices": list(compiled.devices),
+        "products": {
+            name: _encode_known(value)
+            for name in _PRODUCTS
+            if isinstance(value := getattr(compiled, name), Unavailable)
+        },
     }
 
 
@@ -178,7 +198,15 @@ def _decode(manifest: dict[str, Any], blobs: dict[str, bytes]) -> Compiled:
         executable=executable if isinstance(executable, Unavailable) else blobs["executable"],
         versions=manifest["versions"],
         warnings=tuple(manifest["warnings"]),
+        devices=tuple(manifest.get("devices", ())),
+        **{name: _decode_product(name, manifest.get("products", {}).get(name), blobs) for name in _PRODUCTS},
     )
+
+
+def _decode_product(name: str, why_not: Any, blobs: dict[str, bytes]) -> Any:
+    if why_not is None and name in blobs:
+        return _PRODUCTS[name].from_bytes(blobs[name])
+    return not_asked_for(name) if why_not is None else _decode_known(why_not)
 
 
 def _encode_known(value: object) -> Any:

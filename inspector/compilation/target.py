@@ -1,14 +1,26 @@
 """`Target`: for what is compiled.
 
-`attached` is the device that JAX would use in this process; `cpu` and `cpu:8` are one and eight
-virtual CPU devices in a process of their own.
+attached         the device that JAX would use in this process; `gpu` and `tpu` insist on the platform
+cpu, cpu:8       one and eight virtual CPU devices in a process of their own
+tpu:v5e:2x4      a TPU slice that need not be here: generation and topology, in chips
+gpu:h100:8       GPUs that need not be here: eight in one host; `gpu:h100:2x8` in two hosts
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import math
+from collections.abc import Collection
+from typing import Literal
 
+from inspector.compilation.chips import GPUS, MAX_GPUS, TPU_GENERATIONS, TpuGeneration, tpu_generation
 from inspector.errors import TargetError
+
+Kind = Literal["attached", "cpu", "tpu", "gpu"]
+
+# XLA starts a few threads for each virtual device; more is a typing error, not a machine.
+MAX_CPU_DEVICES = 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -16,48 +28,156 @@ class Target:
     """A parsed target.
 
     Attributes:
-      kind: "attached" or "cpu".
-      device_count: virtual devices for "cpu"; None for "attached".
+      kind: "attached", "cpu", "tpu" or "gpu".
+      device_count: JAX devices; None for those that are attached.
+      chip: the TPU generation ("v5e") or the GPU ("h100"), "" for what is here.
+      topology: chips along each axis of a TPU slice; hosts and GPUs a host.
     """
 
-    kind: str
+    kind: Kind
     device_count: int | None = None
+    chip: str = ""
+    topology: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str | Target) -> Target:
         """A `Target` from its text.
 
         Raises:
-          TargetError: not a target's text, or not one that this version can compile for.
+          TargetError: not a target's text, or no such topology; with what there is instead.
         """
         if isinstance(text, Target):
             return text
         if not isinstance(text, str):
-            raise TargetError(f"A target is a text such as 'attached' or 'cpu:8', got {text!r}.")
-        kind, colon, rest = text.strip().partition(":")
-        if kind == "attached" and not colon:
-            return cls("attached")
-        if kind == "cpu":
-            if not colon:
-                return cls("cpu", 1)
-            if rest.isascii() and rest.isdigit() and 1 <= int(rest) <= MAX_CPU_DEVICES:
-                return cls("cpu", int(rest))
-            raise TargetError(
-                f"Target {text!r}: after 'cpu:' comes the number of virtual devices,"
-                f" 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
-            )
-        if kind in ("gpu", "tpu", "cuda"):
-            raise TargetError(
-                f"Target {text!r} is not available: this version compiles for 'attached' (the device of"
-                " this process) and 'cpu:N'. On a machine with that device, use 'attached'."
-            )
-        raise TargetError(f"Unknown target {text!r}: expected 'attached', 'cpu' or 'cpu:N' (such as 'cpu:8').")
+            raise TargetError(f"A target is a text such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {text!r}.")
+        kind, *rest = text.strip().split(":")
+        match kind:
+            case "attached" if not rest:
+                return cls("attached")
+            case "cpu" if len(rest) <= 1:
+                return _cpu(text, rest)
+            case "tpu" | "gpu" if not rest:
+                return cls("tpu" if kind == "tpu" else "gpu")
+            case "tpu" if len(rest) <= 2:
+                return _tpu(text, *rest)
+            case "gpu" if len(rest) <= 2:
+                return _gpu(text, *rest)
+        raise TargetError(
+            f"Unknown target {text!r}: expected 'attached', 'cpu:N' (such as 'cpu:8'), 'tpu:GENERATION:TOPOLOGY' (such as"
+            " 'tpu:v5e:2x4') or 'gpu:NAME:COUNT' (such as 'gpu:h100:8')."
+        )
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is compiled for ahead of time, without such a device."""
+        return bool(self.chip)
+
+    @property
+    def platform(self) -> str | None:
+        """What a program is lowered for: "cpu", "tpu", "cuda"; None for JAX's default, of "attached"."""
+        return {"attached": None, "cpu": "cpu", "tpu": "tpu", "gpu": "cuda"}[self.kind]
+
+    def with_devices(self, count: int) -> Target | None:
+        """The smallest target of this kind and chip with at least that many devices; None when there is none."""
+        if self.kind == "cpu":
+            return Target("cpu", count) if count <= MAX_CPU_DEVICES else None
+        if self.kind == "tpu" and self.chip:
+            topology = TPU_GENERATIONS[self.chip].smallest(count)
+            return None if topology is None else _tpu_target(self.chip, topology)
+        if self.kind == "gpu" and self.chip:
+            per_host = self.topology[1]
+            hosts = math.ceil(count / per_host) if per_host > 1 else 1
+            topology = (hosts, per_host) if hosts > 1 else (1, count)
+            return _gpu_target(self.chip, topology) if math.prod(topology) <= MAX_GPUS else None
+        return None
 
     def __str__(self) -> str:
-        if self.kind == "attached":
-            return "attached"
-        return "cpu" if self.device_count == 1 else f"cpu:{self.device_count}"
+        if self.kind == "cpu":
+            return "cpu" if self.device_count == 1 else f"cpu:{self.device_count}"
+        if not self.chip:
+            return self.kind
+        if self.kind == "tpu":
+            return f"tpu:{self.chip}:{_x(self.topology)}"
+        hosts, per_host = self.topology
+        return f"gpu:{self.chip}:{_x(self.topology) if hosts > 1 else per_host}"
 
 
-# XLA starts a few threads for each virtual device; more is a typing error, not a machine.
-MAX_CPU_DEVICES = 1024
+def _cpu(text: str, rest: list[str]) -> Target:
+    if not rest:
+        return Target("cpu", 1)
+    sizes = _sizes(rest[0])
+    if sizes is not None and len(sizes) == 1 and sizes[0] <= MAX_CPU_DEVICES:
+        return Target("cpu", sizes[0])
+    raise TargetError(
+        f"Target {text!r}: after 'cpu:' comes the number of virtual devices, 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
+    )
+
+
+def _tpu(text: str, name: str, shape: str = "") -> Target:
+    generation = tpu_generation(name)
+    if generation is None:
+        raise TargetError(
+            f"Target {text!r}: unknown TPU generation {name!r}.{_near(name, TPU_GENERATIONS)} There are"
+            f" {', '.join(TPU_GENERATIONS)}, such as 'tpu:v5e:2x4'."
+        )
+    topology = _sizes(shape) if shape else (1,) * generation.rank
+    if topology is not None:
+        topology = _whole_shape(generation, topology)
+    if topology is not None and generation.is_legal(topology):
+        return _tpu_target(generation.name, topology)
+    if topology is None:
+        raise TargetError(
+            f"Target {text!r}: cannot read the topology {shape!r}, expected chips along {generation.rank} axes with x"
+            f" between, such as 'tpu:{generation.name}:{_x(generation.smallest(8) or ())}'."
+        )
+    legal = ", ".join(f"'tpu:{generation.name}:{_x(t)}'" for t in generation.neighbours(topology))
+    raise TargetError(
+        f"Target {text!r}: {generation.name} has no topology {_x(topology)}. It has {generation.rank} axes, a single chip"
+        f" or whole hosts of 2x2 chips (the first two axes even), and at most {generation.max_chips} chips. Nearest: {legal}."
+    )
+
+
+def _whole_shape(generation: TpuGeneration, given: tuple[int, ...]) -> tuple[int, ...]:
+    """A number of chips as the smallest topology that has just as many; two of three axes as one layer."""
+    if len(given) == 1:
+        smallest = generation.smallest(given[0] * generation.devices_per_chip)
+        return smallest if smallest and math.prod(smallest) == given[0] else given
+    return (*given, 1) if len(given) == 2 and generation.rank == 3 else given
+
+
+def _gpu(text: str, name: str, count: str = "1") -> Target:
+    chip = name.lower()
+    if chip not in GPUS:
+        raise TargetError(f"Target {text!r}: unknown GPU {name!r}.{_near(chip, GPUS)} There are {', '.join(GPUS)}.")
+    sizes = _sizes(count)
+    if sizes is None or len(sizes) > 2 or math.prod(sizes) > MAX_GPUS:
+        raise TargetError(
+            f"Target {text!r}: after 'gpu:{chip}:' comes the number of GPUs in one host, or hosts x GPUs, at most"
+            f" {MAX_GPUS}, such as 'gpu:{chip}:8' or 'gpu:{chip}:2x8'; got {count!r}."
+        )
+    return _gpu_target(chip, sizes if len(sizes) == 2 else (1, *sizes))
+
+
+def _tpu_target(chip: str, topology: tuple[int, ...]) -> Target:
+    return Target("tpu", math.prod(topology) * TPU_GENERATIONS[chip].devices_per_chip, chip, topology)
+
+
+def _gpu_target(chip: str, topology: tuple[int, ...]) -> Target:
+    return Target("gpu", math.prod(topology), chip, topology)
+
+
+def _sizes(text: str) -> tuple[int, ...] | None:
+    """`2x4` as numbers of at least 1; None when it is not that."""
+    parts = text.split("x")
+    if not all(part.isascii() and part.isdigit() and int(part) >= 1 for part in parts):
+        return None
+    return tuple(int(part) for part in parts)
+
+
+def _x(topology: tuple[int, ...]) -> str:
+    return "x".join(map(str, topology))
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

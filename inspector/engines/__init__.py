@@ -35,10 +35,10 @@ def default_engine(program: Program, target: Target) -> Engine:
     """The engine that suits a program and a target, for compiling as for running.
 
     Host callbacks live in this process, and the attached accelerator belongs to it: both go to
-    the inline engine. Everything else goes to a worker. What either compiled is remembered
+    the inline engine. What is not here is compiled for in a worker. Everything else goes to a worker. What either compiled is remembered
     (`engines/cached.py`), callbacks excepted.
     """
-    if program.host_callbacks:
+    if program.host_callbacks and not target.is_absent:
         return inline_engine()
     with _lock:
         engine = _uncached_engine(target)
@@ -50,12 +50,11 @@ def default_engine(program: Program, target: Target) -> Engine:
 
 
 def _uncached_engine(target: Target) -> InlineEngine | WorkerEngine:
-    if target.kind == "attached":
-        from inspector._jax.client import attached_platform
+    if target.is_absent or target.kind == "cpu":
+        return worker_engine()
+    from inspector._jax.client import attached_platform
 
-        if attached_platform() != "cpu":
-            return inline_engine()
-    return worker_engine()
+    return worker_engine() if target.kind == "attached" and attached_platform() == "cpu" else inline_engine()
 
 
 def inline_engine() -> InlineEngine:
@@ -104,8 +103,14 @@ def _compiler(request: CompileRequest) -> str:
     from inspector._jax.client import attached_compiler, installed_versions
     from inspector._jax.compile_options import read_config
 
-    attached = attached_compiler() if request.target.kind == "attached" else ""
-    said = (installed_versions(), read_config(), os.environ.get("XLA_FLAGS", ""), attached, _machine())
+    said = [installed_versions(), read_config(), os.environ.get("XLA_FLAGS", "")]
+    if request.target.is_absent:
+        from inspector._jax.absent import absent_compiler
+
+        said += [absent_compiler(request.target.platform or ""), os.environ.get("LIBTPU_INIT_ARGS", "")]
+    else:
+        said += [_machine() if request.target.kind in ("cpu", "attached") else ""]
+        said += [attached_compiler() if request.target.kind != "cpu" else ""]
     return json.dumps(said, sort_keys=True, default=str)
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from inspector._jax.client import EarlyProducts, Products
 from inspector._jax.execution import Execution
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.assembly import Assembly
+from inspector.compilation.buffers import Buffers
+from inspector.compilation.compiled import Compiled, Cost, Memory, not_asked_for
 from inspector.compilation.engine import Job
-from inspector.compilation.passes import pass_warnings
+from inspector.compilation.flag_targets import check_targets, target_warnings
+from inspector.compilation.pass_names import pass_warnings
+from inspector.compilation.passes import Passes
 from inspector.compilation.preview import Preview, assigned_memory
 from inspector.compilation.request import CompileRequest, RunReply
-from inspector.errors import OptionError, Unavailable
+from inspector.errors import OptionError, TargetError, Unavailable
+
+T = TypeVar("T")
 
 
 def check_request(request: CompileRequest) -> None:
@@ -21,6 +28,8 @@ def check_request(request: CompileRequest) -> None:
       OptionError: a flag or its value, or a partitioner that the program was not lowered for.
     """
     request.options.check()
+    check_targets(request.options, request.program.platform, is_attached=not request.target.is_absent)
+    _check_target(request)
     lowered, asked = request.program.options.use_shardy_partitioner, request.options.use_shardy_partitioner
     if asked is not None and lowered is not None and asked != lowered:
         names = {True: "Shardy", False: "GSPMD"}
@@ -31,10 +40,37 @@ def check_request(request: CompileRequest) -> None:
         )
 
 
+def _check_target(request: CompileRequest) -> None:
+    """Refuses a target that the program was not lowered for, or is too large for."""
+    program, target = request.program, request.target
+    if not target.is_absent:
+        return
+    if program.platform not in (target.platform, {"cuda": "gpu"}.get(target.platform or "")):
+        raise TargetError(
+            f"{program.name!r} was lowered for {program.platform}, and {target} takes programs for {target.platform}."
+            f" Lower it with platform={target.platform!r}; inspector.explore does so by itself."
+        )
+    options = request.build_options
+    replicas, partitions = options.num_replicas or 1, options.num_partitions or 1
+    if replicas * partitions > (target.device_count or 1):
+        enough = target.with_devices(replicas * partitions)
+        raise TargetError(
+            f"{program.name!r} takes {replicas * partitions} devices ({replicas} replicas x {partitions} partitions), and"
+            f" {target} has {target.device_count}. {f'Use {enough}' if enough else 'No such target has as many'}."
+        )
+    if program.host_callbacks:
+        raise TargetError(
+            f"The program {program.name!r} calls back into this process (jax.debug.print, io_callback, pure_callback),"
+            f" which a device that is not here cannot do. Leave the callbacks out to compile for {target}."
+        )
+
+
 def request_warnings(request: CompileRequest) -> tuple[str, ...]:
     """What XLA will not say of the request, and silently do otherwise."""
+    platform = request.program.platform
     # jaxlib's library holds the CPU's passes; other platforms bring a library of their own.
-    return pass_warnings(request.build_options) if request.program.platform == "cpu" else ()
+    passes = pass_warnings(request.build_options) if platform == "cpu" else ()
+    return (*passes, *target_warnings(request.options, platform))
 
 
 def make_compiled(
@@ -68,6 +104,10 @@ def make_compiled(
         timings={**products.timings, "queue_s": queue_s, "total_s": total_s},
         executable=products.executable,
         versions=products.versions,
+        devices=products.devices,
+        passes=_recorded(products, "passes", Passes.from_bytes),
+        assembly=_recorded(products, "assembly", Assembly.from_bytes),
+        buffers=_recorded(products, "buffers", Buffers.from_bytes),
         warnings=warnings,
     )
 
@@ -107,8 +147,15 @@ def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply
     return RunReply(execution.outputs, execution.durations_s, execution.device_kind, warnings)
 
 
+def _recorded(products: Products, name: str, read: Callable[[bytes], T]) -> T | Unavailable:
+    value = products.recorded.get(name, not_asked_for(name))
+    return value if isinstance(value, Unavailable) else read(value)
+
+
 def _memory(products: Products) -> Memory | Unavailable:
-    return products.memory if isinstance(products.memory, Unavailable) else Memory(**products.memory)
+    if not isinstance(products.memory, Unavailable):
+        return Memory(**products.memory)
+    return assigned_memory(products.buffer_assignment) if products.buffer_assignment else products.memory
 
 
 def _cost(cost: Mapping[str, float] | Unavailable) -> Cost | Unavailable:

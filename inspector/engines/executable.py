@@ -17,6 +17,8 @@ from inspector._jax.runtime import LoadedExecutable as LoadedExecutable
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.machine import check_cpu
 from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.engines.environment import check_can_run
 from inspector.engines.inline import callbacks_of
 from inspector.engines.messages import CompileOrder, compile_order
 from inspector.errors import ExecutionError, Unavailable
@@ -26,7 +28,8 @@ def load(compiled: Compiled) -> LoadedExecutable:
     """See `Compiled.runtime_executable`."""
     target = compiled.target
     order = compile_order(CompileRequest(compiled.program, compiled.options, target), read_config())
-    client = Client() if target.kind == "attached" else Client("cpu", target.device_count)
+    check_can_run(target)
+    client = client_of(target)
     client.check_platform(order.platform)
     if isinstance(compiled.executable, Unavailable):
         return _compile(compiled, order, client, compiled.executable)
@@ -35,6 +38,15 @@ def load(compiled: Compiled) -> LoadedExecutable:
         check_cpu(compiled.executable, _local_executable())
     executable = client.load(compiled.executable, order.module, order.build_options, compiled.versions)
     return LoadedExecutable(executable.raw, executable)
+
+
+def client_of(target: Target) -> Client:
+    """The client of this process for a target that is here.
+
+    Raises:
+      TargetError: it is not.
+    """
+    return Client() if target.kind == "attached" else Client(target.kind, target.device_count)
 
 
 def save_executable(compiled: Compiled, path: str | os.PathLike[str]) -> None:
@@ -90,6 +102,7 @@ def _compile(compiled: Compiled, order: CompileOrder, client: Client, reason: Un
         host_callbacks=callbacks[0] if callbacks else (),
         keepalive=callbacks,
     )
+    assert executable is not None, "a client of this process can run what it compiled"
     return LoadedExecutable(executable.raw, executable)
 
 

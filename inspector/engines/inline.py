@@ -18,7 +18,7 @@ from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.lane import Lane, advance
 from inspector.engines.serving import Callbacks, Server
-from inspector.errors import CancelledError, ExecutionError
+from inspector.errors import CancelledError, ExecutionError, TargetError
 
 T = TypeVar("T")
 
@@ -78,11 +78,16 @@ class InlineEngine:
         return make_reply(server.run(order, lambda stage: advance(job, stage), callbacks))
 
     def _server(self, target: Target) -> Server:
-        from inspector._jax.client import Client
+        from inspector.engines.executable import client_of
 
+        if target.is_absent:
+            raise TargetError(
+                f"{target} is not here, and its compiler is not loaded into this process, which would then find its"
+                " own devices changed. Leave the engine out: a worker compiles for it."
+            )
         if target not in self._servers:
-            client = Client() if target.kind == "attached" else Client("cpu", target.device_count)
-            self._servers[target] = Server(client)
+            client = client_of(target)
+            self._servers[target] = Server(lambda _: client)
         return self._servers[target]
 
 

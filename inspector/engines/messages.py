@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inspector import errors
+from inspector._jax.slices import Slice
 from inspector.compilation import options_proto
 from inspector.compilation.request import CompileRequest, RunRequest
+from inspector.engines.environment import slice_of
 from inspector.engines.wire import Blob
 from inspector.errors import CompilationError, InspectorError, Unavailable
 
@@ -35,13 +37,21 @@ Message = tuple[Header, list[Blob]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompileOrder:
-    """A compile request as a worker sees it. `key` names the executable in the worker's memory."""
+    """A compile request as a worker sees it.
+
+    Attributes:
+      key: names the executable in the worker's memory.
+      slice: the devices when they are not here.
+      products: what is wanted besides the ordinary results, sorted.
+    """
 
     key: str
     module: bytes
     build_options: Mapping[str, Any]
     platform: str
     config: Mapping[str, Any]
+    slice: Slice | None = None
+    products: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +75,19 @@ def compile_order(request: CompileRequest, config: Mapping[str, Any]) -> Compile
     options["flags"] = options_proto.overrides(said)
     options["additions"] = base64.b64encode(options_proto.additions(said)).decode()
     options["said"] = {**request.program.options.flags, **request.options.as_dict()}
-    return CompileOrder(request.digest, request.program.module, options, request.program.platform, config)
+    options["mesh_shape"] = request.program.mesh.axis_sizes if request.program.mesh else None
+    devices = slice_of(request.target)
+    # An executable is the same whatever is recorded of its compile.
+    key = dataclasses.replace(request, products=frozenset()).digest
+    return CompileOrder(
+        key,
+        request.program.module,
+        options,
+        request.program.platform,
+        config,
+        Slice(**devices) if devices else None,
+        tuple(sorted(request.products)),
+    )
 
 
 def run_order(request: RunRequest, config: Mapping[str, Any]) -> RunOrder:
@@ -89,14 +111,16 @@ def run_order(request: RunRequest, config: Mapping[str, Any]) -> RunOrder:
 
 def write_compile(order: CompileOrder) -> Message:
     """`CompileOrder` as a message."""
-    header = {f.name: getattr(order, f.name) for f in dataclasses.fields(order) if f.name != "module"}
-    return {"do": "compile", **header}, [order.module]
+    header = {f.name: getattr(order, f.name) for f in dataclasses.fields(order) if f.name not in ("module", "slice")}
+    return {"do": "compile", **header, "slice": order.slice and dataclasses.asdict(order.slice)}, [order.module]
 
 
 def read_compile(header: Header, blobs: Sequence[bytes]) -> CompileOrder:
     """The inverse of `write_compile`."""
-    fields = {f.name: header[f.name] for f in dataclasses.fields(CompileOrder) if f.name != "module"}
-    return CompileOrder(module=blobs[0], **fields)
+    fields = {f.name: header[f.name] for f in dataclasses.fields(CompileOrder) if f.name not in ("module", "slice")}
+    devices = header["slice"]
+    slice_ = devices and Slice(**{**devices, "topology": tuple(devices["topology"])})
+    return CompileOrder(module=blobs[0], slice=slice_, **fields)
 
 
 def write_run(order: RunOrder) -> Message:
@@ -149,16 +173,19 @@ def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyProducts:
 
 def write_products(products: Products) -> Message:
     """`Products` as a message."""
+    names, recorded = _write_recorded(products.recorded)
     header = {
         "reply": "compiled",
+        "recorded": names,
         "memory": _write_value(products.memory),
         "cost": _write_value(products.cost),
         "timings": dict(products.timings),
         "versions": dict(products.versions),
+        "devices": list(products.devices),
         "executable": None if isinstance(products.executable, bytes) else _write_value(products.executable),
     }
     executable = products.executable if isinstance(products.executable, bytes) else b""
-    return header, [products.hlo.encode(), products.hlo_proto, executable]
+    return header, [products.hlo.encode(), products.hlo_proto, executable, products.buffer_assignment, *recorded]
 
 
 def read_products(header: Header, blobs: Sequence[bytes]) -> Products:
@@ -173,6 +200,9 @@ def read_products(header: Header, blobs: Sequence[bytes]) -> Products:
         executable=blobs[2] if header["executable"] is None else _read_value(header["executable"]),
         timings=header["timings"],
         versions=header["versions"],
+        devices=tuple(header["devices"]),
+        buffer_assignment=blobs[3],
+        recorded=_read_recorded(header["recorded"], blobs[4:]),
     )
 
 
@@ -219,6 +249,17 @@ def _read_arrays(specs: Sequence[Any], blobs: Sequence[bytes]) -> tuple[np.ndarr
         # bytearray: the result is the user's to write to.
         arrays.append(np.frombuffer(bytearray(blob), dtype_of(name)).reshape(shape))
     return tuple(arrays)
+
+
+def _write_recorded(recorded: Mapping[str, bytes | Unavailable]) -> tuple[dict[str, Any], list[Blob]]:
+    """By name None where a blob follows, or why there is none; and the blobs in order."""
+    names = {name: None if isinstance(value, bytes) else _write_value(value) for name, value in recorded.items()}
+    return names, [value for value in recorded.values() if isinstance(value, bytes)]
+
+
+def _read_recorded(names: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, bytes | Unavailable]:
+    left = iter(blobs)
+    return {name: next(left) if value is None else _read_value(value) for name, value in names.items()}
 
 
 def _write_value(value: Any) -> Any:

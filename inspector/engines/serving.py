@@ -7,14 +7,21 @@ hundred memory maps, of which a process has a limited number, so only a few stay
 from __future__ import annotations
 
 import collections
+import contextlib
+import dataclasses
+import os
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector.engines.messages import CompileOrder, RunOrder
+from inspector.errors import ExecutionError
 
 if TYPE_CHECKING:
     from inspector._jax.client import Client, Products, Watch
     from inspector._jax.execution import Executable, Execution
+    from inspector._jax.slices import Slice
 
 Progress = Callable[[str], None]
 # JAX's callback objects in the module's order, and whatever else must stay alive.
@@ -22,18 +29,53 @@ Callbacks = tuple[Sequence[Any], object] | None
 
 
 class Server:
-    """One client with the executables it holds. Used by one thread at a time."""
+    """The clients of a process with the executables it holds. Used by one thread at a time."""
 
-    def __init__(self, client: Client, max_executables: int = 4) -> None:
-        self.client = client
+    def __init__(self, client_of: Callable[[Slice | None], Client], max_executables: int = 4) -> None:
+        """Nothing is started yet.
+
+        Args:
+          client_of: the client for devices that are not here, or for None the one of those that are.
+          max_executables: that are kept alive.
+        """
+        self._client_of = client_of
         self._max_executables = max_executables
         self._executables: collections.OrderedDict[tuple[str, int], Executable] = collections.OrderedDict()
 
     def compile(
         self, order: CompileOrder, progress: Progress, callbacks: Callbacks = None, watch: Watch | None = None
     ) -> Products:
-        """Compiles and keeps the executable for a run to come; `watch` as in `Client.compile`."""
-        return self._compile(order, progress, callbacks, watch)[1]
+        """Compiles and keeps the executable for a run to come.
+
+        Args:
+          order: what is asked.
+          progress: gets the stages.
+          callbacks: of a program that calls back into this process.
+          watch: as in `Client.compile`; an order with products needs its directory, or a temporary one.
+        """
+        if not order.products:
+            return self._compile(order, progress, callbacks, watch)[1]
+        with tempfile.TemporaryDirectory(prefix=f"inspector-{os.getpid()}-") if watch is None else contextlib.nullcontext() as made:
+            return self._record(order, progress, callbacks, f"{made}/dump" if watch is None else watch.directory, watch)
+
+    def _record(
+        self, order: CompileOrder, progress: Progress, callbacks: Callbacks, directory: str, watch: Watch | None
+    ) -> Products:
+        from inspector._jax.client import Watch
+        from inspector.engines.recording import Recording
+
+        recording = Recording(order.products, order.platform)
+        # The preview needs protos, and with passes XLA would write one a pass.
+        take = watch.take if watch is not None and "passes" not in order.products else None
+        with recording.timing():
+            _, products = self._compile(
+                order, progress, callbacks, Watch(directory, take, recording.see, recording.flags)
+            )
+        progress("recording")
+        started = time.perf_counter()
+        recorded = recording.read(products)
+        timings = {**products.timings, "record_s": time.perf_counter() - started}
+        return dataclasses.replace(products, recorded=recorded, timings=timings)
 
     def run(self, order: RunOrder, progress: Progress, callbacks: Callbacks = None) -> Execution:
         """Runs: the executable still held, else its bytes, else compiled again."""
@@ -41,10 +83,12 @@ class Server:
         if executable is None and order.executable is not None:
             progress("loading")
             c = order.compile
-            executable = self.client.load(order.executable, c.module, c.build_options, order.versions)
+            executable = self._client_of(c.slice).load(order.executable, c.module, c.build_options, order.versions)
             self._hold(_key(c, callbacks), executable)
         if executable is None:
             executable, _ = self._compile(order.compile, progress, callbacks)
+        if executable is None:
+            raise ExecutionError("A program for a device that is not here cannot run.")
         progress("running")
         return executable.run(
             order.inputs, order.per_replica, repeat=order.repeat, warmup=order.warmup, names=order.names
@@ -52,8 +96,8 @@ class Server:
 
     def _compile(
         self, order: CompileOrder, progress: Progress, callbacks: Callbacks, watch: Watch | None = None
-    ) -> tuple[Executable, Products]:
-        executable, products = self.client.compile(
+    ) -> tuple[Executable | None, Products]:
+        executable, products = self._client_of(order.slice).compile(
             order.module,
             order.build_options,
             platform=order.platform,
@@ -62,7 +106,8 @@ class Server:
             progress=progress,
             watch=watch,
         )
-        self._hold(_key(order, callbacks), executable)
+        if executable is not None:
+            self._hold(_key(order, callbacks), executable)
         return executable, products
 
     def _hold(self, key: tuple[str, int], executable: Executable) -> None:

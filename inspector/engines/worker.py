@@ -1,4 +1,4 @@
-"""`WorkerEngine`: isolated processes, one for each number of virtual CPU devices, kept warm.
+"""`WorkerEngine`: isolated processes, one for each device environment, kept warm.
 
 An aborting flag, a hang, an out-of-memory or a leak costs one worker; the kernel and every
 finished result live on. Requests for one device environment are served in order, environments
@@ -13,7 +13,7 @@ import dataclasses
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from inspector.compilation.compiled import Compiled
@@ -21,18 +21,21 @@ from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
+from inspector.engines.environment import Environment, check_can_run
 from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.messages import Header, Message, read_early
 from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
 from inspector.engines.wire import WireError
-from inspector.errors import ExecutionError, InspectorError, TargetError, WorkerDiedError
+from inspector.errors import ExecutionError, InspectorError, TargetError, Unavailable, WorkerDiedError
 
 if TYPE_CHECKING:
     from inspector.engines.assemble import Shower
+    from inspector.engines.counting import Counts
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+_COUNTING = "counting the operations of a module"
 _VALUE_LENGTH = 300  # of a flag's value in a message
 
 
@@ -68,22 +71,42 @@ class WorkerEngine:
     def __init__(self, settings: WorkerSettings | None = None) -> None:
         self._settings = settings or WorkerSettings()
         self._starter = _Starter(self._settings)
-        self._environments: dict[int, _Environment] = {}
+        self._environments: dict[Environment, _Environment] = {}
         self._lock = threading.Lock()
         self._closed = False
         self._owner = os.getpid()
 
     def submit(self, request: CompileRequest) -> Job[Compiled]:
         """Starts compiling; see `Engine.submit`."""
-        return self._put(request.target, lambda environment, job: self._compile(environment, job, request))
+
+        def where() -> Environment:
+            return Environment.of(request.target, request.build_options)
+
+        return self._put(where, lambda environment, job: self._compile(environment, job, request))
 
     def run(self, request: RunRequest) -> Job[RunReply]:
         """Starts running; see `Engine.run`."""
-        return self._put(request.compiled.target, lambda environment, job: self._run(environment, job, request))
+        compiled = request.compiled
+
+        def where() -> Environment:
+            check_can_run(compiled.target)
+            return Environment.of(compiled.target, compiled.build_options)
+
+        return self._put(where, lambda environment, job: self._run(environment, job, request))
 
     def warm(self, target: Target) -> Job[None]:
         """Starts the target's worker now, so that the first request finds it ready."""
-        return self._put(target, lambda environment, job: environment.prepare(job))
+        return self._put(lambda: Environment.of(target, Options()), lambda environment, job: environment.prepare(job))
+
+    def count(self, modules: Sequence[bytes]) -> Job[Sequence[Counts | Unavailable]]:
+        """Starts counting the operations of HLO modules; see `counting.count`."""
+        from inspector.engines import counting
+
+        message = counting.order(modules)
+        return self._put(
+            lambda: Environment.of(Target("cpu", 1), Options()),
+            lambda environment, job: environment.ask(job, message, _COUNTING, Options(), counting.read)[0],
+        )
 
     def close(self) -> None:
         """Ends every process and cancels every job. May be called twice."""
@@ -96,23 +119,22 @@ class WorkerEngine:
             environment.close()
         self._starter.close()
 
-    def _put(self, target: Target, work: Callable[[_Environment, Job[T]], T]) -> Job[T]:
+    def _put(self, where: Callable[[], Environment], work: Callable[[_Environment, Job[T]], T]) -> Job[T]:
         try:
-            environment = self._environment(target)
+            environment = self._environment(where())
         except Exception as e:
             job: Job[T] = Job()
             job.fail(e)
             return job
         return environment.put(work)
 
-    def _environment(self, target: Target) -> _Environment:
-        device_count = _device_count(target)
+    def _environment(self, where: Environment) -> _Environment:
         with self._lock:
             if self._closed:
                 raise closed_error()
-            if device_count not in self._environments:
-                self._environments[device_count] = _Environment(device_count, self._starter, self._settings)
-            return self._environments[device_count]
+            if where not in self._environments:
+                self._environments[where] = _Environment(where, self._starter, self._settings)
+            return self._environments[where]
 
     def _compile(self, environment: _Environment, job: Job[Compiled], request: CompileRequest) -> Compiled:
         from inspector._jax.compile_options import read_config
@@ -180,9 +202,9 @@ class _Starter:
 class _Environment:
     """One device environment: its queue, its worker, the job under way."""
 
-    def __init__(self, device_count: int, starter: _Starter, settings: WorkerSettings) -> None:
+    def __init__(self, where: Environment, starter: _Starter, settings: WorkerSettings) -> None:
         self._message = {
-            "device_count": device_count,
+            **dataclasses.asdict(where),
             "max_executables": settings.max_executables,
             "max_requests": settings.max_requests,
             "memory_limit_bytes": settings.memory_limit_bytes or max(2 << 30, _memory_bytes() // 4),
@@ -190,7 +212,7 @@ class _Environment:
         }
         self._starter = starter
         self._time_limit_s = settings.time_limit_s
-        self._lane = Lane(f"inspector-worker-{device_count}")
+        self._lane = Lane(f"inspector-worker-{where}")
         self._lock = threading.Lock()
         self._worker: Process | None = None  # set on the lane's thread only
         self._busy: tuple[Job[Any], Process] | None = None
@@ -390,20 +412,6 @@ class _TimeLimit:
     def _end(self) -> None:
         self.reached = True
         self._worker.kill()
-
-
-def _device_count(target: Target) -> int:
-    if target.kind == "cpu":
-        return target.device_count or 1
-    from inspector._jax.client import attached_device_count, attached_platform
-
-    platform = attached_platform()
-    if platform != "cpu":
-        raise TargetError(
-            f"The attached device is a {platform}, which belongs to this process: a worker cannot use it."
-            " Use engine='inline', or the target 'cpu'."
-        )
-    return attached_device_count()
 
 
 def _memory_bytes() -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib
 import json
@@ -26,7 +27,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -34,6 +34,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from inspector.engines.scratch import Scratch, delete_orphans
 
 if TYPE_CHECKING:
     from inspector.engines.wire import Blob
@@ -66,11 +68,12 @@ def fork_server(control_fd: int) -> None:
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"ready": True}).encode())
-    workers: dict[int, str] = {}
+    delete_orphans()
+    workers: dict[int, Scratch] = {}
     while True:
         readable, _, _ = select.select([control], [], [], _PARENT_CHECK_S)
         if os.getppid() != parent:
-            _abandon(workers, parent)
+            _abandon(workers)
         if readable:
             _obey(control, workers, parent)
 
@@ -80,6 +83,7 @@ def spawned(environment: dict[str, Any]) -> None:
     reader = os.fdopen(os.dup(0), "rb")
     writer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    delete_orphans()
     scratch = environment["scratch"]
     threading.Thread(target=_end_with_parent, args=(os.getppid(), scratch), daemon=True).start()
     _serve(reader, writer, environment)
@@ -94,7 +98,7 @@ def _import_everything() -> None:
         "jaxlib.lapack",
         "scipy.linalg",  # LAPACK's functions come from there
         "jaxlib.mlir.dialects.mhlo",  # 90 ms in the first request
-        "inspector._jax.client",
+        "inspector._jax.absent",
         "inspector.engines.messages",
         "inspector.engines.serving",
     ):
@@ -102,46 +106,35 @@ def _import_everything() -> None:
             importlib.import_module(name)
 
 
-def _abandon(workers: dict[int, str], kernel: int) -> None:
+def _abandon(workers: dict[int, Scratch]) -> None:
     """Ends without the kernel: its workers first, then what they and the kernel leave behind."""
     for pid in workers:
         os.kill(pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
-    for pid in workers:
+    for pid, scratch in workers.items():
         os.waitpid(pid, 0)  # or it would write into what is being deleted
-    left = {Path(scratch) for scratch in workers.values()}
-    if _has_died(kernel):  # in the middle of ending a worker, perhaps
-        for place in {Path("/dev/shm"), Path(tempfile.gettempdir()), *(scratch.parent for scratch in left)}:
-            left |= {*place.glob(f"inspector-{kernel}-*")}
-    for scratch_directory in left:
-        shutil.rmtree(scratch_directory, ignore_errors=True)
+        scratch.delete()
+    delete_orphans()  # a kernel that was killed in the middle of ending a worker, perhaps
     os._exit(0)
 
 
-def _has_died(kernel: int) -> bool:
-    """Tells a kernel that died, whose socket ends a moment earlier, from one that closed an engine."""
-    until = time.monotonic() + _PARENT_CHECK_S
-    while os.getppid() == kernel and time.monotonic() < until:
-        time.sleep(0.005)
-    return os.getppid() != kernel
-
-
-def _obey(control: socket.socket, workers: dict[int, str], kernel: int) -> None:
+def _obey(control: socket.socket, workers: dict[int, Scratch], kernel: int) -> None:
     """Does one order; `workers` are the pids that are not reaped yet, with their scratch directories."""
     data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
     if not data:
-        _abandon(workers, kernel)
+        _abandon(workers)
     order = json.loads(data)
     if order["do"] == "reap":
         # A worker of a server before this one is not this one's child.
         known = order["pid"] in workers
         pid, status = os.waitpid(order["pid"], os.WNOHANG) if known else (0, 0)
-        workers.pop(pid, None)
+        if pid:
+            workers.pop(pid).release()  # the kernel deletes it
         reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None, "known": known}
     else:
-        scratch = tempfile.mkdtemp(prefix=f"inspector-{os.getppid()}-", dir=order["scratch"])
-        pid = _fork(control, descriptors, {**order["environment"], "scratch": scratch})
+        scratch = Scratch(kernel)
+        pid = _fork(control, descriptors, {**order["environment"], "scratch": scratch.path})
         workers[pid] = scratch
-        reply = {"pid": pid, "scratch": scratch}
+        reply = {"pid": pid, "scratch": scratch.path}
         for descriptor in descriptors:
             os.close(descriptor)
     with contextlib.suppress(BrokenPipeError):
@@ -221,10 +214,15 @@ def _start(environment: dict[str, Any]) -> Any:
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", environment["device_count"])
     jax.config.update("jax_enable_compilation_cache", False)
+    from inspector._jax import absent
     from inspector._jax.client import Client
     from inspector.engines.serving import Server
 
-    return Server(Client("cpu", environment["device_count"]), environment["max_executables"])
+    if environment["platform"] == "cpu":
+        client = Client("cpu", environment["device_count"])
+        return Server(lambda _: client, environment["max_executables"])
+    absent.prepare_process(environment["platform"], environment["init_args"])
+    return Server(functools.cache(absent.AbsentClient), environment["max_executables"])
 
 
 class _Sender:
@@ -244,7 +242,7 @@ class _Sender:
 def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[bytes], scratch: str) -> Any:
     from inspector._jax.client import Watch
     from inspector._jax.compile_options import apply_config
-    from inspector.engines import messages
+    from inspector.engines import counting, messages
 
     def progress(stage: str) -> None:
         sender.send({"stage": stage})
@@ -255,6 +253,8 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
             apply_config(order.config)
             watch = Watch(f"{scratch}/hlo", lambda early: sender.send(*messages.write_early(early)))
             return messages.write_products(server.compile(order, progress, watch=watch))
+        if header["do"] == "count":
+            return counting.serve(blobs)
         run = messages.read_run(header, blobs)
         apply_config(run.compile.config)
         return messages.write_execution(server.run(run, progress))

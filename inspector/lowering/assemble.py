@@ -10,19 +10,21 @@ from typing import Any
 
 from inspector._jax import modules
 from inspector.compilation.program import Program
-from inspector.errors import InspectorError, Unavailable, UnboundAxisError
+from inspector.errors import InspectorError, LoweringError, Unavailable, UnboundAxisError
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
 from inspector.hlo.module import Module
+from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Root
 from inspector.lowering.axis_env import parse_axis_env
 from inspector.lowering.listings import definition, jaxpr_listing, source_listing
 from inspector.lowering.lowered import Lowered
+from inspector.lowering.pallas import Overrides
 
 
 def assemble(
     program: Program, module: Any, jaxpr: Any, fun: Any, *, tuple_args: bool = False, return_tuple: bool = False,
-    out_shape: Any = None,
+    out_shape: Any = None, overrides: Overrides | None = None,
 ) -> Lowered:  # fmt: skip
     """A `Lowered` of a program, its `ir.Module`, and its jaxpr and function where they are known."""
     computation = modules.to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
@@ -32,8 +34,10 @@ def assemble(
     listing: Listing | Unavailable = Unavailable(
         "the program was given after tracing, so it has no jaxpr", "lower the function itself"
     )
+    kernels: tuple[Kernel, ...] = ()
     if jaxpr is not None:
         listing = jaxpr_listing(jaxpr, root)
+        kernels = (overrides or Overrides()).kernels(jaxpr, root)
     known = [stablehlo] if isinstance(listing, Unavailable) else [listing, stablehlo]
     return Lowered(
         program=program,
@@ -46,6 +50,7 @@ def assemble(
         tuple_args=tuple_args,
         return_tuple=return_tuple,
         out_shape=out_shape,
+        kernels=kernels,
     )
 
 
@@ -77,6 +82,11 @@ def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
     """Maps JAX's tracing errors to ours; those that JAX words best keep their class and text."""
     try:
         yield
+    except ValueError as error:
+        ours = next((text for words, text in _NOT_ON_THIS_PLATFORM.items() if words in str(error)), None)
+        if ours is None:
+            raise
+        raise LoweringError(f"{fun_name(fun)} {ours}") from error
     except NameError as error:
         if isinstance(error, InspectorError) or "axis name" not in str(error):
             raise
@@ -85,6 +95,21 @@ def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
             f"{error} in {fun_name(fun)}. Axes that are bound: {bound}. Give the axis a size with"
             " axis_env=[(name, size)], or wrap the function in jax.shard_map."
         ) from error
+
+
+# Words of JAX's error, and what to say instead.
+_NOT_ON_THIS_PLATFORM = {
+    "Only interpret mode is supported on CPU backend": (
+        "calls a Pallas kernel, which compiles for a TPU or a GPU only, and was lowered for the CPU. Let JAX's"
+        " interpreter run its kernels with interpret=True, or lower it for what it was written for: platform='tpu'"
+        " (or 'cuda'), a target such as 'tpu:v5e:1x1'."
+    ),
+    # JAX makes Python callbacks for the devices that it has, whatever platform is lowered for.
+    "the platform for the specified backend": (
+        "calls back into this process (jax.debug.print, io_callback, pure_callback), which a device of another"
+        " platform cannot do. Leave the callbacks out to lower for that platform."
+    ),
+}
 
 
 def fun_name(fun: Any) -> str:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inspector.compilation.chips import TPU_GENERATIONS
 from inspector.compilation.target import MAX_CPU_DEVICES, Target
 from inspector.errors import TargetError
 
@@ -34,10 +35,21 @@ def test_forms() -> None:
         ("cpu:", "number of virtual devices"),
         ("cpu:-1", "number of virtual devices"),
         ("cpu:²", "number of virtual devices"),
-        ("cpu:8:2", "number of virtual devices"),
+        ("cpu:8x2", "number of virtual devices"),
+        ("cpu:8:2", "Unknown target 'cpu:8:2'"),
         ("attached:2", "Unknown target 'attached:2'"),
-        ("tpu:v5e:2x4", "is not available: this version compiles for 'attached'"),
-        ("gpu", "use 'attached'"),
+        ("tpu:v5f:2x4", "unknown TPU generation 'v5f'. Did you mean 'v5"),
+        ("tpu:v5e:3x3", "v5e has no topology 3x3. It has 2 axes"),
+        ("tpu:v5e:3x3", "Nearest: 'tpu:v5e:2x2', 'tpu:v5e:2x4', 'tpu:v5e:4x2', 'tpu:v5e:4x4'."),
+        ("tpu:v5e:32x32", "at most 256 chips"),
+        ("tpu:v5e:2x4x2", "has no topology 2x4x2"),
+        ("tpu:v5e:13", "Nearest:"),
+        ("tpu:v5e:eight", "cannot read the topology 'eight'"),
+        ("tpu:v5e:2x4:1", "Unknown target"),
+        ("gpu:h10", "Did you mean 'h100'?"),
+        ("gpu:h100:0", "the number of GPUs in one host"),
+        ("gpu:h100:2x8x2", "the number of GPUs in one host"),
+        ("gpu:h100:100000", "at most 4096"),
         ("CPU", "Unknown target 'CPU'"),
         ("", "Unknown target ''"),
     ],
@@ -49,5 +61,63 @@ def test_what_is_no_target_says_what_is(text: str, words: str) -> None:
 
 
 def test_a_number_is_no_target() -> None:
-    with pytest.raises(TargetError, match="A target is a text such as 'attached' or 'cpu:8', got 8"):
+    with pytest.raises(TargetError, match="A target is a text such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got 8"):
         Target.parse(8)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "device_count", "platform"),
+    [
+        ("tpu:v5e", "tpu:v5e:1x1", 1, "tpu"),
+        ("tpu:v5e:2x4", "tpu:v5e:2x4", 8, "tpu"),
+        ("tpu:v5e:8", "tpu:v5e:2x4", 8, "tpu"),
+        ("tpu:V5LitePod:4x4", "tpu:v5e:4x4", 16, "tpu"),
+        ("tpu:v4:2x2x2", "tpu:v4:2x2x2", 8, "tpu"),
+        ("tpu:v5p:2x2", "tpu:v5p:2x2x1", 4, "tpu"),
+        ("tpu:trillium:2x2", "tpu:v6e:2x2", 4, "tpu"),
+        ("tpu:tpu7x:2x2x1", "tpu:tpu7x:2x2x1", 8, "tpu"),
+        ("gpu:h100", "gpu:h100:1", 1, "cuda"),
+        ("gpu:H100:8", "gpu:h100:8", 8, "cuda"),
+        ("gpu:b200:1x4", "gpu:b200:4", 4, "cuda"),
+        ("gpu:gb200:18x4", "gpu:gb200:18x4", 72, "cuda"),
+    ],
+)
+def test_absent_targets(text: str, canonical: str, device_count: int, platform: str) -> None:
+    target = Target.parse(text)
+    assert (str(target), target.device_count, target.platform, target.is_absent) == (
+        canonical, device_count, platform, True
+    )  # fmt: skip
+    assert Target.parse(canonical) == target == pickle.loads(pickle.dumps(target))
+
+
+@pytest.mark.parametrize("text", ["attached", "tpu", "gpu"])
+def test_what_is_attached_is_not_absent(text: str) -> None:
+    target = Target.parse(text)
+    assert (str(target), target.device_count, target.is_absent, target.with_devices(8)) == (text, None, False, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "enough"),
+    [
+        ("cpu:2", 6, "cpu:6"),
+        ("cpu", MAX_CPU_DEVICES + 1, None),
+        ("tpu:v5e:1x1", 8, "tpu:v5e:2x4"),
+        ("tpu:v5e:1x1", 257, None),
+        ("tpu:tpu7x", 8, "tpu:tpu7x:2x2x1"),
+        ("gpu:h100:1", 8, "gpu:h100:8"),
+        ("gpu:h100:8", 9, "gpu:h100:2x8"),
+        ("gpu:h100:8", 10_000, None),
+    ],
+)
+def test_enough_devices(text: str, count: int, enough: str | None) -> None:
+    found = Target.parse(text).with_devices(count)
+    assert found == (Target.parse(enough) if enough else None)
+
+
+def test_neighbours_are_legal_and_include_the_topology_itself() -> None:
+    for generation in TPU_GENERATIONS.values():
+        wanted = (2,) * generation.rank
+        neighbours = generation.neighbours(wanted)
+        assert wanted in neighbours
+        assert len(neighbours) == 4
+        assert all(generation.is_legal(topology) for topology in neighbours)

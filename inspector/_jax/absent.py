@@ -1,0 +1,186 @@
+"""Compiles ahead of time for devices that are not here: TPU slices and GPUs.
+
+libtpu and JAX's CUDA plugin each describe the devices of a topology without touching hardware; jaxlib's
+compile-only client takes those. What it makes cannot be run here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jax._src import xla_bridge
+from jax.experimental import mesh_utils
+from jaxlib import _jax, xla_client
+
+from inspector._jax import compile_options, cuda_plugin
+from inspector._jax.client import Client, EarlyProducts, Products, Watch
+from inspector._jax.slices import Slice
+from inspector.errors import CompilationError, TargetError, Unavailable
+
+TPU_REMEDY = "pip install 'jax-inspector[tpu]'"
+_DATA_FOLDER_FLAG = "xla_gpu_cuda_data_dir"
+
+
+def absent_platform(platform: str) -> Unavailable | None:
+    """Why no device of the platform ("tpu", "cuda") can be compiled for here; None when it can. Loads nothing."""
+    if platform == "cuda":
+        library = cuda_plugin.plugin_library()
+        return library if isinstance(library, Unavailable) else None
+    if _libtpu() is None and "TPU_LIBRARY_PATH" not in os.environ:
+        return Unavailable("libtpu, the TPU's compiler, is not installed", TPU_REMEDY)
+    return None
+
+
+def absent_compiler(platform: str) -> str:
+    """Who compiles for a platform here: packages with their versions. Loads nothing."""
+    if platform == "cuda":
+        return cuda_plugin.plugin_version()
+    try:
+        return f"libtpu {importlib.metadata.version('libtpu')}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"libtpu {os.environ.get('TPU_LIBRARY_PATH', '')}"
+
+
+def prepare_process(platform: str, init_args: Sequence[str]) -> None:
+    """Loads a platform's library into this process with what it reads once. For workers only.
+
+    Args:
+      platform: "tpu" or "cuda".
+      init_args: flags of libtpu, such as "--xla_jf_dump_llo_text=true", after those of the environment.
+
+    Raises:
+      TargetError: it is not installed, or does not load.
+    """
+    if platform == "cuda":
+        cuda_plugin.hide_machine_toolkit()
+        cuda_plugin.load()
+        return
+    os.environ["TPU_SKIP_MDS_QUERY"] = "1"  # or libtpu asks a metadata server that is only there on a TPU machine
+    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # the lock guards TPU hardware, and none is touched
+    os.environ["LIBTPU_INIT_ARGS"] = " ".join([os.environ.get("LIBTPU_INIT_ARGS", ""), *init_args]).strip()
+    _tpu_devices(Slice("tpu", "v5e", (2, 2)))  # what libtpu says when it is loaded belongs to no request
+
+
+class AbsentClient(Client):
+    """The compile-only client of a slice."""
+
+    can_run = False
+
+    def __init__(self, slice_: Slice) -> None:
+        """Loads the platform's compiler into this process, which `prepare_process` has prepared.
+
+        Raises:
+          TargetError: it is not installed, or knows no such slice.
+        """
+        devices = _tpu_devices(slice_) if slice_.platform == "tpu" else _gpu_devices(slice_)
+        self._take_devices(devices)
+        self._slice = slice_
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Who compiles: `jax`, `jaxlib`, `platform_version`."""
+        return {**super().versions, "platform_version": absent_compiler(self._slice.platform)}
+
+    def compile(
+        self, module: bytes, build_options: Mapping[str, Any], *, watch: Watch | None = None, **rest: Any
+    ) -> tuple[Any, Products]:
+        """As `Client.compile`; there is no executable to run, so the first of the pair is None."""
+        if self._slice.platform == "tpu":
+            return super().compile(module, build_options, watch=watch, **rest)
+        return self._compile_for_gpu(module, build_options, watch, rest)
+
+    def _compile_for_gpu(
+        self, module: bytes, build_options: Mapping[str, Any], watch: Watch | None, rest: Mapping[str, Any]
+    ) -> tuple[Any, Products]:
+        tools, flags = cuda_plugin.toolkit(), dict(build_options.get("flags") or {})
+        # Without one, XLA would look for the machine's own toolkit.
+        folder = "/nonexistent" if isinstance(tools, Unavailable) else str(tools)
+        flags.setdefault(_DATA_FOLDER_FLAG, folder)
+        early: list[EarlyProducts] = []
+
+        def take(products: EarlyProducts) -> None:
+            early.append(products)
+            if watch is not None and watch.take is not None:
+                watch.take(products)
+
+        watching = None if watch is None else dataclasses.replace(watch, take=take)
+        try:
+            return super().compile(module, {**build_options, "flags": flags}, watch=watching, **rest)
+        except CompilationError:
+            if not isinstance(tools, Unavailable) or not early:
+                raise
+            return None, _without_code(early[0], self.versions, tools)
+
+    def _compile_module(
+        self, parsed: Any, assignment: np.ndarray, options: xla_client.CompileOptions, host_callbacks: Sequence[Any]
+    ) -> Any:
+        if host_callbacks:
+            raise TargetError(
+                "The program calls back into this process (jax.debug.print, io_callback, pure_callback), which a"
+                " device that is not here cannot do. Leave the callbacks out to compile for it."
+            )
+        return self._backend.compile(parsed, xla_client.DeviceList(tuple(assignment.flat)), options)
+
+    def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
+        """The given devices; else those of a mesh as JAX would lay it over the slice; else the first ones."""
+        assignment = compile_options.device_assignment(build_options, self.devices)
+        shape = build_options.get("mesh_shape")
+        if build_options.get("device_assignment") or not shape or assignment.size != len(self.devices):
+            return assignment
+        if math.prod(shape) != assignment.size or self._slice.platform != "tpu":
+            return assignment
+        try:
+            laid = mesh_utils.create_device_mesh(shape, list(self.devices), allow_split_physical_axes=True)
+        except (ValueError, NotImplementedError, AssertionError):  # JAX knows no such mesh; any order is right
+            return assignment
+        return laid.reshape(assignment.shape)
+
+
+def _tpu_devices(slice_: Slice) -> list[Any]:
+    reason = absent_platform("tpu")
+    if reason is not None:
+        raise TargetError(f"No TPU can be compiled for: {reason.reason}. {reason.remedy}")
+    name = f"{slice_.chip}:{'x'.join(map(str, slice_.topology))}"
+    given: dict[str, Any] = {"chip_config_name": slice_.chip_config} if slice_.chip_config else {}
+    if math.prod(slice_.topology) == 1:
+        given["chips_per_host_bounds"] = [1, 1, 1]
+    try:
+        return list(xla_bridge.make_pjrt_tpu_topology(name, **given)._make_compile_only_devices())
+    except Exception as e:
+        raise TargetError(f"libtpu knows no TPU slice {name!r}: {e}") from e
+
+
+def _gpu_devices(slice_: Slice) -> list[Any]:
+    cuda_plugin.load()
+    hosts, per_host = slice_.topology
+    given = {"target_config": cuda_plugin.configuration(slice_.chip), "topology": f"1x{hosts}x{per_host}"}
+    try:
+        return list(_jax.get_default_c_api_topology("cuda", "", given)._make_compile_only_devices())
+    except Exception as e:
+        raise TargetError(f"JAX's CUDA plugin takes no {hosts} x {per_host} {slice_.chip}: {e}") from e
+
+
+def _without_code(early: EarlyProducts, versions: Mapping[str, str], reason: Unavailable) -> Products:
+    return Products(
+        hlo=early.hlo,
+        hlo_proto=early.hlo_proto,
+        memory=Unavailable("there was no code to ask"),
+        cost=early.cost,
+        executable=reason,
+        timings={},
+        versions=versions,
+        buffer_assignment=early.buffer_assignment,
+    )
+
+
+def _libtpu() -> Path | None:
+    spec = importlib.util.find_spec("libtpu")
+    return Path(spec.origin) if spec and spec.origin else None

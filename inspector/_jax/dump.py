@@ -1,0 +1,129 @@
+"""Takes what XLA dumps in the course of one compile, file by file, from a directory of its own.
+
+On Linux a thread reads each file as soon as XLA has closed it and deletes it, so that what lies there
+stays small, whatever the program. Elsewhere everything is read when the compile has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import select
+import shutil
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+_IN_CLOSE_WRITE = 0x8
+# struct inotify_event of inotify(7): watch, mask, cookie, length of the name that follows.
+_EVENT = struct.Struct("iIII")
+_EVENTS_BYTES = 1 << 16
+
+_log = logging.getLogger(__name__)
+
+See = Callable[[Path], None]
+
+
+class Dump:
+    """A context around one compile that dumps into `directory`."""
+
+    def __init__(self, directory: str, see: Sequence[See], *, must_watch: bool = False) -> None:
+        """Nothing happens yet.
+
+        Args:
+          directory: private to this compile, made here and deleted in the end.
+          see: called with each file, once it is whole, on a thread of its own or when the compile has
+            ended. What they raise is logged: a dump that cannot be read is no failure to compile.
+          must_watch: to read files only when the compile has ended is no use.
+        """
+        self._directory = Path(directory)
+        self._callbacks = tuple(see)
+        self._must_watch = must_watch
+        self._events = -1
+
+    def __enter__(self) -> Dump:
+        """Starts to watch.
+
+        Raises:
+          OSError: the directory cannot be made, or cannot be watched and must be.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._events = _watch(self._directory)
+        except OSError:
+            if self._must_watch:
+                shutil.rmtree(self._directory, ignore_errors=True)
+                raise
+            return self
+        self._stopped, self._stop = os.pipe()
+        self._thread = threading.Thread(target=self._serve, name="inspector-dump", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._events >= 0:
+            os.write(self._stop, b"x")
+            self._thread.join()
+            for descriptor in (self._events, self._stopped, self._stop):
+                os.close(descriptor)
+        for file in sorted(self._directory.rglob("*")):
+            self._see(file)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _serve(self) -> None:
+        stopping = False
+        while not stopping:
+            readable, _, _ = select.select([self._events, self._stopped], [], [])
+            stopping = self._stopped in readable  # read before the events, so that none that came earlier is lost
+            for name in _closed_files(self._events):
+                self._see(self._directory / name)
+
+    def _see(self, file: Path) -> None:
+        if not file.is_file():  # seen before: written twice, and deleted after the first event of two
+            return
+        for callback in self._callbacks:
+            try:
+                callback(file)
+            except Exception:
+                _log.exception("XLA's dump %s could not be read.", file.name)
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def _watch(directory: Path) -> int:
+    """A descriptor that tells of every file closed after writing; see inotify(7).
+
+    Raises:
+      OSError: the system has none, or no more watches.
+    """
+    if sys.platform != "linux":
+        raise OSError(f"no inotify on {sys.platform}")
+    libc = ctypes.CDLL(None, use_errno=True)
+    events = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if events < 0 or libc.inotify_add_watch(events, os.fsencode(directory), _IN_CLOSE_WRITE) < 0:
+        error = ctypes.get_errno()
+        if events >= 0:
+            os.close(events)
+        raise OSError(error, f"inotify: {os.strerror(error)}", str(directory))
+    return int(events)
+
+
+def _closed_files(events: int) -> Iterator[str]:
+    while True:
+        try:
+            data = os.read(events, _EVENTS_BYTES)
+        except BlockingIOError:
+            return
+        position = 0
+        while position < len(data):
+            _, _, _, length = _EVENT.unpack_from(data, position)
+            position += _EVENT.size
+            yield os.fsdecode(data[position : position + length].rstrip(b"\0"))
+            position += length

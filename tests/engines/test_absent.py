@@ -1,0 +1,166 @@
+"""Compiling for TPUs and GPUs that are not here: the programs, placements and errors of both platforms."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+
+import inspector
+from inspector.errors import LoweringError, TargetError, Unavailable
+from inspector.hlo.mesh import Mesh as OurMesh
+
+HAS_TPU = importlib.util.find_spec("libtpu") is not None
+HAS_GPU = importlib.util.find_spec("jax_plugins") is not None
+needs_tpu = pytest.mark.skipif(not HAS_TPU, reason="libtpu is not installed: pip install 'jax-inspector[tpu]'")
+needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="no CUDA plugin: pip install 'jax-inspector[cuda]'")
+TARGETS = [
+    pytest.param("tpu:v5e:2x4", marks=needs_tpu),
+    pytest.param("tpu:v4:2x2x2", marks=needs_tpu),
+    pytest.param("tpu:tpu7x:2x2x1", marks=needs_tpu),
+    pytest.param("gpu:h100:8", marks=needs_gpu),
+    pytest.param("gpu:b200:2x4", marks=needs_gpu),
+]
+F32 = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+
+
+def step(x: jax.Array) -> jax.Array:
+    return jnp.tanh(x @ x).sum()
+
+
+def lower(fun: object, *args: object, target: str, **given: object) -> inspector.Lowered:
+    return inspector.lower(fun, *args, platform=inspector.Target.parse(target).platform, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_program_of_one_device(target: str) -> None:
+    compiled = lower(step, F32, target=target).compile(target=target)
+    assert str(compiled.target) == target
+    assert "HloModule jit_step" in compiled.hlo
+    assert compiled.module().entry.instructions
+    assert not isinstance(compiled.memory, Unavailable)
+    assert compiled.memory.argument_bytes == 4 * 256 * 256
+    assert len(compiled.devices) == 1
+    assert compiled.warnings == ()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("mesh_kind", ["abstract", "concrete"])
+def test_shardings_are_partitioned_over_the_slice(target: str, mesh_kind: str) -> None:
+    names, sizes = ("data", "model"), (4, 2)
+    mesh = (
+        AbstractMesh(sizes, names, axis_types=(AxisType.Auto,) * 2)
+        if mesh_kind == "abstract"
+        else Mesh(np.array(jax.devices()).reshape(sizes), names)
+    )
+    x = jax.ShapeDtypeStruct((256, 256), jnp.float32, sharding=NamedSharding(mesh, PartitionSpec("data", "model")))
+    compiled = lower(jax.jit(lambda x: jnp.tanh(x).sum(0)), x, target=target).compile(target=target)
+    assert len(set(compiled.devices)) == 8
+    assert compiled.program.mesh == OurMesh(names, sizes, "partition")
+    (reduced,) = compiled.collectives()
+    assert (reduced.axes, [list(g) for g in reduced.groups]) == (("data",), [[0, 2, 4, 6], [1, 3, 5, 7]])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_shard_map_and_axis_environment_have_the_same_groups(target: str) -> None:
+    mesh = AbstractMesh((8,), ("i",), axis_types=(AxisType.Auto,))
+    mapped = jax.shard_map(
+        lambda x: jax.lax.psum(x, "i"), mesh=mesh, in_specs=PartitionSpec("i"), out_specs=PartitionSpec(), check_vma=False
+    )  # fmt: skip
+    by_partition = lower(jax.jit(mapped), F32, target=target).compile(target=target)
+    by_replica = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 8)], target=target).compile(target=target)
+    for compiled in (by_partition, by_replica):
+        (reduced,) = compiled.collectives()
+        assert [sorted(g) for g in reduced.groups] == [list(range(8))]
+        assert len(set(compiled.devices)) == 8
+
+
+@needs_tpu
+def test_a_mesh_is_laid_over_a_slice_as_jax_does() -> None:
+    target = "tpu:v5e:4x4"
+    mesh = AbstractMesh((16,), ("ring",), axis_types=(AxisType.Auto,))
+    x = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=NamedSharding(mesh, PartitionSpec("ring")))
+    compiled = lower(jax.jit(lambda x: x.sum(0)), x, target=target).compile(target=target)
+    places = [tuple(map(int, d.rpartition("(")[2][:-1].split(", "))) for d in compiled.devices]
+    assert len(set(places)) == 16
+    distances = [sum(abs(a - b) for a, b in zip(p, q, strict=True)) for p, q in itertools.pairwise(places)]
+    assert max(distances) == 1  # a ring over neighbours, which the order of ids is not
+
+
+@needs_tpu
+def test_given_devices_are_kept() -> None:
+    lowered = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 2)], target="tpu:v5e:2x4")
+    options = inspector.Options(device_assignment=[[5], [2]])
+    compiled = lowered.compile(options, target="tpu:v5e:2x4")
+    assert [d.split(" at ")[0] for d in compiled.devices] == ["TPU v5 lite 5", "TPU v5 lite 2"]
+
+
+@pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
+def test_what_was_compiled_is_saved_and_remembered(target: str, tmp_path: object) -> None:
+    compiled = lower(step, F32, target=target).compile(target=target)
+    path = f"{tmp_path}/step.inspector"
+    compiled.save(path)
+    assert inspector.Compiled.load(path) == compiled
+
+
+@pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
+def test_it_cannot_run_here(target: str) -> None:
+    compiled = lower(step, F32, target=target).compile(target=target)
+    with pytest.raises(TargetError, match="is not here: it is compiled for ahead of time"):
+        compiled.run(np.ones((256, 256), np.float32))
+    with pytest.raises(TargetError, match="is not here"):
+        compiled.runtime_executable()
+
+
+@pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
+def test_requests_that_do_not_fit(target: str) -> None:
+    with pytest.raises(TargetError, match=r"was lowered for cpu, and .* takes programs for"):
+        inspector.lower(step, F32).compile(target=target)
+    nine = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 9)], target=target)
+    with pytest.raises(
+        TargetError, match=r"takes 9 devices \(9 replicas x 1 partitions\).* Use (tpu:v5e:2x6|gpu:h100:2x8)"
+    ):
+        nine.compile(target=target)
+
+    def talks(x: jax.Array) -> jax.Array:
+        jax.debug.print("{}", x.sum())
+        return x
+
+    with pytest.raises(LoweringError, match="talks calls back into this process"):
+        lower(talks, F32, target=target)
+
+
+@needs_tpu
+@needs_gpu
+def test_several_targets_at_once() -> None:
+    from inspector.engines import default_engine
+
+    targets = ("cpu:2", "tpu:v5e:2x2", "tpu:v6e:2x2", "gpu:h100:2")
+    lowered = {t: lower(step, F32, target=t) for t in targets}
+    jobs = {
+        t: default_engine(low.program, inspector.Target.parse(t)).submit(low.request(None, t))
+        for t, low in lowered.items()
+    }
+    for target, job in jobs.items():
+        assert str(job.result(120).target) == target
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name in ("libtpu", "jax_plugins") else real(name, *a)
+    )
+    monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
+    with pytest.raises(
+        TargetError, match=r"libtpu, .* is not installed. Install it with: pip install 'jax-inspector\[tpu\]'"
+    ):
+        lower(step, F32, target="tpu:v5e:2x4").compile(target="tpu:v5e:2x4")
+    with pytest.raises(
+        TargetError, match=r"CUDA plugin is not installed. Install it with: pip install 'jax-inspector\[cuda\]'"
+    ):
+        lower(step, F32, target="gpu:h100:8").compile(target="gpu:h100:8")
