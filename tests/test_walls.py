@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
 
 BASE = frozenset({"errors", "units", "settings", "_optional"})
-TOP = frozenset({"", "exploring", "effects", "sweeps", "progress", "magics", "cli"})
+TOP = frozenset({"", "caching", "exploring", "effects", "sweeps", "progress", "magics", "cli"})
 
 # What each room may import of ours, beside itself and the base modules.
 ROOMS: Mapping[str, frozenset[str]] = {
@@ -54,6 +54,9 @@ DEFERRED: Mapping[tuple[str, str], str] = {
     ("inspector.compilation.compiled", "inspector.execution.run"): "Compiled.run, a public method, and its result",
     ("inspector.compilation.compiled", "inspector.analysis.collectives"): "Compiled.collectives, a public method",
     ("inspector.compilation.compiled", "inspector.analysis.instructions"): "Compiled.instructions, a public method",
+    ("inspector.compilation.compiled", "inspector.analysis.memory"): "Compiled.memory_use, a public method",
+    ("inspector.compilation.compiled", "inspector.analysis.cost"): "what instructions cost, for Compiled.instructions",
+    ("inspector.compilation.compiled", "inspector.engines.counting"): "XLA counts in a worker, for the same",
     ("inspector.compilation.compiled", "inspector.analysis.graph"): "Compiled.graph, a public method",
     ("inspector.compilation.compiled", "inspector.engines.executable"): "Compiled.runtime_executable, a public method",
     ("inspector.lowering.lowered", "inspector.analysis.collectives"): "Lowered.collectives, a public method",

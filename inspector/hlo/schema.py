@@ -26,21 +26,29 @@ FALLBACK_ROOTS = ("xla/service/hlo.proto", "xla/pjrt/proto/compile_options.proto
 
 READ_FIELDS: dict[str, dict[str, int]] = {
     "xla.HloProto": {"hlo_module": 1},
-    "xla.BufferAssignmentProto": {"buffer_allocations": 3},
+    "xla.BufferAssignmentProto": {"logical_buffers": 1, "buffer_allocations": 3, "heap_simulator_traces": 4},
     "xla.BufferAllocationProto": {
-        "size": 2, "is_thread_local": 3, "is_entry_computation_parameter": 5, "maybe_live_out": 7, "color": 8,
-        "is_constant": 12,
+        "index": 1, "size": 2, "is_thread_local": 3, "is_entry_computation_parameter": 5, "maybe_live_out": 7,
+        "color": 8, "assigned": 9, "is_constant": 12,
     },
+    "xla.BufferAllocationProto.Assigned": {"logical_buffer_id": 1, "offset": 2, "size": 3},
+    "xla.LogicalBufferProto": {"id": 1, "defined_at": 3},
+    "xla.LogicalBufferProto.Location": {"instruction_name": 2, "shape_index": 3, "instruction_id": 4},
+    "xla.HeapSimulatorTrace": {"events": 1},
+    "xla.HeapSimulatorTrace.Event": {"kind": 1, "buffer_id": 2, "share_with_canonical_id": 5},
+    "xla.HloScheduleProto": {"sequences": 1},
+    "xla.HloScheduleProto.InstructionSequence": {"instruction_ids": 1},
     "xla.HloModuleProto": {
-        "name": 1, "entry_computation_name": 2, "computations": 3, "entry_computation_id": 6, "stack_frame_index": 17,
+        "name": 1, "entry_computation_name": 2, "computations": 3, "host_program_shape": 4, "entry_computation_id": 6,
+        "schedule": 7, "stack_frame_index": 17,
     },
     "xla.HloComputationProto": {
-        "name": 1, "instructions": 2, "id": 5, "root_id": 6, "is_fusion_computation": 7, "execution_thread": 8,
+        "name": 1, "instructions": 2, "program_shape": 4, "id": 5, "root_id": 6, "is_fusion_computation": 7, "execution_thread": 8,
     },
     "xla.HloInstructionProto": {
         "name": 1, "opcode": 2, "shape": 3, "metadata": 7, "parameter_number": 9, "fusion_kind": 11,
         "dimensions": 14, "channel_id": 26, "custom_call_target": 28, "id": 35, "operand_ids": 36,
-        "called_computation_ids": 38, "sharding": 40, "backend_config": 43, "replica_groups": 49,
+        "control_predecessor_ids": 37, "called_computation_ids": 38, "sharding": 40, "backend_config": 43, "replica_groups": 49,
         "source_target_pairs": 52, "frontend_attributes": 68, "use_global_device_ids": 71,
         "collective_device_list": 87, "iota_collective_device_list": 92, "mesh_axes_replica_group_list": 93,
     },

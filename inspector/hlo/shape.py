@@ -108,6 +108,21 @@ class Shape:
             return 0
         return -(-math.prod(self.dimensions) * bits // 8)
 
+    @property
+    def padded_byte_size(self) -> int:
+        """Bytes that all arrays in it take in memory: `byte_size` with whole tiles, as TPUs allocate them."""
+        if self.tuple_shapes or self.is_tuple:
+            return sum(leaf.padded_byte_size for leaf in self.leaves)
+        if self.layout is None or not self.layout.tiles:
+            return self.byte_size
+        tile = self.layout.tiles[0]
+        sizes = [self.dimensions[number] for number in reversed(self.layout.minor_to_major)]
+        sizes = [1] * (len(tile) - len(sizes)) + sizes
+        outer, inner = sizes[: len(sizes) - len(tile)], sizes[len(sizes) - len(tile) :]
+        elements = math.prod(outer) * math.prod(_rounded_up(n, to) for n, to in zip(inner, tile, strict=True))
+        bits = self.layout.element_bits or max(8, element_bits(self.element_type))
+        return -(-_rounded_up(elements, self.layout.tail_alignment) * bits // 8)
+
     def without_layout(self) -> Shape:
         """The same without layouts, for short text."""
         elements = tuple(element.without_layout() for element in self.tuple_shapes)
@@ -135,6 +150,10 @@ def element_bits(element_type: str) -> int:
             break
         digits += character
     return int(digits or 0)
+
+
+def _rounded_up(value: int, to: int) -> int:
+    return -(-value // to) * to if to > 0 else value
 
 
 def _tile(dimensions: tuple[int, ...]) -> str:

@@ -43,6 +43,23 @@ def test_text_and_bytes(text: str, byte_size: int) -> None:
     assert shape.byte_size == byte_size
 
 
+@pytest.mark.parametrize(
+    ("text", "padded"),
+    [
+        ("f32[3,5]{1,0}", 60),
+        ("f32[3,5]{1,0:T(8,128)}", 8 * 128 * 4),
+        ("f32[3,5]{0,1:T(8,128)}", 8 * 128 * 4),
+        ("f32[2,9,129]{2,1,0:T(8,128)}", 2 * 16 * 256 * 4),
+        ("bf16[9,129]{1,0:T(8,128)(2,1)}", 16 * 256 * 2),
+        ("f32[]{:T(128)}", 512),
+        ("f32[300]{0:T(256)}", 512 * 4),
+        ("(f32[]{:T(128)}, f32[7]{0})", 512 + 28),
+    ],
+)
+def test_padded_bytes_are_whole_tiles(text: str, padded: int) -> None:
+    assert shape_of(text).padded_byte_size == padded
+
+
 def test_leaves_and_layout_free_text() -> None:
     shape = shape_of("(f32[2]{0}, (bf16[4,2]{1,0}, pred[]))")
     assert [str(leaf) for leaf in shape.leaves] == ["f32[2]{0}", "bf16[4,2]{1,0}", "pred[]"]

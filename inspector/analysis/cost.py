@@ -1,0 +1,175 @@
+"""What each instruction costs, and how often it runs: XLA counts modules, this puts them together.
+
+`hlo/single.py` makes a module of each instruction, `engines/counting.py` has XLA count them, and here
+the numbers come back to the instructions. An instruction's numbers hold what it calls: a fusion's all
+that is fused, a `while`'s its body and condition once. So the entry computation's instructions sum to
+the module's own totals. Float rounding apart (XLA adds in single precision) they do so exactly, but for
+bytes on TPUs: there the sizes of tiled arrays are those of whole tiles, as the TPU's own analysis counts
+them, and what lies inside of a fusion that gathers or slices is not known so exactly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from inspector.compilation.compiled import Cost
+from inspector.errors import Unavailable
+from inspector.hlo.backend_config import known_trip_count
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.shape import Shape
+from inspector.hlo.single import FLOW, FREE, Single
+
+Counts = Mapping[str, float]
+Number = float | Unavailable
+
+_BYTES = "bytes accessed"
+_POINTER_BYTES = 8
+_UNTILED = 8 * 128
+_NOTHING = Cost(0.0, 0.0, 0.0)
+
+
+def costs(
+    module: Module, singles: Sequence[Single], counts: Sequence[Counts | Unavailable] | Unavailable
+) -> dict[str, Cost]:
+    """The cost of one execution of every instruction, by name.
+
+    Args:
+      module: the module.
+      singles: `singles(module)`.
+      counts: XLA's cost analysis of each, or why there is none.
+    """
+    given = [counts] * len(singles) if isinstance(counts, Unavailable) else counts
+    by_name = {name: count for single, count in zip(singles, given, strict=True) for name in single.names}
+    summed = _Sum(by_name)
+    return {instruction.name: summed.of(instruction) for instruction in module.instructions()}
+
+
+def total(module: Module, costs: Mapping[str, Cost]) -> Cost:
+    """What one execution of the module costs, as XLA counts it: loop bodies once, unknown ones as nothing."""
+    return _added([costs[i.name] for i in module.entry.instructions])
+
+
+def uncounted(module: Module, costs: Mapping[str, Cost]) -> tuple[str, ...]:
+    """The instructions that run and whose operations XLA does not count, such as custom calls."""
+    fused = {c.name for i in module.instructions() if i.opcode not in FLOW for c in i.called_computations}
+    return tuple(
+        i.name
+        for i in module.instructions()
+        if isinstance(costs[i.name].flops, Unavailable) and i.computation.name not in fused
+    )
+
+
+class _Sum:
+    """Costs of instructions, each computation's total made once."""
+
+    def __init__(self, counts: Mapping[str, Counts | Unavailable]) -> None:
+        self._counts = counts
+        self._totals: dict[int, Cost] = {}
+
+    def of(self, instruction: Instruction) -> Cost:
+        if instruction.opcode in FREE:
+            return _NOTHING
+        if instruction.opcode in FLOW:
+            called = [self._total(computation) for computation in instruction.called_computations]
+            return _largest(called) if instruction.opcode == "conditional" else _added(called)
+        return _single_cost(instruction, self._counts[instruction.name])
+
+    def _total(self, computation: Computation) -> Cost:
+        if computation.id not in self._totals:
+            self._totals[computation.id] = _added([self.of(i) for i in computation.instructions])
+        return self._totals[computation.id]
+
+
+def _single_cost(instruction: Instruction, counts: Counts | Unavailable) -> Cost:
+    if isinstance(counts, Unavailable):
+        return Cost(counts, counts, counts)
+    if counts.get("flops", 0.0) < 0:  # how XLA says that it does not know
+        unknown = Unavailable(f"XLA does not know what a call to {instruction.custom_call_target!r} costs")
+        return Cost(unknown, unknown, unknown)
+    return Cost(counts.get("flops", 0.0), counts.get("transcendentals", 0.0), _bytes(instruction, counts))
+
+
+def _bytes(instruction: Instruction, counts: Counts) -> float:
+    """Bytes accessed, those of tiled arrays in whole tiles."""
+    operands = instruction.operands
+    shapes = {f"{_BYTES}{n}{{}}": operand.shape for n, operand in enumerate(operands)}
+    shapes[f"{_BYTES}out{{}}"] = instruction.shape
+    if not any(leaf.layout and leaf.layout.tiles for shape in shapes.values() for leaf in shape.leaves):
+        return counts.get(_BYTES, 0.0)
+    return sum(_padded(counts[name], shape) for name, shape in shapes.items() if name in counts)
+
+
+def _padded(counted: float, shape: Shape) -> float:
+    if shape.is_tuple and counted <= _POINTER_BYTES * len(shape.tuple_shapes):
+        return counted  # of the table alone
+    return counted * sum(map(_tpu_bytes, shape.leaves)) / max(1, shape.byte_size)
+
+
+def _tpu_bytes(leaf: Shape) -> int:
+    """As libtpu's cost analysis sizes an array, which gives one without tiles whole tiles of 8 x 128 all the same."""
+    if leaf.layout is None or leaf.layout.tiles:
+        return leaf.padded_byte_size
+    return leaf.byte_size * _UNTILED // max(1, min(_UNTILED, math.prod(leaf.dimensions)))
+
+
+def _added(costs: Sequence[Cost]) -> Cost:
+    return Cost(*(sum(_known(getattr(c, field.name)) for c in costs) for field in dataclasses.fields(Cost)))
+
+
+def _largest(costs: Sequence[Cost]) -> Cost:
+    """XLA's way to count a conditional: each number from the branch where it is largest."""
+    names = [field.name for field in dataclasses.fields(Cost)]
+    return Cost(*(max((_known(getattr(c, name)) for c in costs), default=0.0) for name in names))
+
+
+def _known(value: Number) -> float:
+    return 0.0 if isinstance(value, Unavailable) else value
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """Where an instruction stands in an execution.
+
+    Attributes:
+      counted_in: the instruction whose numbers hold this one's; None in the entry computation.
+      executions: how often it runs in one execution of the module: the product of the trip counts of the
+        loops around it.
+      fused: it runs as a part of `counted_in`, so it has no memory of its own.
+    """
+
+    counted_in: str | None
+    executions: int | Unavailable
+    fused: bool
+
+
+def places(module: Module) -> dict[str, Place]:
+    """Every instruction's place, by name; those of computations that nothing calls are left out."""
+    found: dict[str, Place] = {}
+    _visit(module.entry, Place(None, 1, fused=False), found)
+    return found
+
+
+def _visit(computation: Computation, place: Place, found: dict[str, Place]) -> None:
+    for instruction in computation.instructions:
+        found[instruction.name] = place
+        for position, called in enumerate(instruction.called_computations):
+            runs = _runs(instruction, position, place.executions)
+            inside = Place(instruction.name, runs, place.fused or instruction.opcode not in FLOW)
+            if called.root.name not in found:  # one that several call is told of the first
+                _visit(called, inside, found)
+
+
+def _runs(caller: Instruction, position: int, executions: int | Unavailable) -> int | Unavailable:
+    """How often a called computation runs, where its caller runs `executions` times."""
+    if isinstance(executions, Unavailable):
+        return executions
+    if caller.opcode == "while":
+        trips = known_trip_count(caller)
+        return trips if isinstance(trips, Unavailable) else executions * (trips + position)  # body, condition
+    if caller.opcode == "conditional":
+        return Unavailable(f"which branch {caller.name} takes is known at run time")
+    if caller.opcode in FLOW or caller.opcode == "fusion":
+        return executions
+    return Unavailable(f"{caller.name} applies it to as many elements as it has to")

@@ -1,0 +1,312 @@
+"""What lies in which memory, when: XLA's heaps replayed.
+
+XLA fills a heap a memory space before it generates code, and writes down each step. Replaying the steps
+gives every buffer's life, and the fullest moment of each memory space.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
+from inspector.hlo.source import Origin
+from inspector.units import format_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inspector.analysis.picture import Picture
+
+_LEAST_SHOWN = 1000  # a memory space with less than this part of the largest one's bytes gets no panel
+
+SPACES: Mapping[str, Mapping[int, str]] = {
+    "cpu": {0: "RAM"},
+    "cuda": {0: "HBM", 1: "collective", 5: "host"},
+    "tpu": {0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},
+}
+"""Names of XLA's numbers of memory spaces, by platform; the TPU's are those of its memory usage report."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Life:
+    """A buffer and how long it lives.
+
+    Attributes:
+      instruction, shape_index: whose value it holds, and which leaf of it.
+      byte_size: of the buffer.
+      start, end: positions in the schedule: where it is made, and the last place where another buffer was
+        made while it lived. Arguments, outputs and constants live all the time.
+      space: name of the memory space.
+      kind: what its allocation is for.
+      allocation, offset: where it lies.
+    """
+
+    instruction: str
+    shape_index: tuple[int, ...]
+    byte_size: int
+    start: int
+    end: int
+    space: str
+    kind: str
+    allocation: int
+    offset: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Space:
+    """A memory space's use, in bytes of one device.
+
+    Attributes:
+      name: of the memory space.
+      argument_bytes, output_bytes, constant_bytes, thread_local_bytes: allocations of that kind; a donated
+        argument is both argument and output, and `alias_bytes` too.
+      temp_bytes: allocations for temporaries, their heaps with all gaps.
+      live_bytes: the most that lives in these heaps at one time: what `temp_bytes` would be without gaps.
+      untraced_bytes: buffers in these heaps of which XLA wrote down no step: tables of tuples, and values
+        that pass through a loop in the place of another.
+      peak_instruction: where in the schedule `live_bytes` is reached, "" without temporaries.
+    """
+
+    name: str
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    constant_bytes: int
+    thread_local_bytes: int
+    temp_bytes: int
+    live_bytes: int
+    untraced_bytes: int
+    peak_instruction: str
+
+    @property
+    def allocated_bytes(self) -> int:
+        """All allocations, each once."""
+        held = self.argument_bytes + self.output_bytes - self.alias_bytes
+        return held + self.constant_bytes + self.thread_local_bytes + self.temp_bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """A program's memory over its schedule.
+
+    Attributes:
+      lives: every buffer.
+      spaces: every memory space, by name.
+      schedule: the instructions' names in the order in which they run.
+      curves: of each memory space the live temporaries' bytes after each step of its heap, as pairs of
+        position in the schedule and bytes.
+      origins: where the instructions come from, by name.
+    """
+
+    lives: tuple[Life, ...]
+    spaces: Mapping[str, Space]
+    schedule: tuple[str, ...]
+    curves: Mapping[str, tuple[tuple[int, int], ...]]
+    origins: Mapping[str, Origin]
+
+    def timeline(self) -> pd.DataFrame:
+        """Every buffer's life as a table; see `timeline`."""
+        return timeline(self)
+
+    def table(self) -> pd.DataFrame:
+        """Every memory space's totals as a table; see `space_table`."""
+        return space_table(self)
+
+    def plot(self) -> Picture:
+        """Live temporaries over the schedule as a figure."""
+        return memory_plot(self)
+
+    def __repr__(self) -> str:
+        spaces = ", ".join(f"{s.name} {format_bytes(s.allocated_bytes)}" for s in self.spaces.values())
+        return f"<MemoryUse of {len(self.lives)} buffers: {spaces}>"
+
+
+def memory_use(hlo_proto: bytes, platform: str) -> MemoryUse:
+    """Replays the heaps of a program.
+
+    Args:
+      hlo_proto: a serialized `xla.HloProto` with a buffer assignment.
+      platform: "cpu", "cuda" or "tpu", for the names of memory spaces.
+
+    Raises:
+      ModuleError: no such thing, or without a buffer assignment.
+    """
+    assignment = BufferAssignment.from_proto(hlo_proto)
+    names = SPACES.get(platform, {})
+    end = len(assignment.schedule) - 1
+    lives = [
+        Life(s.instruction, s.shape_index, a.byte_size, 0, end, _name(names, a.space), a.kind, a.index, s.offset)
+        for a in assignment.allocations
+        if a.kind != "temporary"
+        for s in a.slots[:1]
+    ]
+    heaps = [replay for trace in assignment.traces if trace for replay in [_Replay(assignment, trace, names)]]
+    curves: dict[str, tuple[tuple[int, int], ...]] = {}
+    for heap in heaps:
+        lives += heap.lives
+        curves[heap.space] = _together(curves.get(heap.space, ()), tuple(heap.curve))
+    spaces = {_name(names, a.space): None for a in sorted(assignment.allocations, key=lambda a: a.space)}
+    return MemoryUse(
+        tuple(lives),
+        {name: _space(name, assignment, names, lives, curves.get(name, ())) for name in spaces},
+        assignment.schedule,
+        curves,
+        assignment.origins,
+    )
+
+
+def timeline(use: MemoryUse) -> pd.DataFrame:
+    """One row a buffer, largest first.
+
+    Columns: `instruction, shape_index, bytes, start, end, space, kind, allocation, offset, scope,
+    source_file, source_line`; see `Life`.
+    """
+    import pandas as pd
+
+    rows = [_row(life, use.origins.get(life.instruction)) for life in use.lives]
+    table = pd.DataFrame(rows, columns=list(_COLUMNS))
+    return table.sort_values(["bytes", "start"], ascending=[False, True], ignore_index=True)
+
+
+_COLUMNS = (
+    "instruction", "shape_index", "bytes", "start", "end", "space", "kind", "allocation", "offset", "scope",
+    "source_file", "source_line",
+)  # fmt: skip
+
+
+def _row(life: Life, origin: Origin | None) -> tuple[object, ...]:
+    frame = origin.frames[0] if origin and origin.frames else None
+    scope = origin.op_name.rpartition("/")[0] if origin else ""
+    return (*dataclasses.astuple(life), scope, frame.file if frame else None, frame.line if frame else None)
+
+
+def space_table(use: MemoryUse) -> pd.DataFrame:
+    """One row a memory space; the columns are the attributes of `Space`, and `allocated_bytes`."""
+    import pandas as pd
+
+    fields = [field.name for field in dataclasses.fields(Space)]
+    rows = [[*(getattr(space, name) for name in fields), space.allocated_bytes] for space in use.spaces.values()]
+    return pd.DataFrame(rows, columns=["space", *fields[1:], "allocated_bytes"]).set_index("space")
+
+
+def memory_plot(use: MemoryUse) -> Picture:
+    """Live temporaries over the schedule, one panel a memory space that has any."""
+    from inspector.analysis.picture import Picture
+
+    most = max((space.live_bytes for space in use.spaces.values()), default=0)
+    shown = [name for name, space in use.spaces.items() if space.live_bytes and space.live_bytes * _LEAST_SHOWN >= most]
+    shown = shown or list(use.spaces)[:1]
+    figure = Picture(figsize=(8, 2.2 * len(shown)), layout="constrained")
+    for axes, name in zip(figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0], shown, strict=True):
+        space, steps = use.spaces[name], _steps(use.curves.get(name, ()))
+        axes.fill_between([p for p, _ in steps], [b for _, b in steps], step="post", alpha=0.6)
+        axes.set_ylim(0, max(1, space.live_bytes) * 1.1)
+        axes.set_title(
+            f"{name}: at most {format_bytes(space.live_bytes)} of temporaries live, {format_bytes(space.temp_bytes)}"
+            f" allocated for them; fullest at {space.peak_instruction or 'no time'}",
+            fontsize=9,
+            loc="left",
+        )
+        axes.yaxis.set_major_formatter(lambda value, _: format_bytes(value))
+        axes.set_xlim(0, max(1, len(use.schedule) - 1))
+    axes.set_xlabel("position in the schedule")
+    return figure
+
+
+def _steps(curve: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """At each position the most that lived there, and from the next one on what was left."""
+    most: dict[int, int] = {}
+    left: dict[int, int] = {}
+    for position, live in curve:
+        most[position] = max(live, most.get(position, 0))
+        left[position] = live
+    return sorted({**{p + 1: b for p, b in left.items()}, **most}.items())
+
+
+class _Replay:
+    """One heap."""
+
+    def __init__(self, assignment: BufferAssignment, trace: tuple[HeapEvent, ...], names: Mapping[int, str]) -> None:
+        placed = {slot.buffer: (a, slot) for a in assignment.allocations for slot in a.slots}
+        position = {name: index for index, name in enumerate(assignment.schedule)}
+        self.space = next((_name(names, placed[e.buffer][0].space) for e in trace if e.buffer in placed), "")
+        self.lives: list[Life] = []
+        self.curve: list[tuple[int, int]] = [(0, 0)]
+        group: dict[int, int] = {}  # buffer -> the first of those that share its place
+        holders: dict[int, int] = {}
+        started: dict[int, int] = {}
+        live = now = 0
+        for event in trace:
+            if event.buffer not in placed:
+                continue
+            allocation, slot = placed[event.buffer]
+            if event.kind == "free":
+                first = group[event.buffer]
+                holders[first] -= 1
+                live -= placed[first][1].byte_size if not holders[first] else 0
+                self.lives.append(_life(self.space, allocation, slot, started[event.buffer], now))
+            else:
+                now = max(now, position.get(slot.instruction, now))
+                first = group.get(event.shared, event.shared) if event.kind == "share" else event.buffer
+                group[event.buffer], started[event.buffer] = first, now
+                live += 0 if holders.get(first) else placed[first][1].byte_size
+                holders[first] = holders.get(first, 0) + 1
+            self.curve.append((now, live))
+
+
+def _life(space: str, allocation: Allocation, slot: Slot, start: int, end: int) -> Life:
+    return Life(
+        slot.instruction, slot.shape_index, slot.byte_size, start, end, space, allocation.kind, allocation.index, slot.offset
+    )  # fmt: skip
+
+
+def _space(
+    name: str,
+    assignment: BufferAssignment,
+    names: Mapping[int, str],
+    lives: list[Life],
+    curve: tuple[tuple[int, int], ...],
+) -> Space:
+    here = [a for a in assignment.allocations if _name(names, a.space) == name]
+
+    def of(*kinds: str) -> int:
+        return sum(a.byte_size for a in here if a.kind in kinds)
+
+    traced = {(one.allocation, one.instruction, one.shape_index) for one in lives}
+    temporaries = [a for a in here if a.kind == "temporary"]
+    position, live = max(curve, key=lambda point: point[1], default=(0, 0))
+    return Space(
+        name=name,
+        argument_bytes=of("argument", "donated"),
+        output_bytes=of("output", "donated"),
+        alias_bytes=of("donated"),
+        constant_bytes=of("constant"),
+        thread_local_bytes=of("thread-local"),
+        temp_bytes=of("temporary"),
+        live_bytes=live,
+        untraced_bytes=sum(
+            s.byte_size for a in temporaries for s in a.slots if (a.index, s.instruction, s.shape_index) not in traced
+        ),
+        peak_instruction=assignment.schedule[position] if live else "",
+    )
+
+
+def _together(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The sum of two curves."""
+    if not one:
+        return other
+    return tuple(_summed(one, other))
+
+
+def _summed(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, int]]:
+    steps = sorted([(p, 0, b) for p, b in one] + [(p, 1, b) for p, b in other], key=lambda step: step[:2])
+    held = [0, 0]
+    for position, which, live in steps:
+        held[which] = live
+        yield position, sum(held)
+
+
+def _name(names: Mapping[int, str], number: int) -> str:
+    return names.get(number, f"space {number}")

@@ -1,0 +1,97 @@
+"""Counts operations of modules in a worker process: reading a module can abort XLA.
+
+`count` is what others call. A worker that a module takes down costs the count of that module only.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from inspector.engines.wire import Blob
+from inspector.errors import InspectorError, Unavailable, WorkerDiedError
+
+Counts = Mapping[str, float]
+Header = dict[str, Any]
+
+_AT_ONCE = 256  # modules a request, so that a cancelled or dead worker loses little
+_REMEMBERED = 100_000
+
+_lock = threading.Lock()
+_memory: collections.OrderedDict[bytes, Counts | Unavailable] = collections.OrderedDict()
+
+
+def count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
+    """XLA's cost analysis of each module, in order.
+
+    Args:
+      modules: serialized `xla.HloModuleProto`s.
+
+    Returns:
+      For each what `_jax.cost.count` gives, or why there is nothing.
+
+    Raises:
+      InspectorError: no worker can be started.
+    """
+    keys = [hashlib.sha256(module).digest() for module in modules]
+    with _lock:
+        known = {key: _memory[key] for key in keys if key in _memory}
+    wanted = {key: module for key, module in zip(keys, modules, strict=True) if key not in known}
+    for part in _parts(list(wanted), _AT_ONCE):
+        known |= zip(part, _ask([wanted[key] for key in part]), strict=True)
+    with _lock:
+        for key in keys:
+            _memory[key] = known[key]
+            _memory.move_to_end(key)
+        while len(_memory) > _REMEMBERED:
+            _memory.popitem(last=False)
+    return tuple(known[key] for key in keys)
+
+
+def try_to_count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...] | Unavailable:
+    """`count`, or why there is none: without JAX, or without a worker."""
+    try:
+        return count(modules)
+    except ImportError as e:
+        return Unavailable(f"XLA counts operations, and it cannot be imported: {e}", "pip install jax")
+    except InspectorError as e:
+        return Unavailable(f"XLA counts operations in a worker process, and there is none: {e}")
+
+
+def order(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
+    """The request as a message."""
+    return {"do": "count"}, list(modules)
+
+
+def serve(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
+    """For the worker: the answer to `order`."""
+    from inspector._jax.cost import count as count_one
+
+    return {"reply": "counted"}, [json.dumps([count_one(module) for module in modules]).encode()]
+
+
+def read(header: Header, blobs: Sequence[bytes]) -> list[Counts | Unavailable]:
+    """The inverse of `serve`."""
+    assert header["reply"] == "counted"
+    return [c if isinstance(c, dict) else Unavailable(f"XLA does not count it: {c}") for c in json.loads(blobs[0])]
+
+
+def _ask(modules: Sequence[bytes]) -> Sequence[Counts | Unavailable]:
+    from inspector.engines import worker_engine
+
+    try:
+        return worker_engine().count(modules).result()
+    except WorkerDiedError as e:
+        if len(modules) == 1:
+            return [Unavailable(f"XLA cannot count it: {e}")]
+        middle = len(modules) // 2
+        return [*_ask(modules[:middle]), *_ask(modules[middle:])]
+
+
+def _parts(keys: Sequence[bytes], length: int) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(keys), length):
+        yield keys[start : start + length]

@@ -1,0 +1,41 @@
+"""What back ends note on instructions, for those notes that mean the same on several of them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
+
+
+def known_trip_count(loop: Instruction) -> int | Unavailable:
+    """How often a `while` runs its body, where XLA found out."""
+    noted = _noted(loop.backend_config).get("known_trip_count")
+    if isinstance(noted, Mapping) and str(noted.get("n", "")).isdecimal():
+        return int(noted["n"])
+    return Unavailable(f"XLA did not note how often {loop.name} runs its body")
+
+
+def estimated_cycles(instruction: Instruction) -> int | Unavailable:
+    """Cycles of one execution as the TPU's compiler estimates them, for the operations that it plans."""
+    window = _noted(instruction.backend_config).get("window_config")
+    if isinstance(window, Mapping) and str(window.get("estimated_cycles", "")).isdecimal():
+        return int(window["estimated_cycles"])
+    return _NO_CYCLES
+
+
+_NO_CYCLES = Unavailable("only the TPU's compiler estimates cycles, and only of what it splits into windows")
+
+
+@functools.lru_cache(maxsize=4096)
+def _noted(config: bytes) -> Mapping[str, Any]:
+    if not config.startswith(b"{"):
+        return {}
+    try:
+        noted = json.loads(config)
+    except ValueError:  # not every back end writes JSON
+        return {}
+    return noted if isinstance(noted, dict) else {}

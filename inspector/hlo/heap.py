@@ -1,0 +1,173 @@
+"""`BufferAssignment`: where XLA put every value of a program, and the order in which its heaps were filled.
+
+Read from an `xla.HloProto` with heap traces, as `*after_optimizations.hlo.pb` is. Replayed by
+`analysis/memory.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from inspector.errors import ModuleError
+from inspector.hlo.module import Module
+from inspector.hlo.schema import Schema, installed_schema
+from inspector.hlo.source import Origin
+
+Kind = Literal["argument", "output", "donated", "constant", "thread-local", "temporary"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slot:
+    """A logical buffer in an allocation.
+
+    Attributes:
+      buffer: its id.
+      instruction: that makes its value.
+      shape_index: which leaf of that value, () for all of an array.
+      offset, byte_size: where it lies in the allocation, in bytes.
+    """
+
+    buffer: int
+    instruction: str
+    shape_index: tuple[int, ...]
+    offset: int
+    byte_size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Allocation:
+    """A piece of memory.
+
+    Attributes:
+      index: its number in the assignment.
+      byte_size: of the whole.
+      space: XLA's number of the memory space.
+      kind: "donated" is an argument that an output reuses.
+      slots: what lies in it, at one time or another.
+    """
+
+    index: int
+    byte_size: int
+    space: int
+    kind: Kind
+    slots: tuple[Slot, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HeapEvent:
+    """A step of filling a heap.
+
+    Attributes:
+      kind: "share" gives `buffer` the place that `shared` has.
+      buffer, shared: ids of logical buffers.
+    """
+
+    kind: Literal["alloc", "free", "share"]
+    buffer: int
+    shared: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BufferAssignment:
+    """A program's memory.
+
+    Attributes:
+      allocations: by index.
+      traces: of each heap the events in the order of the schedule.
+      schedule: names of the instructions in the order in which they run, those of a loop's condition and
+        body before the loop.
+      origins: where these instructions come from, by name.
+    """
+
+    allocations: tuple[Allocation, ...]
+    traces: tuple[tuple[HeapEvent, ...], ...]
+    schedule: tuple[str, ...]
+    origins: Mapping[str, Origin]
+
+    @classmethod
+    def from_proto(cls, data: bytes, schema: Schema | None = None) -> BufferAssignment:
+        """From a serialized `xla.HloProto`.
+
+        Args:
+          data: with `hlo_module` and `buffer_assignment`.
+          schema: message classes; the installed jaxlib's by default.
+
+        Raises:
+          ModuleError: no such thing, or without a buffer assignment.
+        """
+        module = Module.from_proto(data, schema)
+        proto: Any = (schema or installed_schema()).message("xla.HloProto").FromString(data)
+        assignment = proto.buffer_assignment
+        if not assignment.buffer_allocations:
+            raise ModuleError(
+                f"The {len(data)} bytes hold the module {module.name} without a buffer assignment. XLA writes one to"
+                " *after_optimizations.hlo.pb when it dumps protos (xla_dump_hlo_as_proto)."
+            )
+        names = {i.proto.id: i.name for i in module.instructions()}
+        defined = {
+            b.id: (_instruction_name(b, names), tuple(b.defined_at.shape_index)) for b in assignment.logical_buffers
+        }
+        return cls(
+            tuple(_allocation(a, defined) for a in assignment.buffer_allocations),
+            tuple(tuple(_events(trace)) for trace in assignment.heap_simulator_traces),
+            tuple(_flattened(module, proto.hlo_module.schedule)),
+            module.origins(),
+        )
+
+
+def _allocation(proto: Any, defined: dict[int, tuple[str, tuple[int, ...]]]) -> Allocation:
+    slots = tuple(
+        Slot(a.logical_buffer_id, *defined[a.logical_buffer_id], int(a.offset), int(a.size))
+        for a in proto.assigned
+        if a.logical_buffer_id in defined
+    )
+    return Allocation(int(proto.index), int(proto.size), int(proto.color), _kind(proto), slots)
+
+
+def _kind(proto: Any) -> Kind:
+    """In the order of `CompiledMemoryStats::PopulateBufferStatsFromAllocations`."""
+    if proto.is_entry_computation_parameter:
+        return "donated" if proto.maybe_live_out else "argument"
+    if proto.maybe_live_out:
+        return "output"
+    if proto.is_constant:
+        return "constant"
+    return "thread-local" if proto.is_thread_local else "temporary"
+
+
+def _instruction_name(buffer: Any, names: dict[int, str]) -> str:
+    place = buffer.defined_at
+    return str(place.instruction_name) or names.get(place.instruction_id, f"instruction {place.instruction_id}")
+
+
+def _events(trace: Any) -> Iterator[HeapEvent]:
+    kinds: dict[int, Literal["alloc", "free", "share"]] = {0: "alloc", 1: "free", 2: "share"}  # xla/service/hlo.proto
+    for event in trace.events:
+        yield HeapEvent(kinds[event.kind], int(event.buffer_id), int(event.share_with_canonical_id))
+
+
+def _flattened(module: Module, schedule: Any) -> Iterator[str]:
+    """As XLA orders them for live ranges (`HloLiveRange::FlattenSchedule`)."""
+    instructions = {i.proto.id: i for i in module.instructions()}
+
+    def visit(computation_id: int) -> Iterator[str]:
+        computation = module.computation_by_id(computation_id)
+        order = [i.proto.id for i in computation.instructions]
+        if computation_id in schedule.sequences:
+            order = list(schedule.sequences[computation_id].instruction_ids)
+        for number in order:
+            instruction = instructions[number]
+            called = list(instruction.proto.called_computation_ids)
+            if instruction.opcode == "while":
+                called.reverse()  # the condition first
+            if instruction.opcode in _CONTROL_FLOW:
+                for each in called:
+                    yield from visit(each)
+            yield instruction.name
+
+    return visit(module.entry.id)
+
+
+_CONTROL_FLOW = frozenset({"while", "call", "conditional", "async-start"})
