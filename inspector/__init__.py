@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inspector._jax.compile_events import CompileEvent as CompileEvent
     from inspector._jax.compile_events import watch_compiles as watch_compiles
+    from inspector._jax.sharing import share_compiles as share_compiles
     from inspector.analysis.stats import compare as compare
+    from inspector.caching import CacheStatus as CacheStatus
+    from inspector.caching import cache_status as cache_status
     from inspector.compilation.catalogue import option_catalog as option_catalog
     from inspector.compilation.compiled import Compiled as Compiled
     from inspector.compilation.options import Options as Options
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CacheStatus": "inspector.caching",
+    "cache_status": "inspector.caching",
     "compare": "inspector.analysis.stats",
     "CompileEvent": "inspector._jax.compile_events",
     "Compiled": "inspector.compilation.compiled",
@@ -53,6 +58,7 @@ _HOMES = {
     "option_catalog": "inspector.compilation.catalogue",
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.effects",
+    "share_compiles": "inspector._jax.sharing",
     "sweep": "inspector.sweeps",
     "watch_compiles": "inspector._jax.compile_events",
     "xla_computation": "inspector.lowering.xla_computation",

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from jax import monitoring
-from jax._src import config
 
+from inspector._jax import cache_state
 from inspector.errors import Unavailable
 
 _LOGGERS = ("jax._src.compiler", "jax._src.compilation_cache")
@@ -29,6 +29,9 @@ _HIT = "Persistent compilation cache hit for"
 _MISS = "PERSISTENT COMPILATION CACHE MISS for"
 _NOT_WRITTEN = "Not writing persistent cache entry"
 _WRITTEN = "Writing %s to persistent compilation cache"
+_LONG_ENOUGH = "'%s' took at least %.2f seconds to compile"
+_SENDS = "Process %d compiling and sharing module"
+_WAITS = "Waiting for module: %s from process %d"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +40,10 @@ class CompileEvent:
 
     Attributes:
       fun_name: as JAX names it, such as `jit(step)`.
-      cache: "hit": loaded from the persistent cache, "miss": compiled, "unused": compiled without one.
+      cache: "hit": loaded from the persistent cache, "miss": not in it, or not to be read, "unused": not asked.
+      source: where the executable came from: "cache", "compiler", "process": another process compiled it and
+        sent it, "memory": it was sent for an earlier compile.
+      sent: this process compiled for others, and sent them the executable.
       cache_key: the name of the entry in the cache, or why there is none.
       written: the executable was written to the cache.
       reason: why it was not written, in JAX's words, or why the cache is unused; else "".
@@ -49,12 +55,19 @@ class CompileEvent:
 
     fun_name: str
     cache: Literal["hit", "miss", "unused"]
+    source: Literal["cache", "compiler", "process", "memory"]
+    sent: bool
     cache_key: str | Unavailable
     written: bool
     reason: str
     seconds: float
     retrieval_s: float | Unavailable
     saved_s: float | Unavailable
+
+    @property
+    def notice(self) -> str:
+        """What to know of an executable that was not compiled here; else ""."""
+        return "" if self.source == "compiler" else "not compiled here: XLA ran no pass, so none was dumped"
 
 
 @contextlib.contextmanager
@@ -80,7 +93,11 @@ class _Heard(threading.local):
     def clear(self) -> None:
         self.cache: Literal["hit", "miss", "unused"] = "unused"
         self.key = ""
+        self.kept = False
         self.written = False
+        self.compiled = False
+        self.source: Literal["compiler", "process"] = "compiler"
+        self.sent = False
         self.reason = ""
         self.durations: dict[str, float] = {}
 
@@ -134,10 +151,17 @@ class _Tap(logging.Filter):
             heard.clear()  # of a compile that failed
             heard.cache = "hit" if template.startswith(_HIT) else "miss"
             heard.key = str(arguments[1])
+            heard.kept = heard.cache == "miss" and cache_state.has_entry(heard.key)
         elif template.startswith(_NOT_WRITTEN):
-            heard.reason = record.getMessage()
+            heard.compiled, heard.reason = True, record.getMessage()
+        elif template.startswith(_LONG_ENOUGH):
+            heard.compiled = True
         elif template.startswith(_WRITTEN):
             heard.written = True
+        elif template.startswith(_SENDS):
+            heard.sent = True
+        elif template.startswith(_WAITS):
+            heard.source = "process"
 
     def _duration(self, event: str, duration_secs: float, **about: Any) -> None:
         if event != _COMPILED:
@@ -151,14 +175,17 @@ class _Tap(logging.Filter):
 
 
 def _event(heard: _Heard, fun_name: str, seconds: float) -> CompileEvent:
-    unused = _why_unused(heard)
+    unused = "" if heard.cache == "hit" or heard.written else _why_unused(heard)
     no_hit = Unavailable("the compile was no cache hit")
+    written, unwritten = _written(heard)
     return CompileEvent(
         fun_name=fun_name,
         cache="unused" if unused else heard.cache,
+        source=_source(heard),
+        sent=heard.sent,
         cache_key=heard.key or Unavailable("JAX asked for no cache key"),
-        written=heard.written,
-        reason=unused or heard.reason,
+        written=written,
+        reason=unused or unwritten,
         seconds=seconds,
         retrieval_s=heard.durations.get(_RETRIEVED, no_hit),
         saved_s=heard.durations.get(_SAVED, no_hit),
@@ -167,13 +194,23 @@ def _event(heard: _Heard, fun_name: str, seconds: float) -> CompileEvent:
 
 def _why_unused(heard: _Heard) -> str:
     """Why the persistent cache had no part in a compile, "" when it had."""
-    if heard.cache == "hit" or heard.written:
-        return ""
-    if not config.enable_compilation_cache.value:
-        return "jax_enable_compilation_cache is False"
-    if config.compilation_cache_dir.value is None:
-        return "there is no cache directory; set jax_compilation_cache_dir"
-    return "" if heard.key else "JAX does not use the cache with this back-end"
+    return cache_state.why_unused() or ("" if heard.key else "JAX does not use the cache with this back-end")
+
+
+def _source(heard: _Heard) -> Literal["cache", "compiler", "process", "memory"]:
+    if heard.cache == "hit":
+        return "cache"
+    # With a key JAX says after each compile of its own whether it writes it.
+    return heard.source if heard.source == "process" or heard.compiled or not heard.key else "memory"
+
+
+def _written(heard: _Heard) -> tuple[bool, str]:
+    """Whether there is a new entry, and why not. JAX says "Writing" of entries that it then does not replace."""
+    if heard.written and heard.kept:
+        return False, "there was an entry of that key, which JAX did not use and does not replace; see cache_status()"
+    if heard.written and not cache_state.has_entry(heard.key):
+        return False, "JAX wrote no entry; is it larger than jax_compilation_cache_max_size?"
+    return heard.written, heard.reason
 
 
 _tap = _Tap()

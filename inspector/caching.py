@@ -1,0 +1,250 @@
+"""`cache_status`: what JAX's next compile of a function would find in its persistent cache, and why.
+
+Joins what the wall tells of JAX's compiler and cache with the names of options. Nothing is compiled,
+and JAX's cache is left as it is. What compiles then did, `watch_compiles` tells.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import jax
+
+from inspector._jax import cache_key, cache_state, sharing
+from inspector._jax.cache_key import CompileArguments, KeyFacts
+from inspector._jax.cache_state import Entry
+from inspector.compilation.jax_cache import CacheKey, Ingredient
+from inspector.errors import ParameterError, Unavailable
+
+_AUTOTUNE_SHARING = Unavailable(
+    "JAX removed jax_share_autotune_config_between_hosts, because XLA itself splits autotuning over the processes"
+    " and exchanges the results",
+    "on GPUs xla_gpu_shard_autotuning, which is on by default",
+)
+_PROFILE_GUIDED = Unavailable(
+    "with profiles (jax_enable_pgle, jax_compilation_cache_expect_pgle) the key depends on what has been profiled",
+    "switch them off to see the key of the plain compile",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class CacheStatus:
+    """What a compile would find. The words are those of `CompileEvent`, which tells what one did.
+
+    Attributes:
+      name: the module's.
+      cache: "hit": an entry would be loaded, "miss": there is none, or none that helps, "unused": JAX
+        would compile without its cache.
+      source: where the executable would come from: "cache", "compiler", "process": another one
+        compiles and sends it, "memory": it was sent before.
+      reasons: why it would be no hit; none for a hit.
+      key: the key.
+      directory: of the cache.
+      entry: what is stored under the key.
+      unwritten: why a compile would in no case be written; none when it may be.
+      written_if: what must hold for it to be written.
+      sharing: who compiles for all processes.
+      detailed_logging: whether XLA would log in detail, as JAX asks it to for modules with more
+        operations than jax_compiler_detailed_logging_min_ops.
+      notices: what else to know.
+    """
+
+    name: str
+    cache: Literal["hit", "miss", "unused"] | Unavailable
+    source: Literal["cache", "compiler", "process", "memory"] | Unavailable
+    reasons: tuple[str, ...]
+    key: CacheKey | Unavailable
+    directory: str | Unavailable
+    entry: Entry | Unavailable
+    unwritten: tuple[str, ...]
+    written_if: tuple[str, ...]
+    sharing: str | Unavailable
+    detailed_logging: bool
+    notices: tuple[str, ...]
+
+    @property
+    def autotune_sharing(self) -> Unavailable:
+        """Sharing of autotune results between processes: gone from JAX; what does it today."""
+        return _AUTOTUNE_SHARING
+
+    def __str__(self) -> str:
+        sent = {"process": ", sent by another process", "memory": ", sent by another process before"}
+        lines = [f"{self.name}: {self.cache}{sent.get(str(self.source), '')}"]
+        lines += [f"  because {reason}" for reason in self.reasons]
+        lines.append(f"  directory: {self.directory}")
+        if isinstance(self.entry, Entry):
+            lines.append(f"  entry: {self.entry.stored_bytes} bytes; its compile took {self.entry.compile_s} s or more")
+        lines += [f"  not written: {reason}" for reason in self.unwritten]
+        lines += [f"  written if {condition}" for condition in self.written_if]
+        lines += [f"  note: {notice}" for notice in self.notices]
+        lines += f"key: {self.key}".splitlines()
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def cache_status(
+    fun: Any,
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    compiler_options: Mapping[str, Any] | None = None,
+) -> CacheStatus:
+    """Would `jax.jit(fun).lower(*args).compile(compiler_options)` hit JAX's persistent cache? If not, why?
+
+    Args:
+      fun: a plain or jitted function, or a `jax.stages.Traced` or `Lowered`.
+      args: the arguments of a function, as for `jax.jit`; the devices that they are on count.
+      kwargs: its keyword arguments.
+      compiler_options: as for `jax.stages.Lowered.compile`.
+
+    Raises:
+      ParameterError: something else than a function, or arguments for what is lowered already.
+    """
+    arguments = cache_key.compile_arguments(_lowered(fun, args, kwargs), compiler_options or {})
+    facts = cache_key.key_facts(arguments)
+    text = "" if isinstance(facts, Unavailable) else facts.text
+    entry = cache_state.read_entry(text) if text else Unavailable("there is no key")
+    cache, reasons = _judge(arguments, facts, entry)
+    sender = sharing.sender(arguments)
+    source = cache if isinstance(cache, Unavailable) else "cache" if cache == "hit" else sharing.source(sender, text)
+    return CacheStatus(
+        name=arguments.name,
+        cache=cache,
+        source=source,
+        reasons=reasons,
+        key=facts if isinstance(facts, Unavailable) else _key(arguments, facts),
+        directory=cache_state.directory(),
+        entry=entry,
+        unwritten=(*cache_state.why_unwritten(arguments.host_callbacks), *_why_kept(text, entry)),
+        written_if=cache_state.thresholds(),
+        sharing=sender if isinstance(sender, Unavailable) else f"process {sender} compiles and sends it to the others",
+        detailed_logging=arguments.detailed_logging,
+        notices=tuple(_notices(arguments, facts, cache, sender)),
+    )
+
+
+def _lowered(fun: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> jax.stages.Lowered:
+    if isinstance(fun, (jax.stages.Lowered, jax.stages.Traced)):
+        if args or kwargs:
+            raise ParameterError(f"A jax.stages.{type(fun).__name__} has its arguments already; give it alone.")
+        return fun.lower() if isinstance(fun, jax.stages.Traced) else fun
+    if not callable(fun):
+        raise ParameterError(
+            f"Cannot tell what JAX's compile of a {type(fun).__name__} would find. Expected a function with its"
+            " arguments, or a jax.stages.Traced or Lowered."
+        )
+    jitted: Any = fun if hasattr(fun, "lower") else jax.jit(fun)
+    lowered: jax.stages.Lowered = jitted.lower(*args, **(kwargs or {}))
+    return lowered
+
+
+def _judge(
+    arguments: CompileArguments, facts: KeyFacts | Unavailable, entry: Entry | Unavailable
+) -> tuple[Literal["hit", "miss", "unused"] | Unavailable, tuple[str, ...]]:
+    if unused := cache_state.why_unused(arguments.backend):
+        return "unused", (unused,)
+    if isinstance(facts, Unavailable):
+        return "unused", (facts.reason,)
+    if cache_state.profile_guided():
+        return _PROFILE_GUIDED, (_PROFILE_GUIDED.reason,)
+    reasons = tuple(_why_missed(arguments, facts.text, entry))
+    return "miss" if reasons else "hit", reasons
+
+
+def _why_missed(arguments: CompileArguments, key: str, entry: Entry | Unavailable) -> Iterator[str]:
+    if isinstance(entry, Unavailable):
+        yield f"{entry.reason}; {entry.remedy}" if entry.remedy else entry.reason
+        return
+    if cache_key.only_compiles(arguments):
+        yield (
+            f"JAX cannot load an executable for {arguments.backend.platform} devices that are not here: it warns,"
+            " and compiles every time"
+        )
+    if cache_state.compiles_to_compare(key):
+        yield "jax_compilation_cache_check_contents is True: JAX compiles once a process, to compare with the entry"
+
+
+def _why_kept(key: str, entry: Entry | Unavailable) -> Iterator[str]:
+    if isinstance(entry, Entry) or cache_state.has_entry(key):
+        yield "there is an entry of that key already, and JAX replaces none"
+
+
+def _notices(
+    arguments: CompileArguments,
+    facts: KeyFacts | Unavailable,
+    cache: Literal["hit", "miss", "unused"] | Unavailable,
+    sender: int | Unavailable,
+) -> Iterator[str]:
+    if cache == "hit":
+        dumps = cache_key.dump_directory(arguments)
+        to = f" to {dumps}; dump flags are not in the key" if dumps else ""
+        yield f"a hit runs no pass of XLA, so none is dumped{to}"
+    if arguments.compiled:
+        yield "compiled in this process before: JAX returns that executable and asks no cache"
+    if cache_key.holds_address(arguments):
+        yield (
+            "custom_partitioning puts an address of this process into the key, so no other process hits; see"
+            " jax_remove_custom_partitioning_ptr_from_cache_key"
+        )
+    if ignored := cache_state.ignored_directory():
+        yield ignored
+    if not isinstance(facts, Unavailable) and _holds_directory(facts):
+        yield "the path of the cache directory is part of the key: a cache that was moved never hits"
+    if isinstance(sender, Unavailable):
+        return
+    waits = f"a process that misses waits {sharing.timeout_s():g} s for it, and fails"
+    if not sharing.keys_agree(arguments):
+        yield f"on CPUs every process has another key: what is sent is never found, {waits}; see share_compiles()"
+    if cache == "hit":
+        yield f"a process that hits sends nothing: {waits}; give all processes one cache directory, or none"
+
+
+def _holds_directory(facts: KeyFacts) -> bool:
+    folder = cache_state.directory()
+    return (
+        isinstance(folder, str)
+        and isinstance(facts.compile_options, bytes)
+        and folder.encode() in facts.compile_options
+    )
+
+
+def _key(arguments: CompileArguments, facts: KeyFacts) -> CacheKey:
+    values = _values(arguments, facts)
+    unknown = Unavailable("inspector does not know this ingredient")
+    return CacheKey(
+        text=facts.text,
+        ingredients=tuple(Ingredient(name, sha256, values.get(name, unknown)) for name, sha256 in facts.digests),
+        flags_left_out=facts.flags_left_out,
+        compile_options=facts.compile_options,
+    )
+
+
+def _values(arguments: CompileArguments, facts: KeyFacts) -> dict[str, str | Unavailable]:
+    """What the ingredients say, by JAX's names of them."""
+    backend, lines = arguments.backend, "with" if cache_key.keeps_source_lines() else "without"
+    options = facts.compile_options
+    return {
+        "computation": f"StableHLO {lines} source lines",
+        "jax_lib version": cache_key.jaxlib_version(),
+        "backend version": f"{backend.platform} {backend.platform_version}",
+        "XLA flags": " ".join(facts.flags),
+        "compile_options": options if isinstance(options, Unavailable) else f"{len(options)} bytes; see diff",
+        "accelerator_config": _devices_text(arguments),
+        "compression": _compression(dict(facts.digests).get("compression", "")),
+        "custom_hook": cache_key.custom_hook(),
+    }
+
+
+def _devices_text(arguments: CompileArguments) -> str:
+    kinds = ", ".join(dict.fromkeys(device.device_kind for device in arguments.devices))
+    here = f"{len(arguments.devices)} of {arguments.backend.device_count()} devices ({kinds})"
+    return f"{here}, seen by process {cache_state.process_id()}"
+
+
+def _compression(digest: str) -> str | Unavailable:
+    """How entries are packed: by what is installed, zstandard or Python's zlib."""
+    known = {hashlib.sha256(name.encode()).hexdigest(): name for name in ("zstandard", "zlib")}
+    return known.get(digest, Unavailable("inspector does not know this compression"))
