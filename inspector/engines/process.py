@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, BinaryIO, Protocol
 
+from inspector.engines.scratch import Scratch
 from inspector.engines.wire import Blob, WireError, read_message, write_message
 
 START_LIMIT_S = 120.0
@@ -116,8 +117,7 @@ class ForkServer:
         """
         ours, theirs = socket.socketpair()
         log = Log()
-        # Made by the server, which outlives a kernel that is killed and then deletes it.
-        order = {"do": "fork", "environment": environment, "scratch": _scratch_parent()}
+        order = {"do": "fork", "environment": environment}
         try:
             with self._lock:
                 reply = self._ask(order, [theirs.fileno(), log.file.fileno()])
@@ -257,9 +257,9 @@ class _Forked:
 class _Spawned:
     def __init__(self, environment: Mapping[str, Any]) -> None:
         self._log = Log()
-        self._scratch = tempfile.mkdtemp(prefix=f"inspector-{os.getpid()}-", dir=_scratch_parent())
+        self._scratch = Scratch(os.getpid())
         self._popen = subprocess.Popen(
-            _command("worker", json.dumps({**environment, "scratch": self._scratch})),
+            _command("worker", json.dumps({**environment, "scratch": self._scratch.path})),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log.file,
@@ -296,7 +296,7 @@ class _Spawned:
             return self._popen.wait()
         finally:
             self._log.close()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.delete()
 
     def read_log(self) -> str:
         return self._log.read()
@@ -411,12 +411,6 @@ def _await_ready(process: Process) -> Process:
         raise StartError(f"A worker process could not start: {header.get('text', header)}")
     process.read_log()  # what XLA says at its start belongs to no request
     return process
-
-
-def _scratch_parent() -> str:
-    """Where directories for what workers write are made: in memory where the system has such a place."""
-    memory = "/dev/shm"
-    return memory if os.access(memory, os.W_OK) else tempfile.gettempdir()
 
 
 def _receive(control: socket.socket) -> dict[str, Any]:

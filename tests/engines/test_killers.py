@@ -151,11 +151,13 @@ def test_a_fork_server_that_was_killed_costs_no_worker_of_the_next() -> None:
 def test_a_directory_of_a_killed_kernel_that_no_worker_has_is_not_left() -> None:
     """As when it is killed while it ends a worker."""
     script = """
-        import os, signal, tempfile
+        import os, signal
         from inspector.compilation.target import Target
-        from inspector.engines import process, worker_engine
+        from inspector.engines import worker_engine
+        from inspector.engines.scratch import Scratch
         worker_engine().warm(Target.parse("cpu")).result(120)
-        print(os.getpid(), tempfile.mkdtemp(prefix=f"inspector-{os.getpid()}-", dir=process._scratch_parent()), flush=True)
+        scratch = Scratch(os.getpid())
+        print(os.getpid(), scratch.path, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """
     done = subprocess.run(

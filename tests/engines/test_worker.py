@@ -442,3 +442,34 @@ def test_nothing_is_left_in_memory_of_a_kernel_that_was_killed() -> None:
     while scratch_directories(kernel) and time.monotonic() < until:
         time.sleep(0.05)
     assert scratch_directories(kernel) == set()
+
+
+@linux
+def test_what_a_kernel_and_its_fork_server_killed_at_once_leave_is_deleted_by_the_next() -> None:
+    script = """
+        import os, signal
+        from tests.engines.test_worker import all_pids, request, slow, worker_pids
+        from inspector.engines import worker_engine
+        worker_engine().submit(request(slow)).preview(120)
+        (server,) = set(all_pids(os.getpid())) - set(worker_pids(os.getpid()))
+        print(os.getpid(), *all_pids(os.getpid()), flush=True)
+        os.kill(server, signal.SIGSTOP)
+        os.kill(server, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    kernel, *pids = map(int, done.stdout.split())
+    assert wait_gone(pids) == []
+    assert scratch_directories(kernel)
+    engine = WorkerEngine()
+    try:
+        engine.warm(CPU).result(120)
+        until = time.monotonic() + 5
+        while scratch_directories(kernel) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert scratch_directories(kernel) == set()
+    finally:
+        engine.close()

@@ -1,0 +1,93 @@
+"""Directories for what workers write, and the deletion of those that nobody lives for.
+
+Whoever makes one holds a lock in it, which a forked worker inherits and the system releases with the
+last of them, however they end. So a directory whose lock is free is nobody's, also when the kernel, its
+fork server and their workers were all killed at once, and whoever starts next deletes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # no locks on this system: each process deletes its own, and what a crash leaves stays
+    fcntl = None  # type: ignore[assignment]
+
+_MEMORY = Path("/dev/shm")
+_NAMES = "inspector-[0-9]*-????????"
+_LOCK = ".inspector-lock"  # tells a directory of ours from a user's of such a name
+
+
+class Scratch:
+    """One directory, held. Not for several threads."""
+
+    def __init__(self, kernel: int) -> None:
+        """Makes it, in memory where the system has such a place.
+
+        Args:
+          kernel: the pid of the process that it serves; part of the name.
+
+        Raises:
+          OSError: it cannot be made.
+        """
+        self._descriptor = -1
+        while self._descriptor < 0:  # taken for an orphan and deleted before it was held: rare, and made again
+            self.path = tempfile.mkdtemp(prefix=f"inspector-{kernel}-", dir=_place())
+            with contextlib.suppress(FileNotFoundError):
+                self._descriptor = _held(f"{self.path}/{_LOCK}")
+
+    def release(self) -> None:
+        """Holds it no longer; processes forked meanwhile still do."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def delete(self) -> None:
+        """Deletes it, with what is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.release()
+
+
+def delete_orphans() -> None:
+    """Deletes the directories, of whatever kernel, that no process holds."""
+    if fcntl is None:
+        return
+    for place in {_MEMORY, Path(tempfile.gettempdir())}:
+        for path in place.glob(_NAMES):
+            with contextlib.suppress(OSError):  # held, another user's, or deleted by another right now
+                _delete_unless_held(path)
+
+
+def _delete_unless_held(path: Path) -> None:
+    try:
+        descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        path.rmdir()  # the maker ended before it held it; fails for what holds anything else
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _held(lock: str) -> int:
+    """A descriptor that holds a new lock. Raises FileNotFoundError when its directory was deleted meanwhile."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        Path(lock).stat()
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _place() -> str:
+    return str(_MEMORY) if os.access(_MEMORY, os.W_OK) else tempfile.gettempdir()
