@@ -17,7 +17,7 @@ from pathlib import Path
 from inspector.compilation import saved
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.request import CompileRequest
-from inspector.errors import ModuleError
+from inspector.errors import ModuleError, Unavailable
 
 _SUFFIX = ".compiled"
 _PARTIAL_LIFE_S = 3600.0  # what a killed process left half-written
@@ -129,4 +129,6 @@ class DiskCache:
 
 def _bytes(compiled: Compiled) -> int:
     blobs = (compiled.program.module, compiled.hlo, compiled.hlo_proto, compiled.executable)
-    return sum(len(blob) for blob in blobs if isinstance(blob, (bytes, str)))
+    recorded = (compiled.passes, compiled.assembly, compiled.buffers)
+    held = sum(product.byte_size for product in recorded if not isinstance(product, Unavailable))
+    return held + sum(len(blob) for blob in blobs if isinstance(blob, (bytes, str)))

@@ -1,63 +1,139 @@
-"""Checks the names of compiler passes in flags: XLA ignores a name that no pass has, silently.
+"""`Passes`: what each compiler pass did to a program, from the back-end's own snapshots between passes.
 
-An unknown name is a warning and not an error. The names that inspector knows are read from jaxlib's
-library and seen in compiles; a pass may put its name together in a way that neither finds.
+A compile that is asked for them (`products=("passes",)`) records them; see `pass_record.py`. The text
+of all snapshots together stays compressed.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
-from importlib import metadata
+import dataclasses
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
-from inspector.compilation.options import Options
-from inspector.errors import Unavailable
-from inspector.hlo import compiler
+from inspector.compilation.packed import pack, unpack
+from inspector.compilation.texts import Texts
+from inspector.errors import ModuleError, Unavailable
 
-PASS_FLAGS = ("xla_disable_hlo_passes", "xla_enable_hlo_passes_only", "xla_run_hlo_passes_starting_from")
-"""Flags that take names of passes, with commas between."""
-
-# Passes that run several times under one name with a number, such as apply-xla-transforms-3.
-_NUMBER = re.compile(r"-\d+$")
-_SUGGESTIONS = 3
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def pass_warnings(options: Options) -> tuple[str, ...]:
-    """One warning for each name in `PASS_FLAGS` that no pass of jaxlib's pipelines is known to have.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pass:
+    """One run of a compiler pass.
 
-    Without a flag of these it costs nothing. With a name that is not a constant in the library it
-    compiles a program in a process of its own to see which passes run, once for each jaxlib.
+    Attributes:
+      index: its place, from 0, in the order in which passes ended.
+      pipeline: the pipeline that ran it.
+      name: the pass, in XLA's words; `pipeline-start` for what changed between two pipelines.
+      changed: whether the module's text is another one after it.
+      duration_s: seconds, passes within it included, or why that is not known.
+      before_index, after_index: of the module's text in `texts`.
+      texts: the snapshots of all passes.
     """
-    given = {flag: str(options.flags[flag]) for flag in PASS_FLAGS if options.flags.get(flag)}
-    return tuple(
-        _warning(flag, name) for flag, names in given.items() for name in names.split(",") if not is_known(name)
-    )
+
+    index: int
+    pipeline: str
+    name: str
+    changed: bool
+    duration_s: float | Unavailable
+    before_index: int
+    after_index: int
+    texts: Texts = dataclasses.field(repr=False)
+
+    @property
+    def before(self) -> str:
+        """The module's HLO before the pass."""
+        return self.texts[self.before_index]
+
+    @property
+    def after(self) -> str:
+        """The module's HLO after the pass."""
+        return self.texts[self.after_index]
 
 
-def is_known(name: str) -> bool:
-    """Whether a pass of that name is known, or nothing is known about passes here."""
-    constant = compiler.pass_names()
-    if isinstance(constant, frozenset) and _is_in(name, constant):
-        return True
-    run = compiler.passes_run()
-    if isinstance(run, Unavailable):
-        return isinstance(constant, Unavailable)
-    return _is_in(name, run)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Passes(Sequence[Pass]):
+    """The passes of one compile, in order.
+
+    Attributes:
+      entries: the passes.
+      note: what the list leaves out, or "".
+    """
+
+    entries: tuple[Pass, ...]
+    note: str = ""
+
+    @overload
+    def __getitem__(self, index: int) -> Pass: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Pass, ...]: ...
+    def __getitem__(self, index: int | slice) -> Pass | tuple[Pass, ...]:
+        return self.entries[index]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Pass]:
+        return iter(self.entries)
+
+    @property
+    def changed(self) -> tuple[Pass, ...]:
+        """Those that changed the module."""
+        return tuple(p for p in self.entries if p.changed)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes that the snapshots take, compressed."""
+        return self.entries[0].texts.byte_size if self.entries else 0
+
+    def table(self) -> pd.DataFrame:
+        """One row a pass: `index, pipeline, name, changed, duration_s`."""
+        import pandas as pd
+
+        rows = [(p.index, p.pipeline, p.name, p.changed, p.duration_s) for p in self.entries]
+        return pd.DataFrame(rows, columns=["index", "pipeline", "name", "changed", "duration_s"])
+
+    def to_bytes(self) -> bytes:
+        """For another process or a file; `from_bytes` is the inverse."""
+        reasons = list(dict.fromkeys(p.duration_s for p in self.entries if isinstance(p.duration_s, Unavailable)))
+        texts = self.entries[0].texts if self.entries else Texts()
+        rows = [
+            [p.pipeline, p.name, _encode(p.duration_s, reasons), p.before_index, p.after_index] for p in self.entries
+        ]
+        header = {"rows": rows, "reasons": [[u.reason, u.remedy] for u in reasons], "note": self.note}
+        return pack(header, [texts.lines, *texts.orders])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Passes:
+        """The inverse of `to_bytes`.
+
+        Raises:
+          ModuleError: not what it made.
+        """
+        header, blobs = unpack(data)
+        try:
+            reasons = [Unavailable(*reason) for reason in header["reasons"]]
+            texts = Texts(blobs[0], tuple(blobs[1:]))
+            entries = tuple(_decode(i, row, reasons, texts) for i, row in enumerate(header["rows"]))
+            return cls(entries, header["note"])
+        except (KeyError, IndexError, TypeError, ValueError, zlib.error) as e:
+            raise ModuleError(f"The recorded passes cannot be read ({type(e).__name__}: {e}). Compile again.") from e
+
+    def __repr__(self) -> str:
+        known = [p.duration_s for p in self.entries if not isinstance(p.duration_s, Unavailable)]
+        measured = f", {len(known)} measured" if known else ""
+        return f"<Passes: {len(self)} passes, {len(self.changed)} changed the module{measured}>"
 
 
-def _is_in(name: str, known: frozenset[str]) -> bool:
-    return name in known or (_NUMBER.sub("", name) in {_NUMBER.sub("", k) for k in known} and name != "")
+def _encode(duration_s: float | Unavailable, reasons: Sequence[Unavailable]) -> Any:
+    return [reasons.index(duration_s)] if isinstance(duration_s, Unavailable) else duration_s
 
 
-def _warning(flag: str, name: str) -> str:
-    sources = (compiler.passes_run(), compiler.pass_names())
-    known = {known for names in sources if isinstance(names, frozenset) for known in names}
-    near = difflib.get_close_matches(name, sorted(known), n=_SUGGESTIONS, cutoff=0.5)
-    hint = f"Did you mean {', '.join(near)}?" if near else "xla_dump_hlo_pass_re='.*' shows the passes that run."
-    stripped = name.strip()
-    if stripped != name and is_known(stripped):
-        hint = f"Write {stripped!r} without white space."
-    return (
-        f"{flag} names {name!r}, which no pass of jaxlib {metadata.version('jaxlib')} is known to be called; XLA"
-        f" ignores such names silently. {hint}"
-    )
+def _decode(index: int, row: Sequence[Any], reasons: Sequence[Unavailable], texts: Texts) -> Pass:
+    pipeline, name, duration, before, after = row
+    duration_s = reasons[duration[0]] if isinstance(duration, list) else float(duration)
+    if not 0 <= before < len(texts) or not 0 <= after < len(texts):
+        raise ValueError(f"pass {index} has the texts {before} and {after} of {len(texts)}")
+    return Pass(index, pipeline, name, before != after, duration_s, before, after, texts)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
 
 
+PRODUCTS = frozenset({"passes", "assembly", "buffers"})
+"""What a compile can be asked for besides its ordinary results; it takes longer then."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompileRequest:
     """A program, how to compile it and for what.
@@ -26,13 +30,16 @@ class CompileRequest:
       options: the user's options; those that `program.options` implies lie below them.
       target: for what. A number of virtual CPU devices among the options
         (`xla_force_host_platform_device_count`) is taken over into "cpu" and "attached".
+      products: those of `PRODUCTS` that are wanted besides.
     """
 
     program: Program
     options: Options
     target: Target
+    products: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        _check_products(self.products)
         object.__setattr__(self, "target", _with_device_count(self.target, self.build_options, self.program.platform))
 
     @property
@@ -42,8 +49,9 @@ class CompileRequest:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over module, options and target, in hex."""
+        """SHA-256 over module, options, target and products, in hex."""
         text = f"{self.program.digest}\n{self.build_options.to_json()}\n{self.target}"
+        text += "".join(f"\n{product}" for product in sorted(self.products))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -89,6 +97,16 @@ class RunReply:
 
 DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"
 """XLA reads it once, when a process starts its CPU client; here it chooses the process."""
+
+
+def _check_products(products: frozenset[str]) -> None:
+    """Raises OptionError: not names in `PRODUCTS`."""
+    unknown = products - PRODUCTS
+    if unknown:
+        raise OptionError(
+            f"There is no product {', '.join(sorted(map(repr, unknown)))}; expected names among"
+            f" {', '.join(sorted(PRODUCTS))}, such as products=('passes',)."
+        )
 
 
 def _with_device_count(target: Target, options: Options, platform: str) -> Target:

@@ -7,7 +7,6 @@ hundred memory maps, of which a process has a limited number, so only a few stay
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import os
 import tempfile
@@ -53,24 +52,24 @@ class Server:
           callbacks: of a program that calls back into this process.
           watch: as in `Client.compile`; an order with products needs its directory, or a temporary one.
         """
+        from inspector._jax.client import Watch
+
         if not order.products:
             return self._compile(order, progress, callbacks, watch)[1]
-        with tempfile.TemporaryDirectory(prefix=f"inspector-{os.getpid()}-") if watch is None else contextlib.nullcontext() as made:
-            return self._record(order, progress, callbacks, f"{made}/dump" if watch is None else watch.directory, watch)
+        if watch is not None:
+            return self._record(order, progress, callbacks, watch)
+        with tempfile.TemporaryDirectory(prefix=f"inspector-{os.getpid()}-") as scratch:
+            return self._record(order, progress, callbacks, Watch(f"{scratch}/dump"))
 
-    def _record(
-        self, order: CompileOrder, progress: Progress, callbacks: Callbacks, directory: str, watch: Watch | None
-    ) -> Products:
-        from inspector._jax.client import Watch
+    def _record(self, order: CompileOrder, progress: Progress, callbacks: Callbacks, watch: Watch) -> Products:
         from inspector.engines.recording import Recording
 
         recording = Recording(order.products, order.platform)
         # The preview needs protos, and with passes XLA would write one a pass.
-        take = watch.take if watch is not None and "passes" not in order.products else None
+        take = None if "passes" in order.products else watch.take
+        watch = dataclasses.replace(watch, take=take, see=recording.see, flags=recording.flags)
         with recording.timing():
-            _, products = self._compile(
-                order, progress, callbacks, Watch(directory, take, recording.see, recording.flags)
-            )
+            _, products = self._compile(order, progress, callbacks, watch)
         progress("recording")
         started = time.perf_counter()
         recorded = recording.read(products)

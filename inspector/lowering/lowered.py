@@ -6,7 +6,7 @@ Goes to `compilation/` as `Lowered.program`, to `analysis/` as HLO and listings.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from inspector._jax import modules
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
     from inspector.compilation.engine import Engine
     from inspector.compilation.preview import Preview
+
+
+def _named(products: Collection[str]) -> frozenset[str]:
+    return frozenset([products] if isinstance(products, str) else products)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,9 +109,12 @@ class Lowered:
         )
 
     def request(
-        self, options: Options | Mapping[str, FlagValue] | str | None = None, target: str | Target = "attached"
+        self,
+        options: Options | Mapping[str, FlagValue] | str | None = None,
+        target: str | Target = "attached",
+        products: Collection[str] = (),
     ) -> CompileRequest:
-        """What an engine is asked for.
+        """What an engine is asked for; arguments as for `compile`.
 
         Raises:
           OptionError, UnknownFlagError, FlagTypeError: before any compiler sees them.
@@ -115,13 +122,14 @@ class Lowered:
         """
         checked = Options.of(options)
         checked.check()
-        return CompileRequest(self.program, checked, Target.parse(target))
+        return CompileRequest(self.program, checked, Target.parse(target), _named(products))
 
     def compile(
         self,
         options: Options | Mapping[str, FlagValue] | str | None = None,
         target: str | Target = "attached",
         engine: Engine | None = None,
+        products: Collection[str] = (),
     ) -> Compiled:
         """Compiles and waits.
 
@@ -129,6 +137,8 @@ class Lowered:
           options: an `Options`, a dict of flags by name, or the text of an XLA_FLAGS variable.
           target: "attached" (this process's device) or "cpu:N" (N virtual CPU devices).
           engine: who compiles; None for the one that suits program and target.
+          products: what to record besides: "passes" (what each compiler pass did), "assembly" (the
+            back-end's code), "buffers" (the buffer assignment). The compile takes longer then.
 
         Raises:
           OptionError, TargetError: the request is wrong.
@@ -137,7 +147,7 @@ class Lowered:
         """
         from inspector.engines import default_engine
 
-        request = self.request(options, target)
+        request = self.request(options, target, products)
         return (engine or default_engine(self.program, request.target)).submit(request).result()
 
     def preview(

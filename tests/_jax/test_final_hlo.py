@@ -1,14 +1,13 @@
-"""The watched dump: taken once, whole, and nothing left behind."""
+"""XLA's final HLO out of a dump: taken once, whole, and not where the user dumps himself."""
 
 from __future__ import annotations
 
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from inspector._jax.final_hlo import FinalHlo, can_watch, split_hlo_proto, with_sorted_configurations
+from inspector._jax.final_hlo import FinalHlo, can_watch, dumps_elsewhere, split_hlo_proto, with_sorted_configurations
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify")
 
@@ -22,53 +21,35 @@ class Debug:
         self.xla_dump_to = xla_dump_to
 
 
-def test_the_final_file_is_taken_once_it_is_closed_and_all_are_deleted(tmp_path: Path) -> None:
-    taken: list[tuple[str, bytes]] = []
-    arrived = threading.Event()
-
-    def take(text: str, proto: bytes) -> None:
-        taken.append((text, proto))
-        arrived.set()
-
-    directory = tmp_path / "deep" / "hlo"
-    with FinalHlo(str(directory), take) as watched:
-        assert watched.flags["xla_dump_to"] == str(directory)
-        (directory / "module_0001.f.before_optimizations.hlo.pb").write_bytes(b"early")
-        (directory / "module_0001.f.cpu_after_optimizations.txt").write_text("HloModule f")
-        with (directory / "module_0001.f.cpu_after_optimizations.hlo.pb").open("wb") as file:
-            file.write(PROTO[:5])
-            file.flush()
-            assert not arrived.wait(0.05)
-            file.write(PROTO[5:])
-        assert arrived.wait(5)
-        (directory / "module_0002.g.cpu_after_optimizations.hlo.pb").write_bytes(b"another")
-        (directory / "module_0001.f.ir.ll").write_bytes(b"code")
-    assert taken == [("HloModule f", PROTO)]
-    assert not directory.exists()
+def write(directory: Path, **contents: bytes) -> list[Path]:
+    files = []
+    for name, data in contents.items():
+        files.append(directory / name.replace("__", "."))
+        files[-1].write_bytes(data)
+    return files
 
 
-def test_what_was_written_just_before_the_end_is_taken(tmp_path: Path) -> None:
-    for _ in range(50):
-        taken: list[bytes] = []
-        with FinalHlo(str(tmp_path / "hlo"), lambda _, proto, taken=taken: taken.append(proto)):
-            (tmp_path / "hlo" / "x.cpu_after_optimizations.txt").write_text("HloModule x")
-            (tmp_path / "hlo" / "x.cpu_after_optimizations.hlo.pb").write_bytes(b"last")
-        assert taken == [b"last"]
+def test_both_files_are_taken_together_and_once_in_whichever_order(tmp_path: Path) -> None:
+    files = write(
+        tmp_path,
+        f__before_optimizations__txt=b"HloModule early",
+        f__cpu_after_optimizations__hlo__pb=PROTO,
+        f__ir__ll=b"code",
+        f__cpu_after_optimizations__txt=b"HloModule f, rest\n\nENTRY",
+        g__cpu_after_optimizations__hlo__pb=b"another",
+    )
+    for order in (files, files[::-1]):
+        taken: list[tuple[str, bytes]] = []
+        final = FinalHlo(lambda header, proto, taken=taken: taken.append((header, proto)))
+        for file in order:
+            final.see(file)
+        assert taken == [("HloModule f, rest", PROTO if order is files else b"another")]
 
 
-def test_a_failure_to_read_is_no_failure_to_compile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with FinalHlo(str(tmp_path / "hlo"), lambda _, proto: split_hlo_proto(proto) and None):
-        (tmp_path / "hlo" / "x.cpu_after_optimizations.txt").write_text("HloModule x")
-        (tmp_path / "hlo" / "x.cpu_after_optimizations.hlo.pb").write_bytes(PROTO[:-1])
-    assert "cut off" in caplog.text
-
-
-def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(20):
-        with FinalHlo(str(tmp_path / "hlo"), lambda *_: None):
-            pass
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+def test_one_of_the_two_is_not_enough(tmp_path: Path) -> None:
+    final = FinalHlo(lambda *_: pytest.fail("taken"))
+    for file in write(tmp_path, f__cpu_after_optimizations__hlo__pb=PROTO, f__ir__ll=b"code"):
+        final.see(file)
 
 
 def test_a_proto_is_split_into_its_parts() -> None:
@@ -93,3 +74,5 @@ def test_a_users_own_dump_is_left_alone() -> None:
     assert not can_watch({"xla_dump_hlo_pass_re": ".*"}, Debug())
     assert not can_watch({"xla_enable_dumping": False}, Debug())
     assert not can_watch({}, Debug("/tmp/by_XLA_FLAGS"))
+    assert dumps_elsewhere({"xla_dump_max_hlo_modules": 3}, Debug()) == ""
+    assert dumps_elsewhere({"xla_dump_hlo_as_text": True}, Debug("/a")) == "xla_dump_hlo_as_text=True, xla_dump_to=/a"

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation import passes
+from inspector.compilation import pass_names
 from inspector.compilation.options import Options
 from inspector.errors import Unavailable
 from inspector.hlo import compiler
@@ -17,11 +17,11 @@ DISABLE = "xla_disable_hlo_passes"
 
 @pytest.mark.parametrize("name", ["algsimp", "dce", "float-normalization-bf16", "simplification", "fusion"])
 def test_passes_that_there_are(name: str) -> None:
-    assert passes.pass_warnings(Options(flags={DISABLE: name})) == ()
+    assert pass_names.pass_warnings(Options(flags={DISABLE: name})) == ()
 
 
 def test_one_warning_a_name_with_the_nearest() -> None:
-    first, second = passes.pass_warnings(Options(flags={DISABLE: "algsimpp,dce, cse"}))
+    first, second = pass_names.pass_warnings(Options(flags={DISABLE: "algsimpp,dce, cse"}))
     assert first.startswith("xla_disable_hlo_passes names 'algsimpp', which no pass of jaxlib ")
     assert first.endswith("Did you mean algsimp?")
     assert second.endswith("Write 'cse' without white space.")
@@ -29,15 +29,15 @@ def test_one_warning_a_name_with_the_nearest() -> None:
 
 def test_flags_without_passes_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "pass_names", lambda: pytest.fail("looked for passes"))
-    assert passes.pass_warnings(Options(flags={"xla_dump_to": "junk", DISABLE: ""})) == ()
+    assert pass_names.pass_warnings(Options(flags={"xla_dump_to": "junk", DISABLE: ""})) == ()
 
 
 def test_where_nothing_is_known_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Unavailable("another architecture")
     monkeypatch.setattr(compiler, "pass_names", lambda: unknown)
-    assert "junk" in passes.pass_warnings(Options(flags={DISABLE: "junk"}))[0]
+    assert "junk" in pass_names.pass_warnings(Options(flags={DISABLE: "junk"}))[0]
     monkeypatch.setattr(compiler, "passes_run", lambda: unknown)
-    assert passes.pass_warnings(Options(flags={DISABLE: "junk"})) == ()
+    assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"})) == ()
 
 
 def test_compiled_carries_the_warning_and_xla_says_nothing() -> None:

@@ -1,0 +1,146 @@
+"""Files of XLA's dump, and an executable, -> `Assembly`."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from inspector.compilation.assembly import PROGRAM, Assembly, Code, Language
+from inspector.compilation.dump_names import module_file
+from inspector.compilation.elf import CUDA, MAGIC, ObjectFile
+from inspector.errors import ModuleError, Unavailable
+
+_LEVEL = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a dumped file is: by the end of its name, or where that is only a prefix, by its beginning."""
+
+    stage: str
+    language: Language
+    end: str
+    start: str = ""
+
+
+_IR = (_Kind("LLVM IR", "llvm", "ir-no-opt.ll"), _Kind("LLVM IR, optimized", "llvm", "ir-with-opt.ll"))
+_KINDS: Mapping[str, tuple[_Kind, ...]] = {
+    "cpu": (*_IR, _Kind("assembly", "asm", ".o", "obj-file.")),
+    "cuda": (
+        _Kind("thunks", "text", "thunk_sequence_after_thunk_passes.txt"),
+        *_IR,
+        _Kind("PTX", "ptx", ".ptx"),
+    ),
+    "tpu": (),
+}
+_SASS = "SASS"
+# `.*` would also write what an emitter writes without a name, which corrupts the heap (jaxlib 0.12), and
+# on GPU every step of Triton's passes, which takes minutes.
+_EMITTERS = {"cpu": "^llvm$", "cuda": "^(llvm|ptx)$"}
+
+
+class AssemblyRecorder:
+    """Takes the files of one compile."""
+
+    def __init__(self, platform: str) -> None:
+        """For "cpu", "tpu" or "cuda"."""
+        self._platform = platform
+        self._kinds = _KINDS.get(platform, ())
+        self._files: dict[str, tuple[_Kind, bytes]] = {}
+
+    @property
+    def flags(self) -> Mapping[str, Any]:
+        """What XLA shall dump."""
+        return {"xla_dump_emitter_re": _EMITTERS[self._platform]} if self._platform in _EMITTERS else {}
+
+    def see(self, file: Path) -> None:
+        """Takes a file if it is code."""
+        for kind in self._kinds:
+            if file.name.endswith(kind.end) and kind.start in file.name:
+                self._files[file.name] = (kind, file.read_bytes())
+
+    def read(self, module: str, executable: bytes | Unavailable) -> bytes | Unavailable:
+        """The code.
+
+        Args:
+          module: its name, as the dump has it.
+          executable: the serialized executable, in which a GPU's machine code lies.
+        """
+        codes = []
+        for name, (kind, data) in sorted(self._files.items()):
+            found = module_file(name, module)
+            if found is not None:
+                codes.append(_code(kind, found[1], data))
+        note = ""
+        if self._platform == "cuda":
+            sass = _sass(executable)
+            if isinstance(sass, Unavailable):
+                note = f"No SASS: {sass.reason}."
+            else:
+                codes += sass
+        if not codes:
+            return Unavailable(f"the compiler wrote no code of {module!r}")
+        order = [kind.stage for kind in self._kinds] + [_SASS]
+        codes.sort(key=lambda c: (order.index(c.stage), c.kernel))
+        return Assembly(tuple(codes), note).to_bytes()
+
+
+def _code(kind: _Kind, rest: str, data: bytes) -> Code:
+    """Args: what the file is, its name behind that of the module, and what is in it."""
+    symbols = _symbols(kind.language, data)
+    name = rest.removeprefix(kind.start).removesuffix(kind.end).removesuffix(".")
+    kernel = PROGRAM if kind.language == "text" else symbols[0] if len(symbols) == 1 else name
+    form = "elf" if kind.language == "asm" else "text"
+    return Code(kind.stage, kernel, symbols, kind.language, form, zlib.compress(data, _LEVEL))  # type: ignore[arg-type]
+
+
+def _symbols(language: Language, data: bytes) -> tuple[str, ...]:
+    if language == "asm":
+        try:
+            return tuple(f.name for f in ObjectFile(data).functions() if f.is_global)
+        except ModuleError:  # another format than ELF: its text will say so
+            return ()
+    find = {"llvm": _llvm_function, "ptx": _ptx_entry}.get(language)
+    if find is None:
+        return ()
+    found = (find(line) for line in data.decode("utf-8", "replace").split("\n"))
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
+def _llvm_function(line: str) -> str | None:
+    """`define ptr @fusion(ptr %0) #0 {` -> `fusion`; None for what no other module can call."""
+    if not line.startswith("define "):
+        return None
+    words, at, rest = line.partition("@")
+    if not at or {"internal", "private"} & set(words.split()):
+        return None
+    return rest[1:].partition('"')[0] if rest.startswith('"') else rest.partition("(")[0]
+
+
+def _ptx_entry(line: str) -> str | None:
+    """`.visible .entry fusion(` -> `fusion`."""
+    words = line.partition("(")[0].split()
+    return words[-1] if ".entry" in words[:-1] else None
+
+
+def _sass(executable: bytes | Unavailable) -> list[Code] | Unavailable:
+    """A GPU's machine code: the cubins that lie in an executable, by kernel."""
+    if isinstance(executable, Unavailable):
+        return Unavailable(f"there is no executable ({executable.reason})")
+    codes = []
+    position = executable.find(MAGIC)
+    while position >= 0:
+        try:
+            cubin = ObjectFile(executable[position:])
+        except ModuleError:
+            position = executable.find(MAGIC, position + 1)
+            continue
+        if cubin.machine == CUDA:
+            packed = zlib.compress(executable[position : position + cubin.byte_size], _LEVEL)
+            kernels = [f.name for f in cubin.functions() if f.is_global]
+            codes += [Code(_SASS, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels]
+        position = executable.find(MAGIC, position + cubin.byte_size)
+    return codes or Unavailable("the executable has no cubin")

@@ -1,0 +1,63 @@
+"""`Buffers`: XLA's buffer assignment of one compile, with what each heap was filled with, in order.
+
+A compile that is asked for it (`products=("buffers",)`) records it; `analysis/memory` reads it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+
+from inspector.compilation.packed import pack, unpack
+from inspector.errors import ModuleError
+
+_LEVEL = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Buffers:
+    """A buffer assignment. `Buffers.of` makes one.
+
+    Attributes:
+      compressed: zlib of a serialized `xla.HloProto`: the module as the assignment knows it (its
+        instruction ids are those of the buffers) and the `xla.BufferAssignmentProto` with heap traces.
+      live_range: XLA's own text of live ranges, or "" where the back-end writes none.
+    """
+
+    compressed: bytes
+    live_range: str = ""
+
+    @classmethod
+    def of(cls, hlo_proto: bytes, live_range: str = "") -> Buffers:
+        """From a serialized `xla.HloProto`."""
+        return cls(zlib.compress(hlo_proto, _LEVEL), live_range)
+
+    @property
+    def hlo_proto(self) -> bytes:
+        """The serialized `xla.HloProto`, fields `hlo_module` and `buffer_assignment`."""
+        return zlib.decompress(self.compressed)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes held."""
+        return len(self.compressed) + len(self.live_range)
+
+    def to_bytes(self) -> bytes:
+        """For another process or a file; `from_bytes` is the inverse."""
+        return pack(None, [self.compressed, zlib.compress(self.live_range.encode(), _LEVEL)])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Buffers:
+        """The inverse of `to_bytes`.
+
+        Raises:
+          ModuleError: not what it made.
+        """
+        try:
+            _, (compressed, live_range) = unpack(data)
+            return cls(compressed, zlib.decompress(live_range).decode())
+        except (ValueError, zlib.error) as e:
+            raise ModuleError(f"The recorded buffer assignment cannot be read ({e}). Compile again.") from e
+
+    def __repr__(self) -> str:
+        return f"<Buffers: a buffer assignment, {self.byte_size:,} bytes>"

@@ -1,0 +1,88 @@
+"""Names of the files that XLA dumps: which module, which stage, after which pass.
+
+    module_0000.jit_f.0006.simplification.after_algsimp.before_dce.txt      a snapshot between passes
+    module_0000.jit_f.cpu_after_optimizations.hlo.pb                        anything else of a module
+
+XLA joins names with dots, may have dots in them, and writes `_` for most other signs (`as_in_files`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+_MODULE, _AFTER, _BEFORE = "module_", "after_", "before_"
+_ORDER_DIGITS = 4
+START = "pipeline-start"
+"""The word for "no pass yet" in names of snapshots and in lists of passes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SnapshotName:
+    """A snapshot's name, in parts.
+
+    Attributes:
+      number: of the module in its process.
+      module: the module's name, on TPU with more behind it.
+      order: of the snapshot among those of the module.
+      pipeline: the pipeline's name as XLA writes it in file names.
+      after: the pass before the snapshot, `START` for none; XLA's words for a step within one.
+      before: the pass that comes next, "" within a pass.
+    """
+
+    number: int
+    module: str
+    order: int
+    pipeline: str
+    after: str
+    before: str
+
+
+def snapshot_name(file_name: str) -> SnapshotName | None:
+    """The parts of a snapshot's name; None for another file."""
+    words = file_name.removesuffix(".txt").split(".")
+    if not file_name.endswith(".txt") or not file_name.startswith(_MODULE):
+        return None
+    number = words[0].removeprefix(_MODULE)
+    order = next((i for i, w in enumerate(words[2:], 2) if _is_number(w) and len(w) == _ORDER_DIGITS), None)
+    if order is None or not _is_number(number):
+        return None
+    after = next((i for i, w in enumerate(words[order + 2 :], order + 2) if w.startswith(_AFTER)), None)
+    if after is None:
+        return None
+    before = next((i for i, w in enumerate(words[after + 1 :], after + 1) if w.startswith(_BEFORE)), len(words))
+    return SnapshotName(
+        number=int(number),
+        module=".".join(words[1:order]),
+        order=int(words[order]),
+        pipeline=".".join(words[order + 1 : after]),
+        after=".".join(words[after:before]).removeprefix(_AFTER),
+        before=".".join(words[before:]).removeprefix(_BEFORE),
+    )
+
+
+def module_file(file_name: str, module: str) -> tuple[int, str] | None:
+    """The module's number and what follows its name; None for a file of another module, or of none.
+
+    Args:
+      file_name: without folders.
+      module: the module's name; on TPU XLA puts an identifier behind it.
+    """
+    number, dot, rest = file_name.partition(".")
+    written = as_in_files(module)
+    if not dot or not number.startswith(_MODULE) or not _is_number(number.removeprefix(_MODULE)):
+        return None
+    if not rest.startswith(f"{written}."):
+        return None
+    rest = rest.removeprefix(f"{written}.")
+    if rest.startswith("cl_"):
+        rest = rest.partition(".")[2]
+    return int(number.removeprefix(_MODULE)), rest
+
+
+def as_in_files(name: str) -> str:
+    """A name as XLA writes it in a file's name (`SanitizeFileName`)."""
+    return "".join("_" if c in "/\\[] " else c for c in name)
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit()

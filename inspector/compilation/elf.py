@@ -1,0 +1,131 @@
+"""Reads functions out of ELF64 files: object files of the CPU, cubins of the GPU.
+
+Knows the format (System V ABI, chapter 4), and nothing of what the code does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Mapping
+
+from inspector.errors import ModuleError
+
+X86_64, AARCH64, CUDA = 62, 183, 190
+"""Machines."""
+
+MAGIC = b"\x7fELF"
+_64_BIT_LITTLE = b"\x02\x01"
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELA = struct.Struct("<QQq")
+_SYMBOL_TABLE, _RELOCATIONS = 2, 4
+_FUNCTION, _SECTION_SYMBOL = 2, 3
+_LOCAL = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Function:
+    """A function's code.
+
+    Attributes:
+      name: its symbol.
+      is_global: whether others can call it.
+      address: in its section.
+      code: its bytes.
+      references: what the linker puts in, by address.
+    """
+
+    name: str
+    is_global: bool
+    address: int
+    code: bytes
+    references: Mapping[int, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    kind: int
+    offset: int
+    size: int
+    link: int
+    info: int
+
+
+class ObjectFile:
+    """One file's sections and symbols.
+
+    Attributes:
+      machine: whose code it is; `X86_64`, `AARCH64`, `CUDA` or another.
+      byte_size: how long the file is; what follows belongs to something else.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        """Reads the tables.
+
+        Raises:
+          ModuleError: not an ELF64 file, or a damaged one.
+        """
+        if not data.startswith(MAGIC + _64_BIT_LITTLE):
+            raise ModuleError(f"Not an ELF file of 64 bits, little-endian: it begins with {data[:6]!r}.")
+        self._data = data
+        try:
+            (self.machine,) = struct.unpack_from("<H", data, 0x12)
+            self._sections = self._read_sections()
+            self._symbols = self._read_symbols()
+        except (struct.error, IndexError, ValueError) as e:
+            raise ModuleError(f"A damaged ELF file of {len(data)} bytes: {e}.") from e
+
+    def functions(self) -> list[Function]:
+        """Every function, in the order of the file."""
+        found = []
+        for name, kind, section, value, size in self._symbols:
+            if kind & 0xF != _FUNCTION or not 0 < section < len(self._sections):
+                continue
+            start = self._sections[section].offset + value
+            code = self._data[start : start + size]
+            references = {a: t for a, t in self._references(section).items() if value <= a < value + size}
+            found.append((section, value, Function(name, kind >> 4 != _LOCAL, value, code, references)))
+        return [function for *_, function in sorted(found, key=lambda entry: entry[:2])]
+
+    def _read_sections(self) -> list[_Section]:
+        (table,) = struct.unpack_from("<Q", self._data, 0x28)
+        count, names = struct.unpack_from("<HH", self._data, 0x3C)
+        headers = [_SECTION.unpack_from(self._data, table + i * _SECTION.size) for i in range(count)]
+        self.byte_size = max([table + count * _SECTION.size, *(h[4] + h[5] for h in headers if h[1] != 8)])
+        strings = headers[names][4]
+        return [
+            _Section(self._string(strings + name), kind, offset, size, link, info)
+            for name, kind, _, _, offset, size, link, info, *_ in headers
+        ]
+
+    def _read_symbols(self) -> list[tuple[str, int, int, int, int]]:
+        """Name, kind, section, value and size of each."""
+        for table in self._sections:
+            if table.kind == _SYMBOL_TABLE:
+                strings = self._sections[table.link].offset
+                entries = _SYMBOL.iter_unpack(self._data[table.offset : table.offset + table.size])
+                return [
+                    (self._string(strings + name), kind, section, value, size)
+                    for name, kind, _, section, value, size in entries
+                ]
+        return []
+
+    def _references(self, section: int) -> dict[int, str]:
+        """What the linker puts into a section, by address."""
+        found = {}
+        for table in self._sections:
+            if table.kind == _RELOCATIONS and table.info == section:
+                for address, info, addend in _RELA.iter_unpack(self._data[table.offset : table.offset + table.size]):
+                    found[address] = self._target(info >> 32, addend)
+        return found
+
+    def _target(self, symbol: int, addend: int) -> str:
+        name, kind, section, *_ = self._symbols[symbol]
+        if kind & 0xF == _SECTION_SYMBOL:
+            name = self._sections[section].name
+        return f"{name}{addend:+#x}" if addend else name
+
+    def _string(self, position: int) -> str:
+        return self._data[position : self._data.index(b"\0", position)].decode("utf-8", "replace")

@@ -1,0 +1,82 @@
+"""`Texts`: many texts that are nearly alike, such as a module after each compiler pass.
+
+Each distinct line is kept once and everything is compressed: 61 stages of a 12-layer step, 184 MB as
+text, take a few megabytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+_LEVEL = 1  # half the time of the default, for a tenth more bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Texts:
+    """A sequence of texts, compressed. `Texts.of` or a `TextsBuilder` makes one.
+
+    Attributes:
+      lines: zlib of the distinct lines, joined by newlines.
+      orders: for each text zlib of which lines it has: int32, little-endian, each as the difference from
+        the one before.
+    """
+
+    lines: bytes = zlib.compress(b"")
+    orders: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        """One entry a text, in order."""
+        builder = TextsBuilder()
+        indices = [builder.add(text.encode()) for text in texts]
+        built = builder.build()
+        return cls(built.lines, tuple(built.orders[i] for i in indices))
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes held."""
+        return len(self.lines) + sum(map(len, self.orders))
+
+    def __getitem__(self, index: int) -> str:
+        return "\n".join(self.lines_of(index)[0])
+
+    def lines_of(self, *indices: int) -> list[list[str]]:
+        """The lines of several texts; a line that two have in common is one object."""
+        distinct = zlib.decompress(self.lines).decode("utf-8", "replace").split("\n")
+        return [[distinct[number] for number in self._order(index)] for index in indices]
+
+    def _order(self, index: int) -> Sequence[int]:
+        differences = np.frombuffer(zlib.decompress(self.orders[index]), "<i4")
+        numbers: list[int] = np.cumsum(differences, dtype=np.int64).tolist()
+        return numbers
+
+
+class TextsBuilder:
+    """Takes texts one by one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._orders: dict[bytes, int] = {}
+
+    def add(self, text: bytes) -> int:
+        """Takes a text in UTF-8.
+
+        Returns:
+          Its index in `build()`; equal texts have one.
+        """
+        numbers = self._numbers
+        order = [numbers.setdefault(line, len(numbers)) for line in text.split(b"\n")]
+        differences: Any = np.diff(np.array(order, "<i4"), prepend=np.int32(0)).astype("<i4")
+        return self._orders.setdefault(zlib.compress(differences.tobytes(), _LEVEL), len(self._orders))
+
+    def build(self) -> Texts:
+        """Everything taken so far."""
+        return Texts(zlib.compress(b"\n".join(self._numbers), _LEVEL), tuple(self._orders))

@@ -1,0 +1,163 @@
+"""`Recording`: what a compile is asked to leave behind besides its result, taken from XLA's dump as it comes.
+
+In the process that compiles. The products leave it as bytes, for `Compiled` to read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from inspector.compilation.assembly_record import AssemblyRecorder
+from inspector.compilation.buffers import Buffers
+from inspector.compilation.dump_names import module_file, snapshot_name
+from inspector.compilation.pass_metadata import timed_passes
+from inspector.compilation.pass_record import Snapshot, TimedPass, record_passes
+from inspector.compilation.texts import TextsBuilder
+from inspector.errors import Unavailable
+
+if TYPE_CHECKING:
+    from inspector._jax.client import Products
+    from inspector._jax.pass_times import PassTimes
+
+T = TypeVar("T")
+
+_INITIAL = "before_optimizations.txt"
+_METADATA = ".metadata.textproto"
+_FINAL_PROTO, _LIVE_RANGE = "after_optimizations.hlo.pb", "after_optimizations-live-range.txt"
+
+
+class Recording:
+    """One compile's. `see` gets every file of the dump."""
+
+    def __init__(self, products: Collection[str], platform: str) -> None:
+        """Nothing is recorded yet.
+
+        Args:
+          products: those of `request.PRODUCTS` that are wanted.
+          platform: "cpu", "tpu" or "cuda".
+        """
+        self._products = frozenset(products)
+        self._platform = platform
+        self._passes = _PassFiles()
+        self._buffers = _BufferFiles()
+        self._assembly = AssemblyRecorder(platform)
+
+    @property
+    def flags(self) -> Mapping[str, Any]:
+        """What XLA shall dump."""
+        flags: dict[str, Any] = {"xla_dump_hlo_as_text": True}
+        if "passes" in self._products:
+            flags |= {"xla_dump_hlo_pass_re": ".*"}
+            if self._platform != "cpu":  # a CPU compile writes none
+                flags |= {"xla_dump_module_metadata": True}
+        if "buffers" in self._products:
+            flags |= {"xla_dump_hlo_as_proto": True}
+        if "assembly" in self._products:
+            flags |= self._assembly.flags
+        return flags
+
+    def see(self, file: Path) -> None:
+        """Takes what is wanted of a file that XLA has written."""
+        if "passes" in self._products:
+            self._passes.see(file)
+        if "buffers" in self._products:
+            self._buffers.see(file)
+        if "assembly" in self._products:
+            self._assembly.see(file)
+
+    @contextlib.contextmanager
+    def timing(self) -> Iterator[None]:
+        """Around the compile."""
+        if "passes" not in self._products or self._platform != "cpu":
+            yield
+            return
+        from inspector._jax.pass_times import PassTimes
+
+        with PassTimes() as times:
+            yield
+        self._passes.times = times
+
+    def read(self, products: Products) -> Mapping[str, bytes | Unavailable]:
+        """The products by name, once the compile has ended.
+
+        Args:
+          products: what it gave.
+        """
+        module = _module_name(products.hlo)
+        made: dict[str, bytes | Unavailable] = {}
+        if "passes" in self._products:
+            made["passes"] = self._passes.read(module)
+        if "buffers" in self._products:
+            made["buffers"] = self._buffers.read(module)
+        if "assembly" in self._products:
+            made["assembly"] = self._assembly.read(module, products.executable)
+        return made
+
+
+class _PassFiles:
+    """Snapshots between passes, and the times of passes."""
+
+    def __init__(self) -> None:
+        self.times: PassTimes | None = None
+        self._texts = TextsBuilder()
+        self._snapshots: list[Snapshot] = []
+        self._initial: dict[str, int] = {}
+        self._metadata: dict[str, str] = {}
+
+    def see(self, file: Path) -> None:
+        name = snapshot_name(file.name)
+        if name is not None:
+            self._snapshots.append(Snapshot(name, self._texts.add(file.read_bytes())))
+        elif file.name.endswith(_INITIAL):
+            self._initial[file.name] = self._texts.add(file.read_bytes())
+        elif file.name.endswith(_METADATA):
+            self._metadata[file.name] = file.read_text()
+
+    def read(self, module: str) -> bytes | Unavailable:
+        # One dump may have several modules: XLA compiles kernels to try them out.
+        numbers = [s.name.number for s in self._snapshots if s.name.module.startswith(module)]
+        if not numbers:
+            return Unavailable(f"the compiler wrote no snapshot of {module!r}")
+        number = max(set(numbers), key=numbers.count)
+        snapshots = [s for s in self._snapshots if s.name.number == number and s.name.module.startswith(module)]
+        initial = next((i for f, i in self._initial.items() if (module_file(f, module) or (None,))[0] == number), None)
+        return record_passes(self._texts.build(), initial, snapshots, self._timed(module, number)).to_bytes()
+
+    def _timed(self, module: str, number: int) -> list[TimedPass] | Unavailable:
+        if self.times is not None:
+            passes = self.times.passes(module)
+            return passes if isinstance(passes, Unavailable) else [TimedPass(*each) for each in passes]
+        text = self._metadata.get(f"module_{number:04}{_METADATA}")
+        return Unavailable("the compiler wrote no times of its passes") if text is None else timed_passes(text)
+
+
+class _BufferFiles:
+    """The buffer assignment of the final module."""
+
+    def __init__(self) -> None:
+        self._protos: dict[str, bytes] = {}
+        self._live_ranges: dict[str, str] = {}
+
+    def see(self, file: Path) -> None:
+        if file.name.endswith(_FINAL_PROTO):
+            self._protos[file.name] = file.read_bytes()
+        elif file.name.endswith(_LIVE_RANGE):
+            self._live_ranges[file.name] = file.read_text()
+
+    def read(self, module: str) -> bytes | Unavailable:
+        proto = _of_module(self._protos, module)
+        if proto is None:
+            return Unavailable(f"the compiler wrote no buffer assignment of {module!r}")
+        return Buffers.of(proto, _of_module(self._live_ranges, module) or "").to_bytes()
+
+
+def _of_module(files: Mapping[str, T], module: str) -> T | None:
+    return next((value for name, value in sorted(files.items()) if module_file(name, module)), None)
+
+
+def _module_name(hlo: str) -> str:
+    """`HloModule jit_f, is_scheduled=true, ...` -> `jit_f`."""
+    return hlo.partition("\n")[0].removeprefix("HloModule ").partition(",")[0].strip()

@@ -1,0 +1,86 @@
+"""The watched directory: each file once and whole, and nothing left behind."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from inspector._jax import dump
+from inspector._jax.dump import Dump
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+
+
+@on_linux
+def test_a_file_is_seen_once_it_is_closed_and_all_are_deleted(tmp_path: Path) -> None:
+    seen: dict[str, bytes] = {}
+    arrived = threading.Event()
+
+    def see(file: Path) -> None:
+        seen[file.name] = file.read_bytes()
+        arrived.set()
+
+    directory = tmp_path / "deep" / "dump"
+    with Dump(str(directory), [see]):
+        with (directory / "a.txt").open("wb") as file:
+            file.write(b"first ")
+            file.flush()
+            assert not arrived.wait(0.05)
+            file.write(b"second")
+        assert arrived.wait(5)
+        assert seen == {"a.txt": b"first second"}
+        (directory / "b.txt").write_bytes(b"last")
+    assert seen == {"a.txt": b"first second", "b.txt": b"last"}
+    assert not directory.exists()
+
+
+def test_files_of_folders_and_of_systems_without_watches_are_seen_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_directory: Path) -> int:
+        raise OSError("no watches")
+
+    monkeypatch.setattr(dump, "_watch", refuse)
+    seen: list[str] = []
+    with Dump(str(tmp_path / "dump"), [lambda file: seen.append(file.name)]):
+        (tmp_path / "dump" / "inner").mkdir()
+        (tmp_path / "dump" / "b").write_bytes(b"")
+        (tmp_path / "dump" / "inner" / "a").write_bytes(b"")
+        assert seen == []
+    assert sorted(seen) == ["a", "b"]
+    assert not (tmp_path / "dump").exists()
+    with pytest.raises(OSError, match="no watches"), Dump(str(tmp_path / "dump"), [], must_watch=True):
+        pass
+    assert not (tmp_path / "dump").exists()
+
+
+@on_linux
+def test_what_was_written_just_before_the_end_is_seen(tmp_path: Path) -> None:
+    for _ in range(50):
+        seen: list[bytes] = []
+        with Dump(str(tmp_path / "dump"), [lambda file, seen=seen: seen.append(file.read_bytes())]):
+            (tmp_path / "dump" / "x").write_bytes(b"last")
+        assert seen == [b"last"]
+
+
+def test_a_failure_to_read_is_no_failure_to_compile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(file: Path) -> None:
+        raise ValueError("cut off")
+
+    seen: list[str] = []
+    with Dump(str(tmp_path / "dump"), [fail, lambda file: seen.append(file.name)]):
+        (tmp_path / "dump" / "x").write_bytes(b"")
+    assert "cut off" in caplog.text
+    assert seen == ["x"]
+
+
+@on_linux
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        with Dump(str(tmp_path / "dump"), []):
+            pass
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

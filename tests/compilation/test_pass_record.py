@@ -1,0 +1,122 @@
+"""Snapshots and times of passes, joined."""
+
+from __future__ import annotations
+
+from inspector.compilation.dump_names import SnapshotName
+from inspector.compilation.pass_metadata import timed_passes
+from inspector.compilation.pass_record import Snapshot, TimedPass, record_passes
+from inspector.compilation.passes import Passes
+from inspector.compilation.texts import Texts
+from inspector.errors import Unavailable
+from inspector.hlo.schema import fallback_schema
+
+TEXTS = Texts.of(["zero", "one", "two", "three"])
+WHY_NOT = Unavailable("nobody timed", "time them")
+
+
+def snapshot(order: int, pipeline: str, after: str, text: int, before: str = "x") -> Snapshot:
+    return Snapshot(SnapshotName(0, "m", order, pipeline, after, before), text)
+
+
+def told(passes: Passes) -> list[tuple[str, str, bool, str, str]]:
+    return [(p.pipeline, p.name, p.changed, p.before, p.after) for p in passes]
+
+
+SNAPSHOTS = [
+    snapshot(3, "outer", "inner_pipe", 2),
+    snapshot(0, "outer", "pipeline-start", 0),
+    snapshot(1, "inner_pipe", "pipeline-start", 0),
+    snapshot(2, "inner_pipe", "simplify", 2),
+    snapshot(4, "last", "pipeline-start", 3),
+]
+TIMED = [
+    TimedPass("outer", "first", 0.0, 1.0),
+    TimedPass("inner pipe", "check", 2.0, 2.5),
+    TimedPass("inner pipe", "simplify", 2.5, 3.5),
+    TimedPass("outer", "inner pipe", 1.5, 4.0),
+    TimedPass("outer", "dce", 4.0, 4.25),
+    TimedPass("last", "pipeline-start", 5.0, 5.5),
+    TimedPass("last", "cleanup", 6.0, 6.5),
+]
+
+
+def test_every_timed_pass_is_listed_with_what_changed_and_when_it_ended() -> None:
+    passes = record_passes(TEXTS, 0, SNAPSHOTS, TIMED)
+    assert told(passes) == [
+        ("outer", "first", False, "zero", "zero"),
+        ("inner pipe", "check", False, "zero", "zero"),
+        ("inner pipe", "simplify", True, "zero", "two"),
+        ("outer", "inner pipe", True, "zero", "two"),  # a pipeline that is a pass: from its first to its last
+        ("outer", "dce", False, "two", "two"),
+        ("last", "pipeline-start", True, "two", "three"),
+        ("last", "cleanup", False, "three", "three"),
+    ]
+    assert [p.index for p in passes] == list(range(7))
+    assert [p.duration_s for p in passes if p.name != "pipeline-start"] == [1.0, 0.5, 1.0, 2.5, 0.25, 0.5]
+    assert passes.note == ""
+
+
+def test_without_times_only_passes_with_snapshots_are_known() -> None:
+    passes = record_passes(TEXTS, 0, SNAPSHOTS, WHY_NOT)
+    assert told(passes) == [
+        ("inner_pipe", "simplify", True, "zero", "two"),
+        ("outer", "inner_pipe", True, "zero", "two"),
+        ("last", "pipeline-start", True, "two", "three"),
+    ]
+    assert {p.duration_s for p in passes} == {WHY_NOT}
+    assert passes.note == "Passes that changed nothing are not listed."
+
+
+def test_a_step_within_a_pass_has_its_own_entry() -> None:
+    snapshots = [
+        snapshot(0, "p", "pipeline-start", 0),
+        snapshot(1, "copy-insertion", "adding copies", 1, before=""),
+        snapshot(2, "copy-insertion", "removing copies", 0, before=""),
+        snapshot(3, "p", "copy-insertion", 0),
+    ]
+    passes = record_passes(TEXTS, None, snapshots, [TimedPass("p", "copy-insertion", 1.0, 2.0)])
+    assert told(passes) == [
+        ("copy-insertion", "adding copies", True, "zero", "one"),
+        ("copy-insertion", "removing copies", True, "one", "zero"),
+        ("p", "copy-insertion", False, "zero", "zero"),
+    ]
+    assert "within a pass" in str(passes[0].duration_s)
+
+
+def test_a_pass_that_runs_again_is_matched_in_order() -> None:
+    snapshots = [snapshot(0, "p", "dce", 1), snapshot(1, "p", "dce", 2)]
+    timed = [TimedPass("p", "dce", float(n), n + 0.5 + n / 100) for n in range(3)]
+    passes = record_passes(TEXTS, 0, snapshots, timed)
+    assert [(p.before, p.after) for p in passes] == [("zero", "one"), ("one", "two"), ("two", "two")]
+
+
+def test_the_value_survives_bytes() -> None:
+    for timed in (TIMED, WHY_NOT):
+        passes = record_passes(TEXTS, 0, SNAPSHOTS, timed)
+        assert Passes.from_bytes(passes.to_bytes()) == passes
+    empty = record_passes(Texts(), None, [], WHY_NOT)
+    assert (len(empty), Passes.from_bytes(empty.to_bytes())) == (0, empty)
+
+
+def test_a_table_has_one_row_a_pass() -> None:
+    table = record_passes(TEXTS, 0, SNAPSHOTS, TIMED).table()
+    assert list(table.columns) == ["index", "pipeline", "name", "changed", "duration_s"]
+    assert list(table["name"][table["changed"]]) == ["simplify", "inner pipe", "pipeline-start"]
+
+
+METADATA = """
+canonical_module_id: 1
+pass_metadata {
+  pass_id: 1 pass_name: "algsimp" pipeline_name: "Before X64 rewriter" module_changed: true
+  start_timestamp_usec: 1000000 end_timestamp_usec: 1500000
+}
+pass_metadata { pass_id: 2 pass_name: "dce" pipeline_name: "b" start_timestamp_usec: 2000000 end_timestamp_usec: 2000001 }
+a_field_of_tomorrow: 3
+"""
+
+
+def test_xlas_own_times_are_read() -> None:
+    first, second = timed_passes(METADATA, fallback_schema())
+    assert first == TimedPass("Before X64 rewriter", "algsimp", 1.0, 1.5)
+    assert second.name == "dce"
+    assert round(second.end_s - second.start_s, 9) == 1e-6

@@ -1,0 +1,221 @@
+"""What a compile records when it is asked to, on every engine, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.engine import Engine
+from inspector.compilation.options import Options
+from inspector.compilation.request import PRODUCTS, CompileRequest
+from inspector.compilation.target import Target
+from inspector.engines.cached import CachedEngine
+from inspector.engines.inline import InlineEngine
+from inspector.engines.worker import WorkerEngine
+from inspector.errors import CompilationError, OptionError, Unavailable
+from tests.conftest import ROOT
+from tests.engines import programs
+
+CPU = Target.parse("cpu")
+
+
+@pytest.fixture(scope="module", params=["inline", "worker"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    made: Engine = InlineEngine() if request.param == "inline" else WorkerEngine()
+    yield made
+    made.close()
+
+
+def step(w: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    loss, gradient = jax.value_and_grad(lambda w: jnp.square(jnp.tanh(x @ w)).mean())(w)
+    return loss, w - 0.1 * gradient
+
+
+def request(*products: str, **flags: Any) -> CompileRequest:
+    program = programs.lower(
+        step, jax.ShapeDtypeStruct((16, 8), jnp.float32), jax.ShapeDtypeStruct((4, 16), jnp.float32)
+    )
+    return CompileRequest(program, Options(flags=flags), CPU, frozenset(products))
+
+
+def temporary() -> set[Path]:
+    places = [Path(tempfile.gettempdir()), Path("/dev/shm")]
+    return {path for place in places if place.exists() for path in place.glob(f"inspector-{os.getpid()}-*/[!.]*")}
+
+
+@pytest.fixture(scope="module")
+def whole(engine: Engine) -> Compiled:
+    return engine.submit(request(*PRODUCTS)).result(120)
+
+
+def test_nothing_is_recorded_unasked(engine: Engine) -> None:
+    compiled = engine.submit(request()).result(120)
+    for product in PRODUCTS:
+        expected = Unavailable("was not asked for", f"compile with products=({product!r},)")
+        assert getattr(compiled, product) == expected
+
+
+def test_the_rest_of_the_result_is_the_same(engine: Engine, whole: Compiled) -> None:
+    plain = engine.submit(request()).result(120)
+    assert (whole.hlo, whole.memory, whole.cost) == (plain.hlo, plain.memory, plain.cost)
+
+
+def test_passes_lead_from_the_first_hlo_to_the_last(whole: Compiled) -> None:
+    passes = whole.passes
+    assert not isinstance(passes, Unavailable)
+    assert passes[0].before.startswith("HloModule jit_step")
+    for before, after in zip(passes.changed, passes.changed[1:], strict=False):
+        # Either the next one, or the pipeline that this one was the last of.
+        assert after.before_index == before.after_index or after.after_index == before.after_index
+    last = passes[-1].after.partition("\n")[2]
+    assert _instructions(last) == _instructions(whole.hlo.partition("\n")[2])
+    assert {"fusion", "algsimp", "dce"} <= {p.name for p in passes.changed} | {"algsimp", "dce"}
+    assert len(passes) > len(passes.changed) > 5
+
+
+def _instructions(hlo: str) -> list[str]:
+    return [line.partition(", metadata=")[0] for line in hlo.splitlines() if " = " in line]
+
+
+def test_xlas_own_count_of_passes_is_met(tmp_path: Path) -> None:
+    """Against XLA's log, in a process of its own: the passes in order, each time that one ran."""
+    script = """
+import jax, jax.numpy as jnp
+def step(w, x):
+    loss, gradient = jax.value_and_grad(lambda w: jnp.square(jnp.tanh(x @ w)).mean())(w)
+    return loss, w - 0.1 * gradient
+f32 = jnp.float32
+jax.jit(step).lower(jax.ShapeDtypeStruct((16, 8), f32), jax.ShapeDtypeStruct((4, 16), f32)).compile()
+"""
+    environment = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "hlo_pass_pipeline=1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, timeout=120, check=True, cwd=tmp_path
+    )
+    marks = [line.partition(b"]")[2].strip() for line in done.stderr.splitlines() if b"hlo_pass_pipeline.cc" in line]
+    logged = [mark.removeprefix(b"HLO pass ").decode() for mark in marks if mark.startswith(b"HLO pass ")]
+    ran = [name for name in logged if ":" not in name and " " not in name]
+    with_engine = WorkerEngine()
+    try:
+        passes = with_engine.submit(request("passes")).result(120).passes
+    finally:
+        with_engine.close()
+    assert not isinstance(passes, Unavailable)
+    timed = [p for p in passes if not isinstance(p.duration_s, Unavailable)]
+    assert len(timed) > 100
+    assert sorted(p.name for p in timed if " " not in p.name) == sorted(ran)
+    assert all(0 <= p.duration_s < 10 for p in timed if not isinstance(p.duration_s, Unavailable))
+
+
+def test_code_is_that_of_the_kernels_of_the_hlo(whole: Compiled) -> None:
+    assembly = whole.assembly
+    assert not isinstance(assembly, Unavailable)
+    assert assembly.stages == ("LLVM IR", "LLVM IR, optimized", "assembly")
+    instructions = whole.module().entry.instructions
+    # A custom fusion is a library's, and the compiler makes no code for it.
+    fusions = [i.name for i in instructions if i.opcode == "fusion" and i.proto.fusion_kind != "kCustom"]
+    assert len(fusions) > 2
+    for name in fusions:
+        assert [code.stage for code in assembly.of(name)] == list(assembly.stages)
+        ir, optimized, machine = (code.text for code in assembly.of(name))
+        assert isinstance(ir, str)
+        assert isinstance(optimized, str)
+        assert "define" in ir
+        assert "define" in optimized
+        assert isinstance(machine, Unavailable) or f"{name}:" in machine.splitlines()
+    assert assembly.of("no_such_instruction") == ()
+
+
+def test_the_buffer_assignment_is_the_one_that_xla_counts(whole: Compiled) -> None:
+    from inspector._jax.final_hlo import split_hlo_proto
+    from inspector.compilation.preview import assigned_memory
+
+    assert not isinstance(whole.buffers, Unavailable)
+    assignment = assigned_memory(split_hlo_proto(whole.buffers.hlo_proto)[1])
+    assert not isinstance(assignment, Unavailable)
+    assert not isinstance(whole.memory, Unavailable)
+    assert assignment.temp_bytes == whole.memory.temp_bytes
+    assert assignment.argument_bytes == whole.memory.argument_bytes
+    assert "BufferLiveRange" in whole.buffers.live_range
+
+
+def test_one_product_alone(engine: Engine) -> None:
+    for product in sorted(PRODUCTS):
+        compiled = engine.submit(request(product)).result(120)
+        known = [name for name in PRODUCTS if not isinstance(getattr(compiled, name), Unavailable)]
+        assert known == [product]
+
+
+def test_a_preview_comes_as_ever(engine: Engine) -> None:
+    for products in (("assembly",), ("passes",)):
+        job = engine.submit(request(*products))
+        assert job.preview(120).memory
+        assert _instructions(job.preview().hlo) == _instructions(job.result(120).hlo)
+
+
+def test_nothing_is_left_behind(engine: Engine) -> None:
+    engine.submit(request("passes", "assembly")).result(120)
+    spec = jax.ShapeDtypeStruct((2,), jnp.float32)
+    unknown = programs.lower(jax.ffi.ffi_call("no_such_target", spec), spec)
+    with pytest.raises(CompilationError, match="no_such_target"):
+        engine.submit(CompileRequest(unknown, Options(), CPU, frozenset(["passes"]))).result(120)
+    assert temporary() == set()
+
+
+def test_a_dump_of_the_users_own_is_refused_beside_it(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"products=.*xla_dump_to=.*Leave out"):
+        engine.submit(request("passes", xla_dump_to=str(tmp_path))).result(120)
+    assert list(tmp_path.iterdir()) == []
+    engine.submit(request(xla_dump_to=str(tmp_path))).result(120)
+    assert any(path.name.endswith("after_optimizations.txt") for path in tmp_path.iterdir())
+
+
+def test_a_remembered_result_without_the_product_is_no_answer(tmp_path: Path) -> None:
+    from inspector import settings
+
+    inner = InlineEngine()
+    cached = CachedEngine(inner, lambda _: "compiler")
+    try:
+        with settings.scope(cache=True, cache_directory=str(tmp_path)):
+            plain = cached.submit(request()).result(120)
+            asked = cached.submit(request("passes")).result(120)
+            again, back = cached.submit(request("passes")).result(120), cached.submit(request()).result(120)
+    finally:
+        cached.close()
+    assert [c.from_cache for c in (plain, asked, again, back)] == [False, False, True, True]
+    assert not isinstance(asked.passes, Unavailable)
+    assert again.passes == asked.passes
+    assert isinstance(back.passes, Unavailable)
+
+
+def test_a_saved_file_has_the_products(whole: Compiled, tmp_path: Path) -> None:
+    whole.save(tmp_path / "with")
+    loaded = Compiled.load(tmp_path / "with")
+    assert (loaded.passes, loaded.assembly, loaded.buffers) == (whole.passes, whole.assembly, whole.buffers)
+    why_not = Unavailable("nobody wrote it", "try")
+    dataclasses.replace(whole, passes=why_not).save(tmp_path / "without")
+    assert Compiled.load(tmp_path / "without").passes == why_not
+
+
+def test_products_are_read_where_jax_is_not_installed(whole: Compiled, tmp_path: Path) -> None:
+    whole.save(tmp_path / "saved")
+    script = f"""
+import sys
+sys.modules["jax"] = sys.modules["jaxlib"] = None
+from inspector.compilation.compiled import Compiled
+compiled = Compiled.load({str(tmp_path / "saved")!r})
+print(len(compiled.passes), len(compiled.passes[-1].after) > 100, compiled.assembly.stages[0])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert not isinstance(whole.passes, Unavailable)
+    assert done.stdout == f"{len(whole.passes)} True LLVM IR\n", done.stderr
