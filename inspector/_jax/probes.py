@@ -103,7 +103,7 @@ def _all() -> Iterator[Probe]:
         ("module_name", "jaxpr", "platforms", "axis_context", "donated_args", "lowering_parameters"),
     )  # fmt: skip
     yield Probe(f"{mlir}.LoweringParameters", "lowering under an axis environment", ("override_lowering_rules",))
-    yield Probe(f"{mlir}.make_ir_context", "reading StableHLO with JAX's dialects")
+    yield Probe(f"{mlir}.make_ir_context", "making MLIR's types as JAX does")
     yield Probe(f"{src}.interpreters.pxla.axis_groups", "replica groups of an axis environment")
     for primitive in ("axis_index_p", "ppermute_p"):
         yield Probe(f"{src}.lax.parallel.{primitive}", "lowering it for replicas")
@@ -239,7 +239,7 @@ def _jaxlib() -> Iterator[Probe]:
     ):  # fmt: skip
         yield Probe(f"jaxlib._hlo.{name}", "reading HLO")
     for name in (
-        "DenseElementsAttr.get", "DenseIntElementsAttr.get", "FunctionType", "IntegerAttr", "IntegerType.get_signless",
+        "Context", "DenseElementsAttr.get", "DenseIntElementsAttr.get", "DialectRegistry", "FunctionType", "IntegerAttr", "IntegerType.get_signless",
         "IntegerType.get_unsigned", "Location.unknown", "Module.parse", "RankedTensorType.get", "StringAttr.get",
         "Type", "TypeAttr",
     ):  # fmt: skip
@@ -249,6 +249,9 @@ def _jaxlib() -> Iterator[Probe]:
         "stablehlo.deserialize_portable_artifact", "stablehlo.divide", "stablehlo.remainder", "stablehlo.replica_id",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.dialects.{name}", "reading and writing StableHLO")
+    for name in ("chlo.register_dialect", "mhlo.register_mhlo_dialect", "mpmd.register_dialect", "sdy.register_dialect"):
+        yield Probe(f"jaxlib.mlir.dialects.{name}", "reading StableHLO with JAX's dialects")
+    yield Probe("jaxlib.mlir._mlir_libs._jax_mlir_ext.register_dialects", "reading StableHLO with JAX's dialects")
 
 
 PROBES: Mapping[str, Probe] = {probe.path: probe for probe in _all()}

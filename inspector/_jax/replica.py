@@ -22,6 +22,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
+import jax.extend.backend
 import numpy as np
 from jax._src import config, core, effects, sharding_impls, source_info_util, traceback_util
 from jax._src.interpreters import mlir, pxla
@@ -30,6 +31,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from inspector._jax import jaxprs
+from inspector._jax.pallas import kernel_equations
 from inspector.errors import LoweringError
 
 AxisEnv = Sequence[tuple[Hashable, int]]
@@ -61,6 +63,7 @@ def lower_with_replicas(
     donated: Sequence[bool],
     platform: str,
     name: str,
+    rewrite: Callable[[Any], Any] = lambda jaxpr: jaxpr,
 ) -> ReplicaLowering:
     """Traces and lowers `fun(*leaves)` with the axes of `axis_env` bound. Needs no devices.
 
@@ -71,6 +74,7 @@ def lower_with_replicas(
       donated: one boolean a leaf.
       platform: "cpu", "tpu" or "cuda".
       name: the module's name.
+      rewrite: makes the jaxpr that is lowered of the one that was traced.
     """
     environment = [(axis, int(size)) for axis, size in axis_env]
     trace = jax.make_jaxpr(fun, axis_env=environment or None, return_shape=True)
@@ -84,7 +88,7 @@ def lower_with_replicas(
         raise e.with_traceback(filtered(e.__traceback__)) from None
     if environment and jaxprs.mesh_of(closed) is not None:
         raise LoweringError(_NO_MESH)
-    traced = closed
+    traced = closed = rewrite(closed)
     if environment:
         closed = _without_axis_effects(closed, {axis for axis, _ in environment})
     context, parameters = _replica_context(environment)
@@ -119,7 +123,8 @@ def _lowering_arguments(
     offered: dict[str, Any] = {
         "ordered_effects": list(effects.ordered_effects.filter_in(closed.effects)),
         "platforms": [platform],
-        "backend": None,
+        # A Pallas kernel asks for one, and takes another platform's for none.
+        "backend": jax.extend.backend.get_backend() if kernel_equations(closed) else None,
         "axis_context": context,
         "donated_args": list(donated),
         "lowering_parameters": parameters,

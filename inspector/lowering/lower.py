@@ -17,10 +17,11 @@ from inspector.lowering.arguments import (
     resolve_positions,
     stand_ins,
 )
-from inspector.lowering.assemble import fun_name, mapped_errors
+from inspector.lowering.assemble import fun_name, mapped_errors, mlir_platform
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
 from inspector.lowering.lowered import Lowered
 from inspector.lowering.opened import from_stages, open_lowered
+from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 
 
@@ -32,6 +33,9 @@ def lower(
     static_argnums: int | Iterable[int] = (),
     donate_argnums: int | Iterable[int] = (),
     platform: str | None = None,
+    compiler_params: CompilerParams | None = None,
+    interpret: bool = False,
+    chip: str = "",
 ) -> Lowered:
     """Lowers a function, or opens what has been lowered already.
 
@@ -46,14 +50,23 @@ def lower(
       static_argnums: positions of arguments that are settings, not arrays.
       donate_argnums: positions of arguments whose buffers the program may reuse.
       platform: "cpu", "tpu", "cuda", ...; None for JAX's default backend. Needs no such device.
+      compiler_params: of Pallas kernels, in place of the program's own: fields of Pallas's
+        `CompilerParams` by the kernel's name or number, "*" for all kernels, such as
+        `{"matmul": {"vmem_limit_bytes": 64 << 20}}`.
+      interpret: let JAX's interpreter run the Pallas kernels, so that they lower for any platform.
+      chip: what Pallas kernels take for their device where none of the platform is here, such as
+        "v6e" or "h100"; "" for the usual one.
 
     Raises:
       ArgumentError: an argument is not an array.
       ParameterError: a parameter cannot be honoured for this kind of `fun`.
       UnboundAxisError: a collective names an unbound axis.
       ModuleError: a module that cannot be read.
+      OptionError: compiler_params names no such kernel or field, or a value that cannot be.
     """
     stages.hide_own_frames()
+    lowered_for = mlir_platform(platform or jax.default_backend())
+    overrides = Overrides(compiler_params, interpret=interpret, platform=lowered_for, chip=chip)
     given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
     given |= {"static_argnums": static_argnums, "donate_argnums": donate_argnums}
     if isinstance(fun, jax.stages.Compiled):
@@ -63,14 +76,14 @@ def lower(
         )
     if not callable(fun) or isinstance(fun, (stages.Traced, stages.Lowered)):
         _refuse_parameters(fun, given)
-        return open_lowered(fun, platform)
+        return open_lowered(fun, platform, overrides)
     static, donated = positions(static_argnums), positions(donate_argnums)
-    with mapped_errors(fun, axis_env):
+    with mapped_errors(fun, axis_env), overrides.device():
         if axis_env is not None:
             return lower_replicas(
-                fun, args, kwargs or {}, parse_axis_env(axis_env), static, donated, platform, fun_name(fun)
+                fun, args, kwargs or {}, parse_axis_env(axis_env), static, donated, platform, fun_name(fun), overrides
             )
-        return _lower_jit(fun, args, kwargs or {}, static, donated, platform)
+        return _lower_jit(fun, args, kwargs or {}, static, donated, platform, overrides)
 
 
 def _lower_jit(
@@ -80,6 +93,7 @@ def _lower_jit(
     static: Sequence[int],
     donated: Sequence[int],
     platform: str | None,
+    overrides: Overrides,
 ) -> Lowered:
     """Lowers as `jax.jit` does."""
     names = argument_names(fun, len(args))
@@ -101,7 +115,7 @@ def _lower_jit(
         jitted = jax.jit(fun, static_argnums=tuple(static), donate_argnums=tuple(donated))
         traced = jitted.trace(*given, **abstract[1])
     dynamic = [i for i in range(len(args)) if i not in static_here]
-    return from_stages(traced, None, fun, platform, lambda path: names(original_path(path, dynamic)))
+    return from_stages(traced, None, fun, platform, lambda path: names(original_path(path, dynamic)), overrides)
 
 
 def _refuse_parameters(fun: Any, given: Mapping[str, Any]) -> None:

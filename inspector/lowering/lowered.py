@@ -17,6 +17,7 @@ from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
+from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Root
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Lowered:
       tuple_args, return_tuple: how `computation` passes arguments and results.
       out_shape: the result's pytree with shapes and dtypes as leaves, or None when the module came
         without.
+      kernels: the Pallas kernels that it calls, in the order of the program; none where the program
+        came without a jaxpr.
     """
 
     program: Program
@@ -57,6 +60,7 @@ class Lowered:
     tuple_args: bool = False
     return_tuple: bool = False
     out_shape: Any = dataclasses.field(default=None, compare=False, repr=False)
+    kernels: tuple[Kernel, ...] = ()
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from inspector._jax import jaxprs, modules, stages
+from inspector._jax import jaxprs, modules, pallas, stages
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.errors import LoweringError, ParameterError
@@ -19,12 +19,14 @@ from inspector.hlo.mesh import Mesh
 from inspector.lowering.arguments import argument_names, dtype_name, result_name
 from inspector.lowering.assemble import assemble, mlir_platform
 from inspector.lowering.lowered import Lowered
+from inspector.lowering.pallas import Overrides
 
 
-def open_lowered(given: Any, platform: str | None) -> Lowered:
+def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
     """Opens what is not a function."""
     if isinstance(given, stages.Traced):
-        return from_stages(given, None, None, platform)
+        return from_stages(given, None, None, platform, None, overrides)
+    overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
     if isinstance(given, stages.Lowered):
         if platform is not None:
             raise ParameterError("A jax.stages.Lowered is lowered for its platform already; platform cannot change it.")
@@ -127,8 +129,9 @@ def _open_exported(exported: Any, platform: str | None) -> Lowered:
 
 
 def from_stages(
-    traced: Any, lowered: Any, fun: Any, platform: str | None, names: Callable[[Any], str] | None = None
-) -> Lowered:
+    traced: Any, lowered: Any, fun: Any, platform: str | None, names: Callable[[Any], str] | None = None,
+    overrides: Overrides | None = None,
+) -> Lowered:  # fmt: skip
     """A `Lowered` of JAX's stages, one of which may be None.
 
     Args:
@@ -137,9 +140,12 @@ def from_stages(
       fun: the function, for its source; None when not known.
       platform: what to lower for, None for JAX's default backend.
       names: a key path into `(args, kwargs)` to what the user would write.
+      overrides: what is put in place of the parameters of Pallas kernels.
     """
     platform = platform or jax.default_backend()
+    overrides = overrides or Overrides()
     if lowered is None:
+        traced = pallas.with_jaxpr(traced, overrides.rewrite(traced.jaxpr))
         lowered = traced.lower(lowering_platforms=(mlir_platform(platform),))
     facts = stages.lowered_facts(lowered)
     module_facts = modules.module_facts(facts.module)
@@ -184,7 +190,7 @@ def from_stages(
         in_tree=facts.in_tree,
         out_tree=jax.tree_util.tree_structure(facts.out_shape),
     )  # fmt: skip
-    return assemble(program, facts.module, jaxpr, fun, out_shape=facts.out_shape)
+    return assemble(program, facts.module, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides)
 
 
 def _partition_mesh(facts: stages.LoweredFacts, module_facts: modules.ModuleFacts, jaxpr: Any) -> Mesh | None:

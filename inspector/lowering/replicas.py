@@ -22,6 +22,7 @@ from inspector.lowering.arguments import (
 from inspector.lowering.assemble import assemble, fun_name, mlir_platform
 from inspector.lowering.axis_env import replica_mesh
 from inspector.lowering.lowered import Lowered
+from inspector.lowering.pallas import Overrides
 
 
 def lower_replicas(
@@ -33,6 +34,7 @@ def lower_replicas(
     donate_argnums: Sequence[int],
     platform: str | None,
     name: str,
+    overrides: Overrides | None = None,
     *,
     tuple_args: bool = False,
     return_tuple: bool = False,
@@ -58,7 +60,10 @@ def lower_replicas(
         return fun(*full, **named)
 
     platform = platform or jax.default_backend()
-    result = replica.lower_with_replicas(flat, leaves, axis_env, is_donated, mlir_platform(platform), name)
+    overrides = overrides or Overrides()
+    result = replica.lower_with_replicas(
+        flat, leaves, axis_env, is_donated, mlir_platform(platform), name, overrides.rewrite
+    )
     outputs, _ = jax.tree_util.tree_flatten_with_path(result.out_shape)
     avals = [jax.typeof(leaf) if not isinstance(leaf, jax.ShapeDtypeStruct) else leaf for leaf in leaves]
     replicas = math.prod(size for _, size in axis_env)
@@ -87,5 +92,5 @@ def lower_replicas(
     )
     return assemble(
         program, result.module, result.jaxpr, fun,
-        out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple,
+        out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple, overrides=overrides,
     )  # fmt: skip

@@ -1,0 +1,235 @@
+"""Pallas kernels in a jaxpr: what each `pallas_call` was given, and other parameters in their place.
+
+Facts are dicts of plain values, keyed as the fields of `inspector.hlo.pallas`. Nothing of Pallas is
+imported here: whoever has a kernel in a jaxpr has imported it.
+
+Private JAX: `pallas_call`'s parameters (`GridMapping`, `BlockMapping`, `DebugInfo`),
+`core.jaxprs_in_params`, `JaxprEqn.replace` and `Jaxpr.replace`, `Traced._params`.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src import core
+
+from inspector._jax.index_maps import evaluate_index_map
+from inspector._jax.jaxprs import open_jaxpr
+
+Facts = dict[str, Any]
+ParamsOf = Callable[[Any], Mapping[str, Any] | None]
+
+
+def kernel_equations(jaxpr: Any) -> list[Any]:
+    """The `pallas_call` equations in the order of the program, those of a jaxpr that is called often once."""
+    return list(_kernels_in(open_jaxpr(jaxpr), set()))
+
+
+def _kernels_in(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
+    if id(jaxpr) in seen:
+        return
+    seen.add(id(jaxpr))
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == _PALLAS_CALL:
+            yield eqn
+            continue
+        for inner in core.jaxprs_in_params(eqn.params):
+            yield from _kernels_in(open_jaxpr(inner), seen)
+
+
+_PALLAS_CALL = "pallas_call"
+
+
+def with_kernel_params(jaxpr: Any, params_of: ParamsOf) -> Any:
+    """The jaxpr with other parameters for some kernels; itself when there is nothing to change.
+
+    Jaxprs in which nothing changes stay the same objects, so that JAX's caches still know them.
+
+    Args:
+      jaxpr: of a whole function.
+      params_of: called with each `pallas_call` equation; the parameters to replace, or None.
+    """
+    return _Rewriter(params_of).rewrite(jaxpr)
+
+
+class _Rewriter:
+    def __init__(self, params_of: ParamsOf) -> None:
+        self._params_of = params_of
+        self._done: dict[int, tuple[Any, Any]] = {}  # the original too, so that its id stays its own
+
+    def rewrite(self, jaxpr: Any) -> Any:
+        if id(jaxpr) not in self._done:
+            self._done[id(jaxpr)] = (jaxpr, self._rewritten(jaxpr))
+        return self._done[id(jaxpr)][1]
+
+    def _rewritten(self, jaxpr: Any) -> Any:
+        if not hasattr(jaxpr, "eqns") or open_jaxpr(jaxpr) is not jaxpr:  # up to JAX 0.10 with its constants
+            inner = open_jaxpr(jaxpr)
+            new = self.rewrite(inner)
+            return jaxpr if new is inner else jaxpr.replace(jaxpr=new)
+        eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
+        return jaxpr if all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)) else jaxpr.replace(eqns=eqns)
+
+    def _equation(self, eqn: Any) -> Any:
+        if eqn.primitive.name == _PALLAS_CALL:
+            changed = self._params_of(eqn)
+            return eqn if not changed else eqn.replace(params={**eqn.params, **changed})
+        params = {name: self._parameter(value) for name, value in eqn.params.items()}
+        return eqn if all(params[n] is v for n, v in eqn.params.items()) else eqn.replace(params=params)
+
+    def _parameter(self, value: Any) -> Any:
+        """A parameter that is a jaxpr or several of them, as `core.jaxprs_in_params` finds them."""
+        if isinstance(value, (tuple, list)):
+            new = [self._parameter(v) for v in value]
+            return value if all(a is b for a, b in zip(new, value, strict=True)) else type(value)(new)
+        return self.rewrite(value) if hasattr(open_jaxpr(value), "eqns") else value
+
+
+def with_jaxpr(traced: Any, jaxpr: Any) -> Any:
+    """A `jax.stages.Traced` of the same call with another jaxpr of the same types."""
+    if traced.jaxpr is jaxpr:
+        return traced
+    other = copy.copy(traced)
+    other._params = {**traced._params, "jaxpr": jaxpr}
+    for derived in ("_lojax", "_closure_converted"):
+        if hasattr(other, derived):
+            setattr(other, derived, None)
+    return other
+
+
+def kernel_facts(eqn: Any, max_steps: int) -> Facts:
+    """One `pallas_call` as the fields of a `Kernel`, without number, origins and what was overridden.
+
+    Args:
+      eqn: the equation.
+      max_steps: of the grid whose block indices are computed.
+    """
+    params, mapping = eqn.params, eqn.params["grid_mapping"]
+    debug = params["jaxpr"].debug_info
+    names = debug.safe_arg_names(len(params["jaxpr"].invars))
+    grid = tuple(size if isinstance(size, int) else None for size in mapping.grid)
+    first_block, first_scratch = mapping.num_index_operands, mapping.num_index_operands + len(mapping.block_mappings)
+    return {
+        "name": params["name"] or debug.func_name,
+        "function": debug.func_src_info,
+        "grid": grid,
+        "operands": [
+            _operand(block, names[first_block + i], "input" if i < mapping.num_inputs else "output", grid, max_steps)
+            for i, block in enumerate(mapping.block_mappings)
+        ],
+        "prefetch": [_scratch(aval, names[i]) for i, aval in enumerate(mapping.index_map_avals[len(mapping.grid) :])],
+        "scratch": [_scratch(aval, names[first_scratch + i]) for i, aval in enumerate(mapping.scratch_avals)],
+        "aliases": tuple((i - first_block, o) for i, o in params["input_output_aliases"]),
+        "cost": _cost(params["cost_estimate"]),
+        "backend": backend_of(params["compiler_params"]),
+        "params": plain_params(params["compiler_params"]),
+        "interpret": bool(params["interpret"]),
+        "vmapped": tuple(mapping.vmapped_dims),
+    }
+
+
+def backend_of(compiler_params: Any) -> str | None:
+    """Whose compiler parameters these are, None for none."""
+    module = type(compiler_params).__module__
+    for backend in ("mosaic_gpu", "triton", "mosaic"):
+        if f".{backend}." in f"{module}.":
+            return "mosaic_tpu" if backend == "mosaic" else backend
+    return None
+
+
+def plain_params(compiler_params: Any) -> tuple[tuple[str, Any], ...]:
+    """Every field of a `CompilerParams` with its value, without JAX's classes."""
+    if not dataclasses.is_dataclass(compiler_params):
+        return ()
+    return tuple((f.name, plain(getattr(compiler_params, f.name))) for f in dataclasses.fields(compiler_params))
+
+
+def plain(value: Any) -> Any:
+    """A value without JAX's classes: an enum as its value, a mapping as pairs, anything odd as its text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if isinstance(value, Mapping):
+        return tuple((str(k), plain(v)) for k, v in value.items())
+    if isinstance(value, (tuple, list)):
+        return tuple(plain(v) for v in value)
+    return str(value)
+
+
+def _cost(estimate: Any) -> dict[str, int] | None:
+    if estimate is None:
+        return None
+    return {name: int(getattr(estimate, name)) for name in ("flops", "transcendentals", "bytes_accessed")}
+
+
+def _operand(block: Any, name: str, role: str, grid: tuple[int | None, ...], max_steps: int) -> Facts:
+    aval = block.transformed_block_aval
+    buffered = getattr(block.pipeline_mode, "buffer_count", None)
+    return {
+        "name": name,
+        "origin": str(block.origin),
+        "role": role,
+        "shape": tuple(int(s) for s in block.array_aval.shape),
+        "dtype": _dtype(block.array_aval.dtype),
+        "element_bits": _bits(block.array_aval.dtype),
+        "dimensions": [_dimension(d) for d in block.block_shape],
+        "memory_space": _memory_space(aval),
+        "index_map": str(block.index_map_jaxpr),
+        "index_bytes": evaluate_index_map(block.index_map_jaxpr, grid, len(block.block_shape), max_steps),
+        "buffer_count": buffered if isinstance(buffered, int) else None,
+    }
+
+
+def _dimension(dimension: Any) -> Facts:
+    """By the name of its class, which is part of Pallas's public face; its module is not imported here."""
+    kind = type(dimension).__name__.lower()
+    size = getattr(dimension, "block_size", getattr(dimension, "size", 1))
+    padding = tuple(getattr(dimension, "padding", (0, 0)) or (0, 0))
+    return {
+        "kind": kind if kind in ("blocked", "element", "squeezed") else "other",
+        "size": int(size) if isinstance(size, (int, np.integer)) else 1,
+        "padding": padding,
+    }
+
+
+def _scratch(aval: Any, name: str) -> Facts:
+    inner = getattr(aval, "inner_aval", aval)
+    return {
+        "name": name,
+        "shape": tuple(int(s) for s in getattr(inner, "shape", ())),
+        "dtype": _dtype(getattr(inner, "dtype", None)),
+        "element_bits": _bits(getattr(inner, "dtype", None)),
+        "memory_space": _memory_space(aval),
+    }
+
+
+def _memory_space(aval: Any) -> str:
+    space = getattr(aval, "memory_space", None)
+    space = getattr(space, "memory_space", space)  # of one core
+    return "default" if space is None else str(getattr(space, "value", space)).lower()
+
+
+def _dtype(dtype: Any) -> str:
+    return "" if dtype is None else str(dtype)
+
+
+def _bits(dtype: Any) -> int:
+    """Bits an element, 0 for semaphores and other types that are no numbers."""
+    if dtype is None or jnp.issubdtype(dtype, jax.dtypes.extended):
+        return 0
+    if dtype == np.bool_:
+        return 32  # Mosaic's booleans are words
+    for kind, info in ((jnp.floating, jnp.finfo), (jnp.integer, jnp.iinfo)):
+        if jnp.issubdtype(dtype, kind):
+            describe: Any = info  # untyped
+            bits: int = describe(dtype).bits
+            return bits
+    return np.dtype(dtype).itemsize * 8

@@ -1,0 +1,251 @@
+"""The fields of Pallas's `CompilerParams`, from the installed JAX's own dataclasses, and checks of their values.
+
+They differ from version to version, so nothing is listed here but what public documentation of
+`jax.experimental.pallas.tpu.CompilerParams` names, to say which of it this JAX lacks.
+
+Private JAX: none; the classes are public, in `jax.experimental.pallas`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import importlib
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from inspector._jax.pallas import backend_of, plain
+from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFlagError
+
+Facts = dict[str, Any]
+
+_CLASSES = {"mosaic_tpu": "tpu", "triton": "triton", "mosaic_gpu": "mosaic_gpu"}
+
+# What a field is documented to be, for saying that this JAX does not have it.
+_DOCUMENTED = (
+    "dimension_semantics", "allow_input_fusion", "vmem_limit_bytes", "collective_id", "has_side_effects", "flags",
+    "internal_scratch_in_bytes", "serialization_format", "kernel_type", "disable_bounds_checks",
+    "disable_semaphore_checks", "skip_device_barrier", "allow_collective_id_without_custom_barrier",
+    "shape_invariant_numerics", "use_tc_tiling_on_sc", "needs_layout_passes", "fuse_transposed_lhs_in_matmul",
+)  # fmt: skip
+
+
+def backend_for(platform: str, own: str | None) -> str:
+    """Whose parameters a kernel gets that is lowered for a platform: its own, unless that is another platform's."""
+    if platform in ("cuda", "rocm"):
+        return own if own in ("triton", "mosaic_gpu") else "triton"
+    return own or "mosaic_tpu" if platform == "cpu" else "mosaic_tpu"
+
+
+def params_class(backend: str) -> Any:
+    """The `CompilerParams` of a backend, or an `Unavailable` where this installation has none."""
+    try:
+        return importlib.import_module(f"jax.experimental.pallas.{_CLASSES[backend]}").CompilerParams
+    except (ImportError, AttributeError) as error:
+        return Unavailable(
+            f"jax.experimental.pallas.{_CLASSES[backend]} of JAX {jax.__version__} cannot be used: {error}"
+        )
+
+
+@functools.cache
+def fields(backend: str) -> tuple[Facts, ...]:
+    """Every field: `name`, `type` (text), `default`, `choices`, `description`; with `reason` where this JAX lacks it."""
+    cls = params_class(backend)
+    if isinstance(cls, Unavailable):
+        return ()
+    hints, described = typing.get_type_hints(cls), _descriptions(cls)
+    found: list[Facts] = [
+        {
+            "name": field.name,
+            "type": type_text(hints[field.name]),
+            "default": plain(_default(cls, field)),
+            "choices": _choices(hints[field.name]),
+            "description": described.get(field.name, ""),
+            "reason": "",
+        }
+        for field in dataclasses.fields(cls)
+    ]
+    lacking = [name for name in _DOCUMENTED if name not in hints] if backend == "mosaic_tpu" else []
+    reason = f"CompilerParams of JAX {jax.__version__} has no such field"
+    return (
+        *found,
+        *(
+            {"name": n, "type": "", "default": None, "choices": (), "description": "", "reason": reason}
+            for n in lacking
+        ),
+    )
+
+
+def with_fields(
+    backend: str, given: Any, wanted: Mapping[str, Any], where: str, *, grid_rank: int, input_count: int
+) -> Any:
+    """A `CompilerParams` like the given one with other values, all checked.
+
+    Args:
+      backend: whose it is.
+      given: the program's own, or None.
+      wanted: values by field. Enums may be given as their value or name, sequences as any.
+      where: the kernel, for messages.
+      grid_rank: dimensions of the kernel's grid.
+      input_count: its inputs.
+
+    Raises:
+      UnknownFlagError: no such field in the installed JAX.
+      FlagTypeError: a value of the wrong type.
+      OptionError: a value that cannot be, or no such backend here.
+    """
+    cls = params_class(backend)
+    if isinstance(cls, Unavailable):
+        raise OptionError(f"compiler_params of {where}: {cls}.")
+    hints = typing.get_type_hints(cls)
+    unknown = [name for name in wanted if name not in hints]
+    if unknown:
+        raise UnknownFlagError(
+            f"compiler_params of {where}: {_public_name(cls)} of JAX {jax.__version__} has no field {unknown[0]!r}."
+            f" It has: {', '.join(hints)}."
+        )
+    values = {name: _checked(name, value, hints[name], where) for name, value in wanted.items()}
+    _check_lengths(values, where, {"dimension_semantics": ("grid dimensions", grid_rank),
+                                   "allow_input_fusion": ("inputs", input_count)})  # fmt: skip
+    own = given if backend_of(given) == backend else cls()
+    return dataclasses.replace(own, **values)
+
+
+def _public_name(cls: Any) -> str:
+    return f"jax.experimental.pallas.{_CLASSES[backend_of(cls()) or 'mosaic_tpu']}.{cls.__name__}"
+
+
+def _check_lengths(values: Mapping[str, Any], where: str, expected: Mapping[str, tuple[str, int]]) -> None:
+    for name, (what, count) in expected.items():
+        value = values.get(name)
+        if value is not None and len(value) != count:
+            raise OptionError(
+                f"compiler_params of {where}: {name} has {len(value)} values {tuple(plain(value))!r}, but the kernel has"
+                f" {count} {what}. Expected one value for each."
+            )
+    for name, value in values.items():
+        if name.endswith("_bytes") and isinstance(value, int) and value < 1:
+            raise OptionError(f"compiler_params of {where}: {name} is {value}. Expected a positive number of bytes.")
+
+
+def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
+    try:
+        return _converted(value, hint)
+    except TypeError:
+        raise FlagTypeError(
+            f"compiler_params of {where}: {name} got {value!r} of type {type(value).__name__}. Expected"
+            f" {type_text(hint)}{_hint_of(hint)}."
+        ) from None
+
+
+def _hint_of(hint: Any) -> str:
+    choices = _choices(hint)
+    return f", one of {', '.join(map(repr, choices))}" if choices else ""
+
+
+def _converted(value: Any, hint: Any) -> Any:
+    """A value as a type hint wants it.
+
+    Raises:
+      TypeError: it cannot be that.
+    """
+    if hint is Any:
+        return value
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _converted_to_one(value, arguments)
+    if origin is typing.Literal:
+        if isinstance(value, enum.Enum):
+            value = value.value
+        if any(value is a or (type(value) is type(a) and value == a) for a in arguments):
+            return value
+    elif _is_sequence(origin) and isinstance(value, Sequence) and not isinstance(value, str):
+        item = arguments[0] if arguments else Any
+        return tuple(_converted(v, item) for v in value)
+    elif origin in (dict, Mapping) or getattr(origin, "__name__", "") == "Mapping":
+        if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
+            return dict(value)
+    elif isinstance(hint, type):
+        return _converted_to_class(value, hint)
+    raise TypeError
+
+
+def _converted_to_one(value: Any, hints: Sequence[Any]) -> Any:
+    for hint in sorted(hints, key=lambda h: h is not type(value)):
+        try:
+            return _converted(value, hint)
+        except TypeError:
+            continue
+    raise TypeError
+
+
+def _converted_to_class(value: Any, cls: type) -> Any:
+    if cls is type(None):
+        if value is None:
+            return None
+    elif issubclass(cls, enum.Enum):
+        for member in cls:
+            if value is member or (isinstance(value, str) and value in (member.name, member.value)):
+                return member
+    elif cls is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    elif isinstance(value, cls) and not (cls is int and isinstance(value, bool)):
+        return value
+    raise TypeError
+
+
+def _is_sequence(origin: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, Sequence)
+
+
+def type_text(hint: Any) -> str:
+    """A type hint as people write it: `tuple[str, ...] | None`, enums and literals by their choices' type."""
+    if hint is type(None):
+        return "None"
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(dict.fromkeys(type_text(a) for a in arguments))
+    if origin is typing.Literal:
+        return "str"
+    if origin is not None:
+        inner = ", ".join("..." if a is Ellipsis else type_text(a) for a in arguments)
+        name = "tuple" if _is_sequence(origin) else "dict" if "apping" in origin.__name__ else origin.__name__
+        return f"{name}[{inner if '...' in inner or name == 'dict' else inner + ', ...'}]"
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return "str"
+    return getattr(hint, "__name__", str(hint))
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """The values of the enums and literals in a hint, each once."""
+    if typing.get_origin(hint) is typing.Literal:
+        return typing.get_args(hint)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return tuple(member.value if isinstance(member.value, str) else member.name for member in hint)
+    return tuple(dict.fromkeys(c for a in typing.get_args(hint) for c in _choices(a)))
+
+
+def _default(cls: Any, field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return getattr(cls(), field.name, None)
+
+
+def _descriptions(cls: Any) -> dict[str, str]:
+    """What the class's docstring says of each attribute, as one line each."""
+    lines = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")[2].split("\n")
+    found: dict[str, str] = {}
+    name, indent = "", min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    for line in lines:
+        head, colon, rest = line.strip().partition(":")
+        if colon and len(line) - len(line.lstrip()) == indent and head.isidentifier():
+            name, found[head] = head, rest.strip()
+        elif name and line.strip():
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found

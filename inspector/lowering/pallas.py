@@ -1,0 +1,162 @@
+"""Pallas kernels of a traced function: as values, and with other compiler parameters in their place.
+
+The user's code stays as it is: parameters are replaced in the jaxpr, between tracing and lowering.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from inspector._jax import jaxprs, pallas, pallas_device, pallas_params
+from inspector.errors import OptionError, ParameterError, Unavailable
+from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Kernel, Operand, Scratch
+from inspector.hlo.source import Frame, Origin, Root
+
+CompilerParams = Mapping[str | int, Mapping[str, Any]]
+"""Fields of `CompilerParams` by kernel: its name, its number, or "*" for all."""
+
+_ALL = "*"
+
+# As libtpu and the CUDA plugin name the devices of their topologies.
+_KINDS = {
+    "v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5", "v6e": "TPU v6 lite", "tpu7x": "TPU7x",
+    "a100": "NVIDIA A100-SXM4-80GB", "h100": "NVIDIA H100 80GB HBM3", "h200": "NVIDIA H200", "b200": "NVIDIA B200",
+    "b300": "NVIDIA B300", "gb200": "NVIDIA GB200", "gb300": "NVIDIA GB300",
+}  # fmt: skip
+_USUAL = {"tpu": _KINDS["v5e"], "cuda": _KINDS["h100"]}
+
+
+class Overrides:
+    """What is put in place of the program's own parameters of Pallas kernels.
+
+    Used for one lowering: `rewrite` its jaxpr, lower that, and ask for its `kernels`.
+    """
+
+    def __init__(
+        self, compiler_params: CompilerParams | None = None, *, interpret: bool = False, platform: str = "cpu",
+        chip: str = "",
+    ) -> None:  # fmt: skip
+        """Nothing is checked before there is a jaxpr.
+
+        Args:
+          compiler_params: fields by kernel.
+          interpret: let JAX's interpreter run the kernels, on any platform.
+          platform: what is lowered for, as JAX's lowering names it; says whose fields a kernel without parameters can have.
+          chip: what kernels take for their device where there is none of the platform, such as "v5e"
+            or "h100"; "" for the usual one.
+        """
+        self._wanted = dict(compiler_params or {})
+        self._interpret, self._platform = interpret, platform
+        self._chip = chip
+        self._names: dict[int, tuple[str, ...]] = {}
+
+    def device(self) -> contextlib.AbstractContextManager[None]:
+        """While it is open, kernels that are lowered see the chip."""
+        return pallas_device.as_if_on(self._platform, _KINDS.get(self._chip) or _USUAL.get(self._platform, ""))
+
+    def rewrite(self, jaxpr: Any) -> Any:
+        """The jaxpr with the parameters in place.
+
+        Raises:
+          OptionError: no such kernel or field, or a value that cannot be.
+          FlagTypeError: a value of the wrong type.
+        """
+        if not self._wanted and not self._interpret:
+            return jaxpr
+        equations = pallas.kernel_equations(jaxpr)
+        names = [_name(eqn) for eqn in equations]
+        chosen = {number: self._fields_of(number, names) for number in range(len(equations))}
+        self._refuse_strangers(names)
+        replaced = {id(eqn): self._replacement(eqn, n, names[n], chosen[n]) for n, eqn in enumerate(equations)}
+        self._names = {n: tuple(fields) for n, fields in chosen.items()}
+        return pallas.with_kernel_params(jaxpr, lambda eqn: replaced[id(eqn)])
+
+    def refuse(self, reason: str) -> None:
+        """For what cannot be traced any more.
+
+        Raises:
+          ParameterError: something is wanted.
+        """
+        if self._wanted or self._interpret:
+            named = "compiler_params" if self._wanted else "interpret"
+            raise ParameterError(f"{named} cannot be honoured: {reason}. Pass the function itself.")
+
+    def kernels(self, jaxpr: Any, root: Root) -> tuple[Kernel, ...]:
+        """The kernels of the jaxpr that `rewrite` gave."""
+        return kernels_of(jaxpr, root, self._names)
+
+    def _fields_of(self, number: int, names: Sequence[str]) -> dict[str, Any]:
+        """What is wanted of one kernel; its number says more than its name, its name more than all."""
+        return {
+            field: value for key in (_ALL, names[number], number) for field, value in self._wanted.get(key, {}).items()
+        }
+
+    def _refuse_strangers(self, names: Sequence[str]) -> None:
+        known = {_ALL, *names, *range(len(names))}
+        strangers = [key for key in self._wanted if key not in known]
+        if strangers:
+            there = ", ".join(f"{name!r} ({number})" for number, name in enumerate(names)) or "none"
+            raise OptionError(
+                f"compiler_params names a Pallas kernel {strangers[0]!r}, which the function does not have. Its"
+                f" kernels, by name or number: {there}; '*' stands for all."
+            )
+
+    def _replacement(self, eqn: Any, number: int, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        changed: dict[str, Any] = {"interpret": True} if self._interpret else {}
+        if fields:
+            given = eqn.params["compiler_params"]
+            backend = pallas_params.backend_for(self._platform, pallas.backend_of(given))
+            mapping = eqn.params["grid_mapping"]
+            where = f"kernel {name!r}" if name else f"kernel {number}"
+            changed["compiler_params"] = pallas_params.with_fields(
+                backend, given, fields, where, grid_rank=len(mapping.grid), input_count=mapping.num_inputs
+            )
+        return changed
+
+
+def _name(eqn: Any) -> str:
+    return str(eqn.params["name"] or eqn.params["jaxpr"].debug_info.func_name)
+
+
+def kernels_of(jaxpr: Any, root: Root, overridden: Mapping[int, Sequence[str]] | None = None) -> tuple[Kernel, ...]:
+    """The Pallas kernels of a jaxpr, in the order of the program.
+
+    Args:
+      jaxpr: of the whole function.
+      root: where its origins end.
+      overridden: by number, the compiler parameters that were put in place of the program's own.
+    """
+    equations = pallas.kernel_equations(jaxpr)
+    if not equations:
+        return ()
+    places = jaxprs.equation_places(jaxpr, root.scope)
+    return tuple(
+        _kernel(number, pallas.kernel_facts(eqn, MAX_STEPS), _origins(places.get(id(eqn), ()), root), overridden or {})
+        for number, eqn in enumerate(equations)
+    )
+
+
+def _origins(places: Iterable[jaxprs.Place], root: Root) -> tuple[Origin, ...]:
+    return root.trim(Origin(name, tuple(Frame(*frame) for frame in frames)) for name, frames in places)
+
+
+def _kernel(
+    number: int, facts: dict[str, Any], origins: tuple[Origin, ...], overridden: Mapping[int, Sequence[str]]
+) -> Kernel:
+    build: dict[str, Callable[[Any], Any]] = {
+        "operands": lambda many: tuple(_operand(o) for o in many),
+        "prefetch": lambda many: tuple(Scratch(**s) for s in many),
+        "scratch": lambda many: tuple(Scratch(**s) for s in many),
+        "cost": lambda cost: _NO_COST if cost is None else CostEstimate(**cost),
+    }
+    values = {name: build.get(name, lambda v: v)(value) for name, value in facts.items()}
+    return Kernel(number=number, origins=origins, overridden=tuple(overridden.get(number, ())), **values)
+
+
+def _operand(facts: dict[str, Any]) -> Operand:
+    return Operand(**{**facts, "dimensions": tuple(BlockDimension(**d) for d in facts["dimensions"])})
+
+
+_NO_COST = Unavailable("the caller of pallas_call gave no cost_estimate", "pass cost_estimate=pl.CostEstimate(...)")
