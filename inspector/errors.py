@@ -12,6 +12,7 @@
     ├── TargetError                   a target that is unknown, absent or too small             (ValueError)
     ├── CompilationError              XLA refused the request                                   (RuntimeError)
     │   └── WorkerDiedError           XLA took its process down; the kernel lives
+    │       └── TimeLimitError        it took longer than the limit, and was stopped
     ├── ExecutionError                a compiled program could not be run                       (RuntimeError)
     ├── CancelledError                the job was cancelled
     └── MissingPackageError           an optional package is not installed                      (ImportError)
@@ -71,6 +72,10 @@ class CompilationError(InspectorError, RuntimeError):
 
 class WorkerDiedError(CompilationError):
     """The compiler took its worker process down. Nothing else was lost."""
+
+
+class TimeLimitError(WorkerDiedError):
+    """A request took longer than its engine's time limit, and its process was stopped. Nothing else was lost."""
 
 
 class ExecutionError(InspectorError, RuntimeError):

@@ -65,7 +65,7 @@ def read_field(name: str, text: str) -> Any:
 
 def write(said: Mapping[str, Any]) -> str:
     """Flags by name as a text that `words` reads back."""
-    return " ".join(f"--{name}={_quote(_text(value))}" for name, value in said.items())
+    return " ".join(f"--{name}={_quote(value_text(value))}" for name, value in said.items())
 
 
 def _skip_space(text: str, position: int) -> int:
@@ -114,12 +114,13 @@ def _read_rows(text: str) -> tuple[tuple[int, ...], ...]:
         ) from None
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
+    """A value as `XLA_FLAGS` has it: booleans in lower case, lists with commas."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
         separator = ";" if value and isinstance(value[0], tuple) else ","
-        return separator.join(_text(part) for part in value)
+        return separator.join(value_text(part) for part in value)
     return str(value)
 
 

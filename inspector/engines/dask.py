@@ -24,7 +24,14 @@ from inspector.compilation.engine import Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.lane import closed_error
-from inspector.errors import CancelledError, ExecutionError, MissingPackageError, TargetError, WorkerDiedError
+from inspector.errors import (
+    CancelledError,
+    ExecutionError,
+    MissingPackageError,
+    TargetError,
+    TimeLimitError,
+    WorkerDiedError,
+)
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -157,7 +164,7 @@ def _limited(job: Job[T], time_limit_s: float | None) -> T:
         return job.result(time_limit_s)
     except TimeoutError:
         job.cancel()
-        raise WorkerDiedError(
+        raise TimeLimitError(
             f"The request took longer than the limit of {time_limit_s:g} s, so its process was stopped. Nothing else"
             " was lost."
         ) from None

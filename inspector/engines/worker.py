@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
+from inspector.compilation.options_text import value_text
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.environment import Environment, check_can_run
@@ -26,7 +27,7 @@ from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.messages import Header, Message, read_early
 from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
 from inspector.engines.wire import WireError
-from inspector.errors import ExecutionError, InspectorError, TargetError, Unavailable, WorkerDiedError
+from inspector.errors import ExecutionError, InspectorError, TargetError, TimeLimitError, Unavailable, WorkerDiedError
 
 if TYPE_CHECKING:
     from inspector.engines.assemble import Shower
@@ -253,6 +254,7 @@ class _Environment:
         Raises:
           InspectorError: what the worker answered.
           WorkerDiedError: it did not, or nothing that could be read.
+          TimeLimitError: it was stopped.
         """
         try:
             worker, answer, recycle = self._converse(job, message, what, options, read, show)
@@ -350,7 +352,7 @@ class _Environment:
         with_flags = f"with the flags {flags}" if flags else "with default flags"
         remedy = "Nothing else was lost and the next request gets a new worker."
         if limit.reached:
-            return WorkerDiedError(
+            return TimeLimitError(
                 f"{what[:1].upper()}{what[1:]} {with_flags} took longer than the limit of {limit.limit_s:g} s, so its worker"
                 f" was stopped. {remedy}"
             )
@@ -374,7 +376,7 @@ def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:
 
 
 def _clipped(value: object) -> str:
-    text = str(value)
+    text = value_text(value)
     return text if len(text) <= _VALUE_LENGTH else f"{text[:_VALUE_LENGTH]}..."
 
 

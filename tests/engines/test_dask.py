@@ -20,7 +20,15 @@ from inspector.compilation.target import Target
 from inspector.engines import dask as dask_engine
 from inspector.engines.dask import DaskEngine
 from inspector.engines.worker import WorkerEngine
-from inspector.errors import CancelledError, FlagTypeError, ModuleError, TargetError, UnknownFlagError, WorkerDiedError
+from inspector.errors import (
+    CancelledError,
+    FlagTypeError,
+    ModuleError,
+    TargetError,
+    TimeLimitError,
+    UnknownFlagError,
+    WorkerDiedError,
+)
 from tests.engines import programs
 
 distributed = pytest.importorskip("distributed")
@@ -142,7 +150,7 @@ def slow_program() -> Program:
 
 def test_the_time_limit(client: Any, program: Program) -> None:
     limited = DaskEngine(client, time_limit_s=0.001)
-    with pytest.raises(WorkerDiedError, match=r"longer than the limit of 0\.001 s"):
+    with pytest.raises(TimeLimitError, match=r"longer than the limit of 0\.001 s"):
         compile_(limited, slow_program())
     limited.close()
     assert compile_(DaskEngine(client), program).hlo

@@ -35,6 +35,7 @@ from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import (
     CompilationError,
     InspectorError,
+    TimeLimitError,
     Unavailable,
     WorkerDiedError,
 )
@@ -113,9 +114,10 @@ class Kernel:
                 self.engine.run(RunRequest(compiled, inputs, (False,) * len(inputs), 1, 0)).result(LOST_AFTER_S)
         except TimeoutError as e:
             return "lost", e, f"no result and no error within {LOST_AFTER_S} s"
+        except TimeLimitError as e:
+            return "timed out", e, _unnamed(e, asked)
         except WorkerDiedError as e:
-            timed_out = "took longer than the limit" in str(e)
-            return "timed out" if timed_out else "crashed", e, _unnamed(e, asked)
+            return "crashed", e, _unnamed(e, asked)
         except InspectorError as e:
             by_xla = isinstance(e, CompilationError) or compiling
             return "refused by XLA" if by_xla else "refused before", e, _unnamed(e, asked)
