@@ -23,7 +23,6 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, InspectorError, OptionError, TargetError, Unavailable, WorkerDiedError
-from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered
 from inspector.progress import background_progress
 
@@ -150,18 +149,21 @@ def scan(
 
 
 def boolean_flags(platform: str) -> tuple[str, ...]:
-    """XLA's boolean flags that the compiler for a platform may read, by name.
+    """The boolean flags of XLA, and of libtpu for a TPU, that the compiler for a platform may read, by name.
 
     Args:
       platform: "cpu", "cuda" or "tpu".
     """
     others = tuple(prefix for name, prefix in _BACK_ENDS.items() if name != platform)
+    names = flag_types.flag_names() if platform == "tpu" else flag_types.xla_flag_names()
+    types = {name: flag_types.flag_type(name) for name in names if not name.startswith(others)}
     return tuple(
         name
-        for name in flag_types.flag_names()
-        if str(flag_types.flag_type(name)) == "bool"
-        and flag_types.flag_type(name).home == "debug_options"
-        and not name.startswith(others)
+        for name, type_ in types.items()
+        if type_.kind == "bool"
+        and not type_.repeated
+        and type_.home in ("debug_options", "libtpu")
+        and type_.is_per_compile
     )
 
 
@@ -410,12 +412,10 @@ def _values(flag: str, options: Options) -> list[FlagValue]:
     """The values of a bool or an enum beside the one that it has."""
     type_ = flag_types.flag_type(flag)
     name = flag.removeprefix("--")
-    if str(type_) not in ("bool", "enum"):
+    if type_.repeated or type_.kind not in ("bool", "enum"):
         raise OptionError(f"{name} takes a {type_}: say which values to try, such as {{{name!r}: [...]}}.")
     choices: list[FlagValue] = [False, True] if type_.kind == "bool" else [choice for choice, _ in type_.choices]
-    present = options.flags.get(name)
-    if present is None:
-        present = flag_types.get_field(options_proto.holder(compiler.jax_options(), type_.home), name)
+    present = options.flags[name] if name in options.flags else options_proto.unsaid_value(name)
     return [choice for choice in choices if choice != present]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
@@ -54,16 +54,27 @@ def scan(library: Path) -> bytes:
     Raises:
       ModuleError: there are none.
     """
-    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
-        for descriptor in _descriptors(data):
-            files.setdefault(descriptor.name, descriptor)
+    files = file_descriptors(library)
     wanted = [name for name in sorted(files) if name.startswith(_KEPT_FOLDERS)]
     if "xla/service/hlo.proto" not in files:
         raise ModuleError(
             f"No HLO protobuf descriptors in {library}: expected xla/service/hlo.proto among the"
             f" {len(files)} found. Is this a jaxlib that inspector supports (jax>=0.10,<0.13)?"
         )
+    return descriptor_set(wanted, files)
+
+
+def file_descriptors(library: Path) -> dict[str, descriptor_pb2.FileDescriptorProto]:
+    """Every `FileDescriptorProto` in a shared library, by the path of its `.proto`."""
+    files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for descriptor in _descriptors(data):
+            files.setdefault(descriptor.name, descriptor)
+    return files
+
+
+def descriptor_set(wanted: Iterable[str], files: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> bytes:
+    """The wanted files and what they import as a serialized `FileDescriptorSet`, dependencies first."""
     ordered: dict[str, descriptor_pb2.FileDescriptorProto] = {}
     for name in wanted:
         _add_with_dependencies(name, files, ordered)
@@ -116,7 +127,7 @@ def _varint(data: mmap.mmap, position: int) -> tuple[int, int]:
 
 def _add_with_dependencies(
     name: str,
-    files: dict[str, descriptor_pb2.FileDescriptorProto],
+    files: Mapping[str, descriptor_pb2.FileDescriptorProto],
     ordered: dict[str, descriptor_pb2.FileDescriptorProto],
 ) -> bool:
     """Appends `name` after what it imports; False, adding nothing more, when an import is not there."""

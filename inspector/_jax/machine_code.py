@@ -22,6 +22,9 @@ _X86_64 = 62
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _PROGBITS, _EXECUTABLE = 1, 4
 
+SYMBOL_TABLE, RELOCATIONS = 2, 4
+"""Kinds of sections: `Elf64_Sym` and `Elf64_Rela` entries."""
+
 _CHUNK_BYTES = 1 << 24
 _LEA_BYTES = 7  # REX 8D ModRM disp32
 
@@ -31,11 +34,24 @@ _RETURNS_STRING_VIEW = re.compile(rb"\x48\x8d\x15(....)\xb8(....)\x5d?\xc3", re.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Section:
+class Section:
+    """One entry of the section table.
+
+    Attributes:
+      kind: ELF's number of what it holds.
+      address: where it is loaded, 0 for what is not.
+      offset: where it lies in the file.
+      length: in bytes.
+      is_code: whether it can be executed.
+      link: index of the section that belongs to it, such as a symbol table's names.
+    """
+
+    kind: int
     address: int
     offset: int
     length: int
     is_code: bool
+    link: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,8 +71,27 @@ class UnknownFormatError(ValueError):
     """Not an x86-64 ELF library."""
 
 
+def sections(data: mmap.mmap | bytes) -> list[Section]:
+    """The section table of a library.
+
+    Raises:
+      UnknownFormatError: not an x86-64 ELF file, or one without section table.
+    """
+    if data[:6] != _MAGIC_64_BIT_LITTLE or struct.unpack_from("<H", data, 0x12)[0] != _X86_64:
+        raise UnknownFormatError(f"the library is not x86-64 code for Linux (this is {_machine()})")
+    (table,) = struct.unpack_from("<Q", data, 0x28)
+    (count,) = struct.unpack_from("<H", data, 0x3C)
+    if not count or table + count * _SECTION.size > len(data):
+        raise UnknownFormatError("the library has no section table")
+    headers = [_SECTION.unpack_from(data, table + i * _SECTION.size) for i in range(count)]
+    return [
+        Section(kind, address, offset, length, bool(flags & _EXECUTABLE), link)
+        for _, kind, flags, address, offset, length, link, *_ in headers
+    ]
+
+
 class Image:
-    """A library's sections."""
+    """A library's code and data."""
 
     def __init__(self, data: mmap.mmap | bytes) -> None:
         """Reads the section table.
@@ -65,18 +100,7 @@ class Image:
           UnknownFormatError: not an x86-64 ELF file, or one without section table.
         """
         self._data = data
-        if data[:6] != _MAGIC_64_BIT_LITTLE or struct.unpack_from("<H", data, 0x12)[0] != _X86_64:
-            raise UnknownFormatError(f"jaxlib's library is not x86-64 code for Linux (this is {_machine()})")
-        (table,) = struct.unpack_from("<Q", data, 0x28)
-        (count,) = struct.unpack_from("<H", data, 0x3C)
-        if not count or table + count * _SECTION.size > len(data):
-            raise UnknownFormatError("jaxlib's library has no section table")
-        headers = [_SECTION.unpack_from(data, table + i * _SECTION.size) for i in range(count)]
-        self._sections = [
-            _Section(address, offset, length, bool(flags & _EXECUTABLE))
-            for _, kind, flags, address, offset, length, *_ in headers
-            if kind == _PROGBITS and address
-        ]
+        self._sections = [s for s in sections(data) if s.kind == _PROGBITS and s.address]
 
     def matches(self, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
         """(address, text) of every match of `pattern` in data that is not code."""
@@ -116,7 +140,7 @@ class Image:
                 return section.offset + address - section.address
         return None
 
-    def _uses_in(self, section: _Section) -> tuple[np.ndarray, np.ndarray]:
+    def _uses_in(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         at, displacement = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for start in range(0, section.length, _CHUNK_BYTES):
             # Chunks overlap by an instruction, so that none is cut, and none is seen twice.

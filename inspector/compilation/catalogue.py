@@ -1,7 +1,7 @@
-"""`option_catalog`: every option of the installed compiler as a table, with search.
+"""`option_catalog`: every option of the installed compilers as a table, with search.
 
 Names and types come from `flags.py`; defaults and descriptions from the installed jaxlib through
-`hlo/compiler.py`. The table is made once for a process.
+`hlo/compiler.py`, and from libtpu through `hlo/libtpu.py`. The table is made once for a process.
 """
 
 from __future__ import annotations
@@ -11,20 +11,26 @@ import difflib
 import functools
 from typing import TYPE_CHECKING, Any
 
-from inspector.compilation import flags, options_proto
+from inspector.compilation import flags, libtpu, options_proto
+from inspector.compilation.flag_targets import TARGETS, flag_targets
+from inspector.compilation.flag_types import libtpu_flags
 from inspector.errors import Unavailable, UnknownFlagError
 from inspector.hlo import compiler
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PER_COMPILE, PROCESS_START = "per compile", "process start"
+PER_COMPILE, PROCESS_START, INIT_ARGS = "per compile", "process start", "LIBTPU_INIT_ARGS"
 
-# Read once, when a client starts; given per compile it changes nothing (measured).
+# Known to be read once, when a CPU client starts. XLA does not say of a flag when it is read, so there may be more.
 PROCESS_START_FLAGS = frozenset({"xla_force_host_platform_device_count"})
 
 # What a name begins with tells the part of the compiler that reads it.
 _PREFIXES = ("cpu", "gpu", "tpu", "dump", "hlo", "llvm")
+
+_UNDESCRIBED = "libtpu is built without descriptions of its flags"
+_COMMON_FILE = "tpu_compilation_environment.cc"  # defines nine of ten, so that it tells nothing
+
 _BEST_FUZZY = 8
 _LEAST_LIKENESS = 0.6
 
@@ -36,14 +42,15 @@ class Option:
     Attributes:
       name: as it is given.
       group: "cpu", "gpu", "tpu", "dump", "hlo" or "llvm" for flags that begin with `xla_` and that
-        word, "general" for other flags, "build" for fields of ExecutableBuildOptions, "compile" for
-        fields of CompileOptions.
+        word, "tpu" for all of libtpu, "general" for other flags, "build" for fields of
+        ExecutableBuildOptions, "compile" for fields of CompileOptions.
       type: such as "bool", "int32", "list of string", "map".
       default: XLA's own, as it would be given; "" for an empty text, list or map.
       choices: an enum's names.
-      description: XLA's words.
-      channel: "per compile" or "process start".
+      description: XLA's words; for flags of libtpu, which has none, their topics and source file.
+      channel: "per compile", "process start" or "LIBTPU_INIT_ARGS".
       deprecated: XLA says so, in its schema, in the name or at the beginning of the description.
+      targets: of "cpu", "gpu" and "tpu", those whose compiler it is for.
     """
 
     name: str
@@ -54,10 +61,11 @@ class Option:
     description: str | Unavailable
     channel: str | Unavailable
     deprecated: bool
+    targets: tuple[str, ...] = TARGETS
 
 
 def option_catalog(search: str | None = None) -> pd.DataFrame:
-    """The options of the installed compiler.
+    """The options of the installed compilers: XLA in jaxlib, and libtpu where it is installed.
 
     Args:
       search: words to look for in names and descriptions, best matches first: names that begin with
@@ -67,7 +75,7 @@ def option_catalog(search: str | None = None) -> pd.DataFrame:
 
     Returns:
       A table with the columns `name, group, type, default, choices, description, channel,
-      deprecated`. What is not known is an `Unavailable` with the reason.
+      deprecated, targets`. What is not known is an `Unavailable` with the reason.
     """
     import pandas as pd
 
@@ -88,9 +96,10 @@ def find_options(search: str) -> tuple[Option, ...]:
         return tuple(option for _, _, option in sorted(found, key=lambda f: f[:2]))
     names = {option.name: option for option in options()}
     wanted = "_".join(words)
+    # Nearly all names begin so, and one comparison with all of them takes a tenth of a second.
+    wanted = wanted if wanted.startswith("xla_") else f"xla_{wanted}"
     near = difflib.get_close_matches(wanted, names, n=_BEST_FUZZY, cutoff=_LEAST_LIKENESS)
-    near += difflib.get_close_matches(f"xla_{wanted}", names, n=_BEST_FUZZY, cutoff=_LEAST_LIKENESS)
-    return tuple(names[name] for name in dict.fromkeys(near))
+    return tuple(names[name] for name in near)
 
 
 def find_option(name: str) -> Option:
@@ -124,11 +133,14 @@ def _option(name: str, descriptions: dict[str, str] | Unavailable) -> Option:
         choices=tuple(choice for choice, _ in type_.choices),
         description=description,
         channel=_channel(name, type_),
-        deprecated=_is_deprecated(name, description),
+        deprecated=_is_deprecated(name, type_, description),
+        targets=flag_targets(name),
     )
 
 
 def _description(name: str, type_: flags.FlagType, found: dict[str, str] | Unavailable) -> str | Unavailable:
+    if type_.home == "libtpu":
+        return _about(name)
     if type_.home != "debug_options":
         return Unavailable("XLA describes only its flags, this is a field of its build options")
     if isinstance(found, Unavailable):
@@ -136,7 +148,18 @@ def _description(name: str, type_: flags.FlagType, found: dict[str, str] | Unava
     return found.get(name) or Unavailable("jaxlib holds no description of this flag that could be found")
 
 
+def _about(name: str) -> str | Unavailable:
+    """What libtpu tells of a flag instead of a description: topics, and the source file of the part that has it."""
+    flag = libtpu_flags()[name]
+    file = "" if flag.source_file.endswith(_COMMON_FILE) else flag.source_file
+    said = [f"about {', '.join(flag.topics)}" if flag.topics else "", f"defined in {file}" if file else ""]
+    told = "; ".join(filter(None, said))
+    return f"{told} (libtpu is built without descriptions)" if told else Unavailable(_UNDESCRIBED)
+
+
 def _default(name: str, type_: flags.FlagType) -> flags.FlagValue | Unavailable:
+    if type_.home == "libtpu":
+        return libtpu.default(name, type_)
     if type_.is_opaque:
         return Unavailable("serialized bytes or messages, empty unless given")
     defaults: Any = compiler.default_options()
@@ -148,6 +171,8 @@ def _default(name: str, type_: flags.FlagType) -> flags.FlagValue | Unavailable:
 
 
 def _group(name: str, type_: flags.FlagType) -> str:
+    if type_.home == "libtpu":
+        return "tpu"
     if type_.home != "debug_options":
         return "compile" if type_.home == "compile_options" else "build"
     first = name.removeprefix("xla_").partition("_")[0]
@@ -159,10 +184,15 @@ def _channel(name: str, type_: flags.FlagType) -> str | Unavailable:
         return PER_COMPILE
     if type_.is_opaque:
         return Unavailable("not writable as a flag", "give it in a serialized CompileOptions, to Options.from_proto")
+    if not type_.is_per_compile:
+        return INIT_ARGS
     return PROCESS_START if name in PROCESS_START_FLAGS else PER_COMPILE
 
 
-def _is_deprecated(name: str, description: str | Unavailable) -> bool:
+def _is_deprecated(name: str, type_: flags.FlagType, description: str | Unavailable) -> bool:
+    if type_.home == "libtpu":
+        flag = libtpu_flags()[name]
+        return flag.is_deprecated or flag.is_removed or "deprecated" in name
     said = description.lstrip("[( ").lower() if isinstance(description, str) else ""
     marked = flags.flag_field(name).GetOptions().deprecated
     return bool(marked) or "deprecated" in name or said.startswith("deprecated")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
-from inspector.compilation import flags
-from inspector.errors import OptionError
+from inspector.compilation import flags, libtpu
+from inspector.errors import OptionError, Unavailable
 from inspector.hlo.compiler import jax_options, options_message
 
 if TYPE_CHECKING:
@@ -35,11 +35,10 @@ def to_proto(options: Options) -> bytes:
     """
     message = jax_options()
     _set_fields(message, options)
-    for name, value in options.flags.items():
-        if _is_override(name):
-            setattr(message.env_option_overrides[name], _OVERRIDES[type(value)], value)
-        else:
-            flags.set_field(holder(message, flags.flag_type(name).home), name, value)
+    for name, value in overrides(options).items():
+        setattr(message.env_option_overrides[name], _OVERRIDES[type(value)], value)
+    for name, value in _fields(options).items():
+        flags.set_field(holder(message, flags.flag_type(name).home), name, value)
     _merge(message, options.extra_proto)
     return bytes(message.SerializeToString(deterministic=True))
 
@@ -61,8 +60,8 @@ def from_proto(data: bytes) -> dict[str, Any]:
 
 
 def overrides(options: Options) -> dict[str, flags.FlagValue]:
-    """The flags that JAX's own way of giving flags can carry."""
-    return {name: value for name, value in options.flags.items() if _is_override(name)}
+    """The flags that JAX's own way of giving flags can carry, in the form in which compilers take them."""
+    return {name: flags.sent_value(name, value) for name, value in options.flags.items() if _is_override(name)}
 
 
 def additions(options: Options) -> bytes:
@@ -71,7 +70,7 @@ def additions(options: Options) -> bytes:
     Protobuf merges messages by appending them. It leaves out zeros, which must override here too,
     so those are written by hand.
     """
-    said = {name: value for name, value in options.flags.items() if not _is_override(name)}
+    said = _fields(options)
     if not said:  # most compiles: the schema need not even be read
         return options.extra_proto
     message = options_message()
@@ -91,8 +90,27 @@ def holder(message: Any, home: flags.Home) -> Any:
     return build if home == "executable_build_options" else build.debug_options
 
 
+def unsaid_value(name: str) -> flags.FlagValue | Unavailable:
+    """What holds for a flag that is not said: JAX's value of XLA's flags, libtpu's default of its own."""
+    type_ = flags.flag_type(name)
+    if type_.home == "libtpu":
+        return libtpu.default(name, type_)
+    return flags.get_field(holder(jax_options(), type_.home), name)
+
+
+def _fields(options: Options) -> dict[str, flags.FlagValue]:
+    """The flags that are set in the message itself. Not those of LIBTPU_INIT_ARGS, which no compile takes."""
+    return {
+        name: value
+        for name, value in options.flags.items()
+        if not _is_override(name) and flags.flag_type(name).home != "libtpu"
+    }
+
+
 def _is_override(name: str) -> bool:
     type_ = flags.flag_type(name)
+    if type_.home == "libtpu":
+        return type_.is_per_compile
     return type_.home == "debug_options" and type_.kind not in ("map", "message") and name not in _SET_BY_JAX
 
 
@@ -135,7 +153,7 @@ def _get_fields(message: Any, unsaid: Any) -> dict[str, Any]:
 
 def _changed_flags(message: Any, unsaid: Any) -> dict[str, flags.FlagValue]:
     found = {}
-    for name in flags.flag_names():
+    for name in flags.xla_flag_names():
         type_ = flags.flag_type(name)
         if name in flags.OPTION_FIELDS or type_.is_opaque or type_.kind == "message":
             continue
@@ -159,7 +177,7 @@ def _override(value: Any) -> flags.FlagValue:
 def _rest(message: Any, unsaid: Any) -> bytes:
     """The opaque fields and messages that differ, on their own."""
     rest = options_message()
-    for name in flags.flag_names():
+    for name in flags.xla_flag_names():
         type_ = flags.flag_type(name)
         if name in flags.OPTION_FIELDS or not (type_.is_opaque or type_.kind == "message"):
             continue

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inspector.compilation import flags, options_proto
+from inspector.compilation.flag_targets import check_targets
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, UnknownFlagError
 
@@ -55,8 +56,8 @@ def get_compile_options(
       auto_spmd_partitioning_mesh_shape: its mesh, as many devices as partitions. Only with it.
       auto_spmd_partitioning_mesh_ids: its devices' ids, as many. Only with it.
       env_options_overrides: flags by name, see `inspector.option_catalog()`; values of the flag's
-        type, or their text as in XLA_FLAGS. For a backend other than the CPU, names that jaxlib does
-        not know are left to it.
+        type, or their text as in XLA_FLAGS. For a backend other than the CPU, names that neither jaxlib
+        nor libtpu knows are left to it.
       fdo_profile: a profile for feedback-directed optimization, which only GPU compilers read.
       detailed_logging: whether XLA logs this compile; JAX says so of modules with more than
         `jax_compiler_detailed_logging_min_ops` (10) operations.
@@ -175,4 +176,5 @@ def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str
         known[name.removeprefix("--")] = flags.parse_value(name, str(value)) if is_text else value
     said = Options(flags=known)
     said.check()
+    check_targets(said, backend.platform if backend is not None else None, is_attached=True)
     return {**options_proto.overrides(said), **foreign}, options_proto.additions(said)

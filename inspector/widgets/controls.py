@@ -100,7 +100,7 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self.message.value = ""
 
     def _offer_values(self, option: catalogue.Option) -> None:
-        self.value.options = ("true", "false") if option.type == "bool" else option.choices
+        self.value.options = _offered_values(option)
         self.value.placeholder = option.type
         self.message.value = _line(_describe(option), "ui-font-color1, inherit", "status")
 
@@ -160,6 +160,13 @@ def _line(content: str, color: str, role: str) -> str:
         f'<div style="color: var(--jp-{color}); line-height: 1.35; white-space: pre-wrap;'
         f' overflow-wrap: anywhere; max-width: 100%" role="{role}">{content}</div>'
     )
+
+
+def _offered_values(option: catalogue.Option) -> tuple[str, ...]:
+    """What can be chosen as a flag's value."""
+    is_auto = option.type.startswith("auto or ")
+    plain = ("true", "false") if option.type.removeprefix("auto or ") == "bool" else option.choices
+    return ("auto", *(word for word in plain if word != "auto")) if is_auto else plain
 
 
 def _describe(option: catalogue.Option) -> str:

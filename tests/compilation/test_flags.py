@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation import flags
+from inspector.compilation import flag_types, flags
 from inspector.compilation.options import Options
-from inspector.errors import FlagTypeError, UnknownFlagError
+from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
 
 FLOAT = "xla_gpu_auto_spmd_partitioning_memory_budget_ratio"
 GOOD = [
@@ -126,9 +126,21 @@ def test_unknown_flag() -> None:
         flags.flag_type("zzz")
 
 
-def test_a_flag_of_libtpu() -> None:
-    with pytest.raises(UnknownFlagError, match="'xla_tpu_enable_x'; it looks like one of libtpu"):
+def test_a_flag_of_libtpu_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = Unavailable("libtpu, the TPU's compiler, is not installed; it holds the TPU's options.")
+    monkeypatch.setattr(flag_types, "_libtpu", lambda: reason)
+    monkeypatch.setattr(flag_types, "libtpu_flags", dict)
+    expected = r"'xla_tpu_enable_x'; it looks like one of libtpu, and libtpu is not installed.* pip install 'jax-inspector\[tpu\]'"
+    with pytest.raises(UnknownFlagError, match=expected):
         flags.flag_type("xla_tpu_enable_x")
+    with pytest.raises(UnknownFlagError, match="Did you mean xla_dump_to"):
+        flags.flag_type("xla_dump_too")
+    assert not any(name.startswith("xla_jf_") for name in flags.flag_names())
+
+
+def test_a_flag_that_was_removed() -> None:
+    with pytest.raises(UnknownFlagError, match="'xla_cpu_enable_mlir_lowering' was a flag of XLA and was removed"):
+        flags.flag_type("xla_cpu_enable_mlir_lowering")
 
 
 def test_every_flag_has_a_type() -> None:

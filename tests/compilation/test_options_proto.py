@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jax._src import compiler
 from jaxlib import xla_client
 
-from inspector.compilation import flags, options_proto
+from inspector.compilation import flag_types, flags, options_proto
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, OptionError
 from inspector.hlo.compiler import options_message
@@ -104,7 +104,7 @@ def test_every_scalar_field_reaches_jaxlib() -> None:
 
 
 def test_without_flags_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flags, "_fields", lambda: pytest.fail("read the schema"))
+    monkeypatch.setattr(flag_types, "_fields", lambda: pytest.fail("read the schema"))
     options = Options(num_replicas=2, extra_proto=b"abc")
     assert (options_proto.overrides(options), options_proto.additions(options)) == ({}, b"abc")
 

@@ -1,0 +1,59 @@
+"""libtpu, the TPU's compiler: where it is installed, and a cache on disk for what is found in it.
+
+Nothing of it is loaded: it is read as a file, as jaxlib's library is (`library.py`).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from inspector._jax.library import cached_of
+from inspector.errors import MissingPackageError
+
+REMEDY = "pip install 'jax-inspector[tpu]'"
+
+
+def libtpu_library() -> Path:
+    """The path of libtpu.so, as JAX finds it: in `TPU_LIBRARY_PATH`, else in the package.
+
+    Raises:
+      MissingPackageError: there is none.
+    """
+    named = os.environ.get("TPU_LIBRARY_PATH")  # JAX sets it too, when it loads the package's
+    library = Path(named) if named else _packaged()
+    if library is not None and library.is_file():
+        return library
+    if named:
+        raise MissingPackageError(
+            f"TPU_LIBRARY_PATH names {named!r}, where libtpu is not installed. Correct or unset it."
+        )
+    raise MissingPackageError(
+        f"libtpu, the TPU's compiler, is not installed; it holds the TPU's options. Install it with: {REMEDY}"
+    )
+
+
+def libtpu_version() -> str:
+    """The installed package's version, "" for a libtpu that is no package, or none."""
+    try:
+        return importlib.metadata.version("libtpu") if libtpu_library() == _packaged() else ""
+    except (importlib.metadata.PackageNotFoundError, MissingPackageError):
+        return ""
+
+
+def _packaged() -> Path | None:
+    spec = importlib.util.find_spec("libtpu")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    return next((Path(folder) / "libtpu.so" for folder in folders), None)
+
+
+def cached_libtpu(name: str, make: Callable[[Path], bytes]) -> bytes:
+    """What `make(libtpu's library)` returned, from the cache when that is whole; see `library.cached_of`.
+
+    Raises:
+      MissingPackageError: libtpu is not installed.
+    """
+    return cached_of(libtpu_library(), f"libtpu-{name}", libtpu_version(), make)

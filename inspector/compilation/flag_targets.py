@@ -1,0 +1,99 @@
+"""Which compilers a flag is for, and what to say of a flag for another one.
+
+libtpu's flags are refused by every other compiler, and a few of XLA's by a libtpu that is older. All
+else is accepted everywhere, and a flag of another compiler ignored.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from inspector.compilation.flag_types import flag_type, is_flag_of_libtpu
+from inspector.compilation.options import Options
+from inspector.errors import OptionError, Unavailable, UnknownFlagError
+
+TARGETS = ("cpu", "gpu", "tpu")
+
+# How the names of flags begin that one compiler reads.
+_PREFIXES = {"xla_cpu_": "cpu", "xla_gpu_": "gpu", "xla_tpu_": "tpu"}
+_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "gpu": "gpu", "rocm": "gpu", "tpu": "tpu"}
+_NAMES = {"cpu": "the CPU", "gpu": "a GPU", "tpu": "a TPU"}
+
+
+def flag_targets(name: str) -> tuple[str, ...]:
+    """Those of `TARGETS` whose compiler a flag is for, as far as its name and origin tell."""
+    if is_flag_of_libtpu(name):
+        return ("tpu",)
+    return next(((target,) for prefix, target in _PREFIXES.items() if name.startswith(prefix)), TARGETS)
+
+
+def check_targets(options: Options, platform: str | None, *, is_attached: bool) -> None:
+    """Refuses flags that the compiler for a platform does not take.
+
+    Args:
+      options: checked.
+      platform: JAX's name of what is compiled for: "cpu", "cuda", "tpu"; None where that is not known.
+      is_attached: whether this process's own client compiles, which has long read LIBTPU_INIT_ARGS.
+
+    Raises:
+      OptionError: a flag of libtpu for something else, or one that a running libtpu does not read.
+      UnknownFlagError: a flag that is newer than libtpu.
+    """
+    target = _PLATFORMS.get(platform or "", platform)
+    for name in options.flags:
+        if is_flag_of_libtpu(name):
+            _check_libtpu_flag(name, target, is_attached)
+        elif target == "tpu":
+            _check_xla_flag(name)
+
+
+def target_warnings(options: Options, platform: str) -> tuple[str, ...]:
+    """One warning for each flag that a platform's compiler accepts and, as its name says, ignores."""
+    target = _PLATFORMS.get(platform, platform)
+    others = {name: flag_targets(name) for name in options.flags}
+    found = [
+        f"{name} is for XLA's {targets[0].upper()} compiler; compiling for {_NAMES.get(target, target)}, XLA accepts it"
+        " and ignores it."
+        for name, targets in others.items()
+        if target not in targets
+    ]
+    return (*found, *(_removed_warning(name) for name in options.flags if target == "tpu" and _is_removed(name)))
+
+
+def _check_libtpu_flag(name: str, target: str | None, is_attached: bool) -> None:
+    if target not in ("tpu", None):
+        raise OptionError(
+            f"{name} is a flag of libtpu, which only TPU targets take; the program is compiled for"
+            f" {_NAMES.get(target or '', target)}. Leave it out, or lower the program for the TPU and compile it for a"
+            " target such as 'tpu:v5e:2x2'."
+        )
+    if is_attached and not flag_type(name).is_per_compile:
+        raise OptionError(
+            f"{name} is read from LIBTPU_INIT_ARGS when libtpu starts, and here it has started. Set"
+            f" LIBTPU_INIT_ARGS=--{name}=... before Python starts, or compile for a target with a process of its own,"
+            " such as 'tpu:v5e:2x2'."
+        )
+
+
+def _check_xla_flag(name: str) -> None:
+    from inspector.hlo.libtpu import libtpu_options, libtpu_version
+
+    options = libtpu_options()
+    if isinstance(options, Unavailable) or flag_type(name).home != "debug_options" or name in options.xla_flags:
+        return
+    raise UnknownFlagError(
+        f"libtpu {libtpu_version()} has no flag named {name!r}: jaxlib {metadata.version('jaxlib')}, which has it, is"
+        " newer. Leave it out for a TPU."
+    )
+
+
+def _is_removed(name: str) -> bool:
+    from inspector.compilation.flag_types import libtpu_flags
+
+    return is_flag_of_libtpu(name) and libtpu_flags()[name].is_removed
+
+
+def _removed_warning(name: str) -> str:
+    return (
+        f"{name} was removed from libtpu's compile options; it is still read from LIBTPU_INIT_ARGS and may do nothing."
+    )

@@ -1,0 +1,213 @@
+"""The options that there are, and what each takes: from the installed jaxlib, and libtpu where it is installed.
+
+Three messages of XLA hold them: `DebugOptions` (XLA's flags), and around it `ExecutableBuildOptions`
+and `CompileOptions`. A name is looked for in all three; to a user each is a flag. libtpu has options
+of its own, which it reads by name. Both are read from the libraries (most of a second) when a flag is
+first asked for, not before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from inspector.compilation.flag_messages import unknown_flag
+from inspector.errors import Unavailable, UnknownFlagError
+
+if TYPE_CHECKING:
+    from inspector.hlo.libtpu import LibtpuFlag, LibtpuOptions
+
+FlagValue = bool | int | float | str
+Home = Literal["debug_options", "executable_build_options", "compile_options", "libtpu"]
+
+# They hold the others and are no options themselves.
+_CONTAINERS = ("executable_build_options", "debug_options", "env_option_overrides")
+
+OPTION_FIELDS = (
+    "num_replicas",
+    "num_partitions",
+    "device_assignment",
+    "use_spmd_partitioning",
+    "use_shardy_partitioner",
+    "allow_spmd_sharding_propagation_to_parameters",
+    "allow_spmd_sharding_propagation_to_output",
+    "parameter_is_tupled_arguments",
+)
+"""Options that `Options` has as attributes of its own; they are given there, not among the flags."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlagType:
+    """What a flag takes.
+
+    Attributes:
+      kind: "bool", "int32", "int64", "uint32", "uint64", "float", "double", "string", "enum", "map",
+        "message", or "bytes", which cannot be written as a flag.
+      repeated: takes several values, in one text with commas between.
+      choices: an enum's names, by number (libtpu's take no numbers).
+      home: the message that holds it, or "libtpu", which reads its own by name.
+      is_auto: takes "auto" too.
+      is_per_compile: whether a compile takes it; else a process reads it once, when libtpu starts.
+      message: full name of the message that libtpu takes.
+    """
+
+    kind: str
+    repeated: bool = False
+    choices: tuple[tuple[str, int], ...] = ()
+    home: Home = "debug_options"
+    is_auto: bool = False
+    is_per_compile: bool = True
+    message: str = ""
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether no text stands for its values: bytes and lists of messages."""
+        return self.kind == "bytes" or (self.kind == "message" and self.repeated)
+
+    def __str__(self) -> str:
+        plain = f"list of {self.kind}" if self.repeated else self.kind
+        return f"auto or {plain}" if self.is_auto else plain
+
+
+def flag_names() -> tuple[str, ...]:
+    """Every option of the installed jaxlib, and of libtpu where it is installed, sorted."""
+    return tuple(sorted({**_fields(), **libtpu_flags()}))
+
+
+def xla_flag_names() -> tuple[str, ...]:
+    """Those that XLA's own messages hold, sorted."""
+    return tuple(sorted(_fields()))
+
+
+def flag_type(name: str) -> FlagType:
+    """The type of a flag.
+
+    Args:
+      name: with or without the leading `--`.
+
+    Raises:
+      UnknownFlagError: with the nearest names.
+    """
+    name = name.removeprefix("--")
+    if name in _fields():
+        return _types()[name]
+    if name in libtpu_flags():
+        return _libtpu_type(name)
+    raise UnknownFlagError(unknown_flag(name, flag_names(), _libtpu(), _removed_names(), _is_boolean))
+
+
+def flag_field(name: str) -> Any:
+    """The protobuf field descriptor of a flag that one of XLA's messages holds."""
+    return _fields()[name][1]
+
+
+def flag_number(name: str) -> int:
+    """The number of a field, of one that holds options too."""
+    if name in _CONTAINERS:
+        from inspector.hlo.compiler import options_message
+
+        return int(options_message().DESCRIPTOR.fields_by_name[name].number)
+    return int(flag_field(name).number)
+
+
+@functools.cache
+def libtpu_flags() -> Mapping[str, LibtpuFlag]:
+    """The flags of libtpu's own by name; none where it is not installed. Those that XLA has too are XLA's."""
+    options = _libtpu()
+    if isinstance(options, Unavailable):
+        return {}
+    return {name: flag for name, flag in options.flags.items() if name not in _fields()}
+
+
+def is_flag_of_libtpu(name: str) -> bool:
+    """Whether libtpu alone takes a flag that there is. Without reading libtpu where XLA has it."""
+    return name not in _fields() and name in libtpu_flags()
+
+
+@functools.cache
+def _fields() -> dict[str, tuple[Home, Any]]:
+    """Name to (home, field descriptor). A name in two messages belongs to the inner one."""
+    from inspector.hlo.schema import installed_schema
+
+    schema, found = installed_schema(), {}
+    homes: tuple[tuple[Home, str], ...] = (
+        ("compile_options", "xla.CompileOptionsProto"),
+        ("executable_build_options", "xla.ExecutableBuildOptionsProto"),
+        ("debug_options", "xla.DebugOptions"),
+    )
+    for home, message in homes:
+        for field in schema.message(message).DESCRIPTOR.fields:
+            if field.name not in _CONTAINERS:
+                found[field.name] = (home, field)
+    return found
+
+
+@functools.cache
+def _types() -> dict[str, FlagType]:
+    return {name: _type_of(home, field) for name, (home, field) in _fields().items()}
+
+
+def _type_of(home: Home, field: Any) -> FlagType:
+    from google.protobuf.descriptor import FieldDescriptor as F
+
+    kinds = {
+        F.TYPE_BOOL: "bool", F.TYPE_INT32: "int32", F.TYPE_INT64: "int64", F.TYPE_UINT32: "uint32",
+        F.TYPE_UINT64: "uint64", F.TYPE_FLOAT: "float", F.TYPE_DOUBLE: "double", F.TYPE_STRING: "string",
+        F.TYPE_ENUM: "enum", F.TYPE_BYTES: "bytes",
+    }  # fmt: skip
+    kind, repeated = kinds.get(field.type, "message"), _is_repeated(field)
+    choices = tuple((v.name, v.number) for v in field.enum_type.values) if kind == "enum" else ()
+    if kind == "message" and field.message_type.GetOptions().map_entry:
+        return FlagType("map", home=home)
+    return FlagType(kind, repeated, choices, home)
+
+
+def _is_repeated(field: Any) -> bool:
+    # `label` is being removed from protobuf, `is_repeated` is only in newer ones.
+    return bool(field.is_repeated) if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+
+
+def _is_boolean(name: str) -> bool:
+    return flag_type(name).kind == "bool"
+
+
+@functools.cache
+def _removed_names() -> frozenset[str]:
+    """Flags that XLA once had: their names may not be used again."""
+    from google.protobuf import descriptor_pb2
+
+    from inspector.hlo.compiler import debug_options_type
+
+    message = descriptor_pb2.DescriptorProto()
+    debug_options_type().CopyToProto(message)
+    return frozenset(message.reserved_name)
+
+
+def _libtpu() -> LibtpuOptions | Unavailable:
+    from inspector.hlo.libtpu import libtpu_options
+
+    return libtpu_options()
+
+
+@functools.cache
+def _libtpu_type(name: str) -> FlagType:
+    flag = libtpu_flags()[name]
+    words = _words(flag) if flag.kind == "enum" else ()
+    return FlagType(
+        kind="string" if flag.kind == "enum" and not words else flag.kind,  # libtpu checks what we cannot
+        repeated=flag.is_repeated,
+        choices=tuple((word, number) for number, word in enumerate(words)),
+        home="libtpu",
+        is_auto=flag.is_auto,
+        is_per_compile=flag.is_per_compile,
+        message=flag.message,
+    )
+
+
+def _words(flag: LibtpuFlag) -> tuple[str, ...]:
+    from inspector.hlo.libtpu import enum_words
+
+    words = enum_words()
+    return () if isinstance(words, Unavailable) else tuple(words.get(flag.type, ()))

@@ -1,0 +1,69 @@
+"""What the installed libtpu says of its options, as `compiler.py` is for those of jaxlib.
+
+Read when first asked for and kept for the process; on disk it is kept for each libtpu.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from google.protobuf.message import Message
+
+from inspector._jax import libtpu as installed
+from inspector._jax.libtpu_flags import LibtpuFlag as LibtpuFlag
+from inspector._jax.libtpu_flags import LibtpuOptions as LibtpuOptions
+from inspector.errors import Unavailable
+from inspector.hlo.schema import Schema
+
+REMEDY = installed.REMEDY
+"""How libtpu is installed."""
+
+
+def libtpu_version() -> str:
+    """The installed libtpu's version, "" where it is not known."""
+    return installed.libtpu_version()
+
+
+@functools.cache
+def libtpu_options() -> LibtpuOptions | Unavailable:
+    """The options of libtpu without their defaults. Takes a few seconds the first time for a libtpu."""
+    from inspector._jax.libtpu_flags import libtpu_options
+
+    return libtpu_options()
+
+
+def default_texts() -> Mapping[str, str] | Unavailable:
+    """Defaults by option, as they would be written in LIBTPU_INIT_ARGS. Takes seconds the first time."""
+    asked = _asked()
+    return asked if isinstance(asked, Unavailable) else asked[0]
+
+
+def enum_words() -> Mapping[str, list[str]] | Unavailable:
+    """The words that enums take, by C++ type. Takes seconds the first time."""
+    asked = _asked()
+    return asked if isinstance(asked, Unavailable) else asked[1]
+
+
+def libtpu_message(full_name: str) -> type[Message]:
+    """The class of a message in libtpu's options.
+
+    Raises:
+      ModuleError: libtpu has no such message.
+    """
+    return _schema().message(full_name)
+
+
+@functools.cache
+def _schema() -> Schema:
+    from inspector._jax.libtpu_flags import libtpu_descriptors
+
+    return Schema(libtpu_descriptors(), f"libtpu {libtpu_version()}")
+
+
+@functools.cache
+def _asked() -> tuple[dict[str, str], dict[str, list[str]]] | Unavailable:
+    from inspector._jax.libtpu_defaults import libtpu_defaults
+
+    options = libtpu_options()
+    return options if isinstance(options, Unavailable) else libtpu_defaults(options.flags)

@@ -1,0 +1,71 @@
+"""Flags for another compiler: refused, or warned of."""
+
+from __future__ import annotations
+
+import pytest
+
+from inspector.compilation.flag_targets import check_targets, flag_targets, target_warnings
+from inspector.compilation.flag_types import xla_flag_names
+from inspector.compilation.options import Options
+from inspector.errors import OptionError, UnknownFlagError
+from tests.libtpu import compile_with, needs_libtpu
+
+CPU_FLAG, GPU_FLAG, TPU_FLAG = "xla_cpu_enable_fast_math", "xla_gpu_autotune_level", "xla_tpu_rwb_fusion"
+
+
+def test_targets_of_flags() -> None:
+    assert flag_targets(CPU_FLAG) == ("cpu",)
+    assert flag_targets(GPU_FLAG) == ("gpu",)
+    assert flag_targets("xla_dump_to") == ("cpu", "gpu", "tpu")
+
+
+@needs_libtpu
+@pytest.mark.parametrize(("platform", "named"), [("cpu", "the CPU"), ("cuda", "a GPU")])
+def test_libtpus_flags_are_for_the_tpu(platform: str, named: str) -> None:
+    assert flag_targets(TPU_FLAG) == ("tpu",)
+    options = Options(flags={TPU_FLAG: True})
+    message = f"{TPU_FLAG} is a flag of libtpu, which only TPU targets take; the program is compiled for {named}"
+    with pytest.raises(OptionError, match=message):
+        check_targets(options, platform, is_attached=False)
+    check_targets(options, "tpu", is_attached=False)
+    check_targets(options, "tpu", is_attached=True)
+
+
+@needs_libtpu
+def test_flags_of_the_process_need_a_process() -> None:
+    options = Options(flags={"xla_jf_dump_llo_text": False})
+    check_targets(options, "tpu", is_attached=False)
+    with pytest.raises(OptionError, match=r"here it has started\. Set LIBTPU_INIT_ARGS=--xla_jf_dump_llo_text="):
+        check_targets(options, "tpu", is_attached=True)
+
+
+@needs_libtpu
+def test_flags_that_libtpu_does_not_have_yet() -> None:
+    from inspector.hlo.libtpu import LibtpuOptions, libtpu_options
+
+    known = libtpu_options()
+    assert isinstance(known, LibtpuOptions)
+    debug_options = {name for name in xla_flag_names() if name.startswith("xla_")}
+    newer = sorted(debug_options - known.xla_flags)
+    if not newer:
+        pytest.skip("every flag of this jaxlib is in this libtpu")
+    (outcome,) = compile_with([{newer[0]: True}])
+    assert "No such compile option" in outcome.error
+    with pytest.raises(UnknownFlagError, match=f"libtpu .* has no flag named '{newer[0]}'"):
+        check_targets(Options(flags={newer[0]: True}), "tpu", is_attached=False)
+
+
+def test_xlas_own_flags_are_accepted_everywhere_and_warned_of() -> None:
+    options = Options(flags={CPU_FLAG: True, GPU_FLAG: 0, "xla_dump_hlo_as_text": True})
+    (about_gpu,) = target_warnings(options, "cpu")
+    assert about_gpu.startswith(f"{GPU_FLAG} is for XLA's GPU compiler; compiling for the CPU, XLA accepts it")
+    (about_cpu,) = target_warnings(options, "cuda")
+    assert about_cpu.startswith(f"{CPU_FLAG} is for XLA's CPU compiler; compiling for a GPU")
+    assert len(target_warnings(options, "tpu")) == 2
+
+
+@needs_libtpu
+def test_what_libtpu_accepts_for_old_times_sake() -> None:
+    (outcome,) = compile_with([{"xla_tpu_log_flags": "@"}])
+    assert outcome.error == ""
+    assert "xla_tpu_log_flags" not in outcome.environment
