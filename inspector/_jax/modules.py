@@ -1,27 +1,27 @@
 """StableHLO and HLO modules as bytes and text: reading, printing, converting.
 
-Private JAX: `jax._src.interpreters.mlir.make_ir_context` (a context with JAX's dialects),
-`jaxlib._jax.mlir` (conversions), `jaxlib._hlo` (HLO modules).
+Imports jaxlib and not JAX, because `reader.py` is to start quickly. A module from outside is read by
+`reading.py` first.
+
+Private JAX: `jaxlib.mlir` (StableHLO), `jaxlib._jax.mlir` (conversions), `jaxlib._hlo` (HLO modules).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import io
-import subprocess
-import sys
 from typing import Any
 
-from jax._src.interpreters import mlir as jax_mlir
 from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy, stablehlo
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, mhlo, mpmd, sdy, stablehlo
 
+from inspector._jax.reading import EXPECTED
 from inspector.errors import ModuleError
 
 # More elements of a dense constant are left out of text that is for reading.
 _ELEMENTS_SHOWN = 32
-_PARSE_LIMIT_S = 600
 # The producer that a portable artifact names after the magic number of MLIR bytecode.
 _PORTABLE = b"StableHLO_v"
 
@@ -65,15 +65,56 @@ def parse_stablehlo(module: bytes | str) -> Any:
       ModuleError: with MLIR's own message.
     """
     try:
-        with jax_mlir.make_ir_context() as context:
+        with _context() as context:
             if isinstance(module, bytes) and _PORTABLE in module[:64]:
                 return stablehlo.deserialize_portable_artifact(context, module)
             return ir.Module.parse(module)
     except Exception as e:
-        raise ModuleError(
-            f"Cannot read the StableHLO module: {e}\nExpected StableHLO as MLIR text, MLIR bytecode or a"
-            " serialized portable artifact."
-        ) from e
+        raise ModuleError(f"Cannot read the StableHLO module: {e}\n{EXPECTED['StableHLO']}") from e
+
+
+def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, int, int]:
+    """MLIR bytecode of HLO text or a serialized HloModuleProto, and the replicas and partitions of its header.
+
+    Only for `reader.py`: malformed HLO can abort the process.
+
+    Raises:
+      ModuleError: with XLA's message.
+    """
+    try:
+        hlo = (
+            _hlo.hlo_module_from_text(module)
+            if isinstance(module, str)
+            else _hlo.HloModule.from_serialized_hlo_module_proto(module)
+        )
+        header = hlo.to_string().partition("\n")[0]
+        stablehlo_bytes = _jax.mlir.hlo_to_stablehlo(hlo.as_serialized_hlo_module_proto())
+    except Exception as e:
+        raise ModuleError(f"Cannot read the HLO module: {e}\n{EXPECTED['HLO']}") from e
+    attributes = dict(part.partition("=")[::2] for part in header.split(", "))
+    return stablehlo_bytes, int(attributes.get("replica_count", 1)), int(attributes.get("num_partitions", 1))
+
+
+def rehearse(bytecode: bytes) -> None:
+    """Does everything with a module that a kernel will: only for `reader.py`, which it may end."""
+    module = parse_stablehlo(bytecode)
+    module_facts(module)
+    located_text(module)
+    full_text(bytecode)
+    hlo_text(to_computation(module).as_serialized_hlo_module_proto())
+
+
+def _context() -> Any:
+    """With the dialects that a context of JAX's has (`make_ir_context`)."""
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context = ir.Context(load_on_create_dialects=[])  # type: ignore[call-arg]  # jaxlib's stubs describe its base
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (sdy, mpmd, chlo, stablehlo):
+        dialect.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    return context
 
 
 def to_bytecode(module: Any) -> bytes:
@@ -161,67 +202,3 @@ def hlo_text(proto: bytes) -> str:
 def hlo_dot(proto: bytes) -> str:
     """XLA's own DOT of a module."""
     return str(_hlo.hlo_module_to_dot_graph(_hlo.HloModule.from_serialized_hlo_module_proto(proto)))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ParsedHlo:
-    """An HLO module as StableHLO, with the counts that only its text's header holds.
-
-    Attributes:
-      stablehlo: MLIR bytecode.
-      num_replicas, num_partitions: as the header says, 1 when it does not.
-    """
-
-    stablehlo: bytes
-    num_replicas: int
-    num_partitions: int
-
-
-def parse_hlo(module: bytes | str) -> ParsedHlo:
-    """Reads HLO text or a serialized HloModuleProto.
-
-    A process of its own reads it, because malformed HLO can abort the reader.
-
-    Raises:
-      ModuleError: with XLA's message.
-    """
-    kind, data = ("text", module.encode()) if isinstance(module, str) else ("proto", module)
-    try:
-        child = subprocess.run(
-            [sys.executable, "-c", _PARSE_HLO, kind],
-            input=data,
-            capture_output=True,
-            timeout=_PARSE_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as e:
-        raise ModuleError(f"XLA did not read the HLO module within {_PARSE_LIMIT_S} s, and was stopped.") from e
-    if child.returncode == 0:
-        header, _, stablehlo = child.stdout.partition(b"\n")
-        attributes = dict(part.partition("=")[::2] for part in header.decode().split(", "))
-        return ParsedHlo(stablehlo, int(attributes.get("replica_count", 1)), int(attributes.get("num_partitions", 1)))
-    said = child.stderr.decode(errors="replace").strip() or f"the reader ended with status {child.returncode}"
-    raise ModuleError(
-        f"Cannot read the HLO module: {_last_words(said)}\nExpected an HLO module as text (`HloModule name ...`)"
-        " or a serialized HloModuleProto."
-    )
-
-
-def _last_words(said: str) -> str:
-    """XLA's own message, without Python's traceback above it or glog's stack below."""
-    for marker in ("INVALID_ARGUMENT: ", "Check failed: "):
-        if marker in said:
-            return said[said.index(marker) :].split("\n*** ")[0][:2000]
-    return said[-2000:]
-
-
-_PARSE_HLO = """
-import sys
-from jaxlib import _hlo, _jax
-data = sys.stdin.buffer.read()
-module = (_hlo.hlo_module_from_text(data.decode()) if sys.argv[1] == "text"
-          else _hlo.HloModule.from_serialized_hlo_module_proto(data))
-header = module.to_string().partition("\\n")[0].encode()
-stablehlo = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
-sys.stdout.buffer.write(header + b"\\n" + stablehlo)
-"""

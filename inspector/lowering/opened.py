@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from inspector._jax import jaxprs, modules, pallas, stages
+from inspector._jax import jaxprs, modules, pallas, reading, stages
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.errors import LoweringError, ParameterError
@@ -76,20 +76,21 @@ def _is_hlo(module: bytes | str) -> bool:
 
 
 def _open_hlo(module: bytes | str, platform: str | None) -> Lowered:
-    parsed = modules.parse_hlo(module)
-    return _open_stablehlo(parsed.stablehlo, platform, parsed.num_replicas, parsed.num_partitions)
+    return _open_read(reading.read(module, "HLO"), platform)
 
 
-def _open_stablehlo(
-    given: bytes | str, platform: str | None, num_replicas: int = 1, num_partitions: int = 1
-) -> Lowered:
+def _open_stablehlo(module: bytes | str, platform: str | None) -> Lowered:
+    return _open_read(reading.read(module, "StableHLO"), platform)
+
+
+def _open_read(given: reading.Read, platform: str | None) -> Lowered:
     """Opens StableHLO; counts that it was given with hold where the module itself says none."""
-    module = modules.parse_stablehlo(given)
+    module = modules.parse_stablehlo(given.stablehlo)
     facts = modules.module_facts(module)
     facts = dataclasses.replace(
         facts,
-        num_replicas=max(facts.num_replicas, num_replicas),
-        num_partitions=max(facts.num_partitions, num_partitions),
+        num_replicas=max(facts.num_replicas, given.num_replicas),
+        num_partitions=max(facts.num_partitions, given.num_partitions),
     )
     mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == facts.num_partitions), None)
     return assemble(_module_program(module, facts, mesh, platform), module, None, None)

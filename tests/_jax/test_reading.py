@@ -1,0 +1,98 @@
+"""Modules from outside cost their reader, never the process that asked, and say why."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import jax.numpy as jnp
+import pytest
+from jax._src.interpreters import mlir
+
+import inspector
+from inspector._jax import modules, reading
+from inspector.errors import ModuleError
+
+LOWERED = inspector.lower(lambda x: jnp.sin(x) @ x, jnp.ones((2, 2)))
+# MLIR's diagnostic quotes the producer, and nanobind ends a process that makes text of such bytes.
+NOT_UTF8 = LOWERED.program.module.replace(b"MLIR", b"\xff\xfeIR", 1)[:-30]
+NESTED = "module {" * 100_000
+NESTED_HLO = "HloModule m\nENTRY e { x = " + "(" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("module", "language", "said"),
+    [
+        (
+            NOT_UTF8,
+            "StableHLO",
+            r"was ended by SIGABRT: terminate called(.|\n)*conversion error!\nExpected StableHLO as",
+        ),
+        (NESTED, "StableHLO", r"was ended by SIGSEGV(.|\n)*Expected StableHLO as"),
+        (NESTED_HLO, "HLO", r"was ended by SIGSEGV(.|\n)*Expected an HLO module as text"),
+    ],
+    ids=["not UTF-8", "nested", "nested HLO"],
+)
+def test_what_ends_its_reader_ends_nothing_else(module: str | bytes, language: reading.Language, said: str) -> None:
+    with pytest.raises(ModuleError, match=rf"^Cannot read the {language} module: its reader {said}"):
+        inspector.lower(module)
+
+
+@pytest.mark.parametrize("module", [NOT_UTF8, NESTED], ids=["not UTF-8", "nested"])
+def test_it_does_end_a_process_that_reads_it(module: str | bytes) -> None:
+    script = f"from inspector._jax import modules; modules.parse_stablehlo({module[:2000] * 50 if isinstance(module, str) else module!r})"
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert child.returncode < 0
+
+
+def test_what_can_be_read_and_not_shown_is_refused() -> None:
+    module = LOWERED.stablehlo.replace("module @jit__lambda", 'module @"\\FF"')
+    with pytest.raises(ModuleError, match=r"Cannot read the StableHLO module: .*conversion error"):
+        inspector.lower(module)
+
+
+def test_text_that_no_encoding_has_is_refused() -> None:
+    for text in ("module @m\ud800 {}", "HloModule m\udc80"):
+        with pytest.raises(ModuleError, match="Cannot read the"):
+            inspector.lower(text)
+
+
+def test_a_module_is_read_as_jax_reads_it() -> None:
+    with mlir.make_ir_context():
+        theirs = modules.located_text(mlir.ir.Module.parse(LOWERED.program.module))
+    ours = reading.read(LOWERED.program.module, "StableHLO")
+    assert modules.located_text(modules.parse_stablehlo(ours.stablehlo)) == theirs
+    assert (ours.num_replicas, ours.num_partitions) == (1, 1)
+
+
+def test_counts_of_a_header() -> None:
+    text = LOWERED.hlo.replace("HloModule jit__lambda,", "HloModule jit__lambda, replica_count=2, num_partitions=4,")
+    assert text != LOWERED.hlo
+    read = reading.read(text, "HLO")
+    assert (read.num_replicas, read.num_partitions) == (2, 4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+def test_a_reader_goes_with_who_asked() -> None:
+    script = (
+        "import sys; sys.stdin.close(); from inspector._jax import reading; print(flush=True);"
+        " reading.read('module {' * 1000 + '}' * 1000 + ' ' * (512 << 20), 'StableHLO')"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as asker:
+        assert asker.stdout is not None
+        asker.stdout.readline()
+        while not (readers := _children(asker.pid)):
+            assert asker.poll() is None
+            time.sleep(0.01)
+        asker.kill()
+    until = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{pid}/exe") for pid in readers):  # noqa: PTH110 - of a zombie it cannot be read
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def _children(pid: int) -> list[str]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
+        return file.read().split()
