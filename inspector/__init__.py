@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from inspector.engines.executable import load_executable as load_executable
     from inspector.engines.executable import save_executable as save_executable
     from inspector.engines.get_compile_options import get_compile_options as get_compile_options
+    from inspector.engines.targets import targets as targets
     from inspector.errors import InspectorError as InspectorError
     from inspector.errors import Unavailable as Unavailable
     from inspector.exploring import explore as explore
@@ -60,6 +61,7 @@ _HOMES = {
     "scan": "inspector.effects",
     "share_compiles": "inspector._jax.sharing",
     "sweep": "inspector.sweeps",
+    "targets": "inspector.engines.targets",
     "watch_compiles": "inspector._jax.compile_events",
     "xla_computation": "inspector.lowering.xla_computation",
 }

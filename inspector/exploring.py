@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from inspector.widgets.explorer import Explorer
     from inspector.widgets.work import LoweredView
 
-TARGETS = ("attached", "cpu", "cpu:2", "cpu:4", "cpu:8")
-"""Targets that the control offers; any `cpu:N` may be typed."""
-
 
 def explore(
     fun: Any,
@@ -49,9 +46,11 @@ def explore(
       axis_env: axis names and sizes for collectives, such as `[('i', 4)]`. With the target
         "attached", the program then compiles for as many virtual CPU devices as it has replicas,
         unless the attached devices suffice.
-      target: for what the baseline is compiled: "attached", "cpu" or "cpu:N".
+      target: for what the baseline is compiled: "attached", "cpu:8", "tpu:v5e:2x4", "gpu:h100:8" (see
+        `inspector.targets()`).
       options: of the baseline.
-      compare: more variants: options, or targets' texts.
+      compare: more variants: options, or targets' texts. For a target of another platform the function is
+        lowered for that.
       static_argnums: positions of arguments that are settings.
       donate_argnums: positions of arguments whose buffers may be reused.
       height_px: initial height of the panes.
@@ -63,24 +62,28 @@ def explore(
       LoweringError, ModuleError: the program cannot be lowered or read.
       OptionError, TargetError: a request is wrong.
     """
+    from inspector.engines.targets import offered_targets
     from inspector.widgets.explorer import Explorer
     from inspector.widgets.variants import variants_of
     from inspector.widgets.work import Work
 
-    def lower_with(axes: AxisEnv | None) -> Lowered:
+    def lower_for(axes: AxisEnv | None, platform: str | None) -> Lowered:
         return lower(
             fun, *args, kwargs=kwargs, axis_env=axes, static_argnums=static_argnums, donate_argnums=donate_argnums,
-            platform=_platform(target),
+            platform=platform,
         )  # fmt: skip
 
-    _warm(target)
-    lowered = lower_with(axis_env)
+    wanted = variants_of(compare)
+    for text in (target, *(text for _, text in wanted if text is not None)):
+        _warm(text)
+    lowered = lower_for(axis_env, Target.parse(target).platform)
     inputs = _dynamic(fun, args, kwargs or {}, positions(static_argnums))
     work = Work(
-        lower=lambda pairs: lower_with(list(pairs) or None),
+        lower=lambda pairs, platform: lower_for(list(pairs or ()) or None, platform),
         submit=_submit,
         run=lambda compiled, repeat: _start_run(compiled, repeat, *inputs),
-        targets=TARGETS,
+        targets=offered_targets(),
+        platform=_platform,
         suit=_with_devices,
     )
     explorer = Explorer(
@@ -91,8 +94,8 @@ def explore(
         can_lower=bool(args or kwargs) and callable(fun),
         height_px=height_px,
     )
-    for more_options, more_target in variants_of(compare):
-        explorer.add(more_options, more_target)
+    for more_options, more_target in wanted:
+        explorer.add(more_options, None if more_target is None else _suitable(lowered, more_target))
     return explorer
 
 
@@ -102,13 +105,16 @@ def _warm(target: str | Target) -> None:
     from inspector.engines import worker_engine
 
     parsed = Target.parse(target)
-    if parsed.kind == "cpu" or attached_platform() == "cpu":
+    if parsed.kind == "cpu" or parsed.is_absent or attached_platform() == "cpu":
         worker_engine().warm(parsed)
 
 
-def _platform(target: str | Target) -> str | None:
-    """What to lower for: the CPU for virtual CPU devices, else JAX's default backend."""
-    return "cpu" if Target.parse(target).kind == "cpu" else None
+def _platform(target: Target) -> str:
+    """What programs for a target are lowered for."""
+    from inspector._jax.client import attached_platform
+
+    platform = target.platform or attached_platform()
+    return "cuda" if platform == "gpu" else platform
 
 
 def _suitable(lowered: LoweredView, target: str | Target) -> Target:
@@ -116,16 +122,16 @@ def _suitable(lowered: LoweredView, target: str | Target) -> Target:
     import jax
 
     parsed, needed = Target.parse(target), lowered.program.device_count
-    if parsed.kind == "attached" and lowered.program.platform == "cpu" and needed > jax.local_device_count():
+    if parsed.kind == "attached" and _platform(parsed) == "cpu" and needed > jax.local_device_count():
         return Target("cpu", needed)
     return parsed
 
 
 def _with_devices(lowered: LoweredView, target: Target) -> Target:
-    """The same, or more virtual CPU devices; for a program that was lowered again."""
+    """The same, or one with enough devices; for a program that was lowered again."""
     needed = lowered.program.device_count
-    if target.kind == "cpu" and needed > (target.device_count or 1):
-        return Target("cpu", needed)
+    if target.device_count is not None and needed > target.device_count:
+        return target.with_devices(needed) or target
     return _suitable(lowered, target)
 
 

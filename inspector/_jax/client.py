@@ -109,6 +109,11 @@ def attached_platform() -> str:
     return str(jax.default_backend())
 
 
+def attached_device_kind() -> str:
+    """What JAX calls the attached devices."""
+    return str(jax.local_devices()[0].device_kind)
+
+
 def attached_compiler() -> str:
     """Who compiles for the attached devices of this process: platform, kind and number, version."""
     devices = jax.local_devices()

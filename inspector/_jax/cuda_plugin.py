@@ -63,6 +63,12 @@ def toolkit() -> Path | Unavailable:
     return Unavailable("the CUDA assembler (ptxas) is not installed, so there is no machine code", REMEDY)
 
 
+def ptxas_version() -> int:
+    """The major version of CUDA's assembler among the installed packages, 0 without one."""
+    tools = toolkit()
+    return 0 if isinstance(tools, Unavailable) else 13 if tools.name == "cu13" else 12
+
+
 def hide_machine_toolkit() -> None:
     """Takes what a machine's own CUDA toolkit brings out of this process's environment. For workers only."""
     for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "TF_CUDA_TOOLKIT_PATH"):

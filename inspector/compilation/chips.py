@@ -21,6 +21,7 @@ class TpuGeneration:
 
     Attributes:
       name: in targets and in libtpu's topologies.
+      device_kind: as JAX names its devices.
       rank: axes of its interconnect.
       devices_per_chip: JAX devices; cores that work as one count as one.
       max_chips: of the largest pod.
@@ -30,6 +31,7 @@ class TpuGeneration:
     """
 
     name: str
+    device_kind: str
     rank: int
     devices_per_chip: int
     max_chips: int
@@ -64,11 +66,11 @@ class TpuGeneration:
 TPU_GENERATIONS = {
     generation.name: generation
     for generation in (
-        TpuGeneration("v4", 3, 1, 4096, 16, "megacore"),
-        TpuGeneration("v5e", 2, 1, 256, 16, aliases=("v5litepod", "v5lite")),
-        TpuGeneration("v5p", 3, 1, 8960, 28),
-        TpuGeneration("v6e", 2, 1, 256, 16, aliases=("v6", "trillium")),
-        TpuGeneration("tpu7x", 3, 2, 9216, 24, aliases=("v7x", "7x", "ironwood")),
+        TpuGeneration("v4", "TPU v4", 3, 1, 4096, 16, "megacore"),
+        TpuGeneration("v5e", "TPU v5 lite", 2, 1, 256, 16, aliases=("v5litepod", "v5lite")),
+        TpuGeneration("v5p", "TPU v5", 3, 1, 8960, 28),
+        TpuGeneration("v6e", "TPU v6 lite", 2, 1, 256, 16, aliases=("v6", "trillium")),
+        TpuGeneration("tpu7x", "TPU7x", 3, 2, 9216, 24, aliases=("v7x", "7x", "ironwood")),
     )
 }
 """By name, oldest first."""
@@ -93,6 +95,9 @@ GPUS = {
     "vr-nvl72": "NVIDIA VR NVL72",
 }
 """NVIDIA's GPUs by their names in targets; the values are the descriptions by which XLA's configurations go."""
+
+CUDA_VERSIONS = {"p100": (8, 12), "v100": (9, 12), "vr-nvl72": (13, 13)}
+"""First and last major version of CUDA's assembler for GPUs that not every one knows."""
 
 MAX_GPUS = 4096
 

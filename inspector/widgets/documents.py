@@ -55,8 +55,8 @@ def _with_cell_numbers(listing: Listing) -> str:
     return "\n".join(lines)
 
 
-def lowered_panes(lowered: LoweredView) -> list[TextDocument | messages.Unavailable]:
-    """What the panes before the compiler show."""
+def lowered_panes(lowered: LoweredView, variant: int | None = None) -> list[TextDocument | messages.Unavailable]:
+    """What the panes before the compiler show; of one variant only what depends on its platform."""
     listings: tuple[tuple[messages.TextPane, Listing | Unavailable], ...] = (
         ("source", lowered.source),
         ("jaxpr", lowered.jaxpr_listing),
@@ -64,8 +64,11 @@ def lowered_panes(lowered: LoweredView) -> list[TextDocument | messages.Unavaila
         ("hlo", hlo_listing(lowered.hlo, Module.from_proto(lowered.hlo_proto), lowered.root)),
     )
     return [
-        messages.Unavailable(type="unavailable", pane=pane, variant=None, reason=listing.reason, remedy=listing.remedy)
+        messages.Unavailable(
+            type="unavailable", pane=pane, variant=variant, reason=listing.reason, remedy=listing.remedy
+        )
         if isinstance(listing, Unavailable)
-        else document(pane, listing)
+        else document(pane, listing, variant)
         for pane, listing in listings
+        if variant is None or pane in ("stablehlo", "hlo")
     ]

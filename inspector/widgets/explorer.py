@@ -25,6 +25,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, ExecutionError
+from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.widgets import messages
 from inspector.widgets.app import App, TextDocument
@@ -79,6 +80,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self.lowered = lowered
         self.selection: Mapping[str, Any] | None = None
         self._work = work
+        self._lowered = {_platform(lowered): lowered}
         self._variants: dict[int, Variant] = {}
         self._shown: dict[int, Shown] = {}
         self._runs: dict[int, RunJob] = {}
@@ -87,9 +89,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
         self._app = App(lowered.program.name, height_px=height_px, on_request=self._on_request)
         mesh = lowered.program.mesh
-        axes = list(zip(mesh.axis_names, mesh.axis_sizes, strict=True)) if mesh and mesh.kind == "replica" else None
+        axes = _axes(mesh)
         self._controls = Controls(
-            work.targets, str(target), axes, self.add, self._start_lowering if can_lower else None
+            work.targets, str(target), axes, self._add, self._start_lowering if can_lower else None
         )
         super().__init__([self._controls, self._app])
         self.add_class("inspector-explorer")
@@ -112,30 +114,66 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         Args:
           options: its options; an `Options`, a dict of flags, the text of an XLA_FLAGS variable.
-          target: for what; None for the baseline's target.
+          target: for what; None for the baseline's target. For another platform, such as a TPU that is not here,
+            the program is lowered first; one that cannot be becomes a variant that has failed.
 
         Raises:
           OptionError, TargetError: the request is wrong; nothing was started.
         """
+        checked = Options.of(options)
         while True:
             with self._lock:
-                lowered = self.lowered
+                baseline = self.lowered
                 chosen = Target.parse(target if target is not None else self.baseline.target)
-            request = lowered.request(Options.of(options), chosen)
+            try:
+                lowered = self._lowered_for(chosen)
+            except Exception as error:  # user code ran: anything may come out of it
+                return self._register_failed(checked, chosen, error)
+            request = lowered.request(checked, chosen)
             job = self._work.submit(request)
             with self._lock:
-                if self.lowered is lowered:
-                    variant = self._register(request, job)
+                if self.lowered is baseline:
+                    variant = self._register(request, job, lowered)
                     break
             job.cancel()  # lowered again meanwhile: this was the old program
         self._follow(variant, job)
         return variant
 
-    def _register(self, request: CompileRequest, job: Job[Compiled]) -> Variant:
+    def _add(self, options: Options, text: str) -> None:
+        """From the controls, on the comm's thread: lowering for another platform, which runs user code, is done later."""
+        target = Target.parse(text)
+        if self._work.platform(target) in self._lowered:
+            self.add(options, target)
+        else:
+            self._later(lambda: self.add(options, target))
+
+    def _lowered_for(self, target: Target) -> LoweredView:
+        """The program for a target's platform, lowered when first asked for; raises what lowering raises."""
+        platform = self._work.platform(target)
+        with self._lock:
+            baseline, known = self.lowered, self._lowered
+        if platform not in known:
+            mesh = baseline.program.mesh
+            known[platform] = self._work.lower(_axes(mesh), platform)
+        return known[platform]
+
+    def _register(self, request: CompileRequest, job: Job[Compiled], lowered: LoweredView) -> Variant:
         """Adds a variant; the caller holds the lock."""
-        variant = Variant(next(self._numbers), not self._variants, request.options, request.target, job)
-        self._variants[variant.number] = variant
+        number = next(self._numbers)
+        variant = Variant(number, not self._variants, request.options, request.target, lowered, job)
+        self._variants[number] = variant
         self._app.publish(variant.message())
+        if lowered is not self.lowered:
+            for entry in lowered_panes(lowered, number):
+                self._publish_pane(entry)
+        return variant
+
+    def _register_failed(self, options: Options, target: Target, error: Exception) -> Variant:
+        with self._lock:
+            variant = Variant(next(self._numbers), not self._variants, options, target, error=error)
+            variant.shown.set()
+            self._variants[variant.number] = variant
+            self._app.publish(variant.message())
         return variant
 
     def _follow(self, variant: Variant, job: Job[Compiled]) -> None:
@@ -285,7 +323,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         options = program.build_options
         counts = (options.num_replicas or 1, options.num_partitions or 1)
         mesh = program.program.mesh
-        before = collectives(Module.from_proto(self.lowered.hlo_proto), mesh, *counts)
+        lowered = variant.lowered or self.lowered
+        before = collectives(Module.from_proto(lowered.hlo_proto), mesh, *counts)
         self._publish_of(variant, collectives_message(variant.number, "hlo", before))
         after = collectives(module, mesh, *counts)
         self._publish_of(variant, collectives_message(variant.number, "optimized", after))
@@ -375,20 +414,24 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _lower(self, pairs: Sequence[tuple[str, int]]) -> None:
         """Lowers again and starts over with the baseline's options and the other variants'."""
         try:
-            lowered = self._work.lower(pairs)
+            lowered = self._work.lower(pairs, _platform(self.lowered))
             panes = lowered_panes(lowered)
             asked = [(v.options, self._work.suit(lowered, v.target)) for v in self.variants]
-            requests = [lowered.request(options, target) for options, target in asked]
+            platforms = {_platform(lowered): lowered}
+            for platform in {self._work.platform(target) for _, target in asked} - platforms.keys():
+                platforms[platform] = self._work.lower(pairs, platform)
+            programs = [platforms[self._work.platform(target)] for _, target in asked]
+            requests = [program.request(*pair) for program, pair in zip(programs, asked, strict=True)]
             jobs = [self._work.submit(request) for request in requests]
         except Exception as error:  # user code ran: anything may come out of it
             self._controls.say(error)
             return
         with self._lock:
             cancels = [self._forget(variant) for variant in self.variants]
-            self.lowered = lowered
+            self.lowered, self._lowered = lowered, platforms
             for entry in panes:
                 self._publish_pane(entry)
-            variants = [self._register(request, job) for request, job in zip(requests, jobs, strict=True)]
+            variants = [self._register(*entry) for entry in zip(requests, jobs, programs, strict=True)]
         for cancel in cancels:
             cancel()
         for variant, job in zip(variants, jobs, strict=True):
@@ -410,7 +453,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         return cancel
 
-    def _later(self, task: Callable[[], None]) -> None:
+    def _later(self, task: Callable[[], object]) -> None:
         """Runs a task on the Explorer's thread; what it raises is shown."""
 
         def guarded() -> None:
@@ -422,6 +465,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         with contextlib.suppress(RuntimeError):  # closed
             self._thread.submit(guarded)
+
+
+def _platform(lowered: LoweredView) -> str:
+    """What a program was lowered for, by the name of `Target.platform`."""
+    platform = lowered.program.platform
+    return "cuda" if platform == "gpu" else platform
+
+
+def _axes(mesh: Mesh | None) -> list[tuple[str, int]] | None:
+    """An axis environment as pairs; None without one."""
+    if mesh is None or mesh.kind != "replica":
+        return None
+    return list(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
 
 
 def _remaining(deadline: float | None) -> float | None:

@@ -15,6 +15,7 @@ from inspector.widgets import messages
 if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
     from inspector.compilation.engine import Job
+    from inspector.widgets.work import LoweredView
 
 OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
@@ -28,6 +29,7 @@ class Variant:
       is_baseline: the others are compared with it.
       options: what was asked.
       target: for what.
+      lowered: the program, lowered for the target's platform; None when that failed.
       job: the compile; None when the request itself was refused.
       error: why it was refused, or None.
       shown: set once nothing more of it comes to the panes.
@@ -37,6 +39,7 @@ class Variant:
     is_baseline: bool
     options: Options
     target: Target
+    lowered: LoweredView | None = None
     job: Job[Compiled] | None = None
     error: Exception | None = None
     shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)

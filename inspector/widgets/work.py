@@ -44,10 +44,12 @@ class LoweredView(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
-    """What an Explorer may ask for. All return at once but `lower`, which is called on a thread.
+    """What an Explorer may ask for. All return at once but `lower`.
 
     Attributes:
-      lower: a new lowering under an axis environment (pairs of name and size).
+      lower: a new lowering under an axis environment (pairs of name and size, none for the first one's) for a
+        platform ("cpu", "tpu", "cuda").
+      platform: what programs for a target are lowered for.
       submit: starts a compile.
       run: starts a measurement of a compiled program with so many executions.
       targets: the texts of the targets to offer.
@@ -55,10 +57,11 @@ class Work:
         that was lowered again keeps its targets.
     """
 
-    lower: Callable[[Sequence[tuple[str, int]]], LoweredView]
+    lower: Callable[[Sequence[tuple[str, int]] | None, str], LoweredView]
     submit: Callable[[CompileRequest], Job[Compiled]]
     run: Callable[[Compiled, int], RunJob]
     targets: Sequence[str]
+    platform: Callable[[Target], str] = lambda target: target.platform or "cpu"
     suit: Callable[[LoweredView, Target], Target] = lambda _, target: target
 
 

@@ -53,13 +53,19 @@ class FakeLowered:
         return collectives(Module.from_proto(self.hlo_proto), self.program.mesh)
 
 
-def lowered(axes: Sequence[tuple[str, int]] = (), name: str = "jit_step") -> FakeLowered:
+def lowered(axes: Sequence[tuple[str, int]] = (), name: str = "jit_step", platform: str = "cpu") -> FakeLowered:
     sizes = tuple(size for _, size in axes)
     mesh = Mesh(tuple(n for n, _ in axes), sizes, "replica") if axes else None
     options = Options(num_replicas=int(np.prod(sizes)) if axes else 1)
     return FakeLowered(
         Program(
-            name, b"module", (Argument("x", (2,), "float32", 0),), (Result("", (2,), "float32"),), options, mesh, "cpu"
+            name,
+            b"module",
+            (Argument("x", (2,), "float32", 0),),
+            (Result("", (2,), "float32"),),
+            options,
+            mesh,
+            platform,
         )
     )
 
@@ -105,16 +111,16 @@ class FakeWork:
         self.requests: list[CompileRequest] = []
         self.jobs: list[Job[Compiled]] = []
         self.runs: list[FakeRun] = []
-        self.lowerings: list[list[tuple[str, int]]] = []
+        self.lowerings: list[tuple[list[tuple[str, int]], str]] = []
         self.lower_error: Exception | None = None
         self.submit_error: Exception | None = None
         self._lock = threading.Lock()
 
-    def lower(self, axes: Sequence[tuple[str, int]]) -> FakeLowered:
-        self.lowerings.append(list(axes))
+    def lower(self, axes: Sequence[tuple[str, int]] | None, platform: str) -> FakeLowered:
+        self.lowerings.append((list(axes or ()), platform))
         if self.lower_error is not None:
             raise self.lower_error
-        return lowered(axes)
+        return lowered(axes or (), platform=platform)
 
     def submit(self, request: CompileRequest) -> Job[Compiled]:
         if self.submit_error is not None:
@@ -143,9 +149,9 @@ class FakeWork:
     def explorer(self, axes: Sequence[tuple[str, int]] = (), **settings: Any) -> Explorer:
         def suit(program: Any, target: Target) -> Target:
             count = program.program.device_count
-            return Target("cpu", count) if count > 1 else target
+            return Target("cpu", count) if count > 1 and not target.is_absent else target
 
-        work = Work(self.lower, self.submit, self.run, ("attached", "cpu", "cpu:8"), suit)
+        work = Work(self.lower, self.submit, self.run, ("attached", "cpu", "cpu:8"), suit=suit)
         return Explorer(lowered(axes), work, **settings)
 
 

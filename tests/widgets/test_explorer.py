@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import threading
 import time
 from collections.abc import Iterator
@@ -288,13 +289,68 @@ def test_graphs_answer_by_number(work: FakeWork, explorer: Explorer, box: Mailbo
 # --------------------------------------------------------------------------- lowering again
 
 
+def test_another_platform_is_lowered_for_once(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    tpu, again = explorer.add(None, "tpu:v5e:2x4"), explorer.add({FAST_MATH: True}, "tpu:v6e:2x2")
+    assert work.lowerings == [([], "tpu")]
+    assert [r.program.platform for r in work.requests] == ["cpu", "tpu", "tpu"]
+    assert tpu.lowered is again.lowered
+    assert explorer.baseline.lowered is explorer.lowered is not tpu.lowered
+    done(work, explorer)
+    assert {(m["pane"], m["variant"]) for m in box.of("document")} >= {
+        ("stablehlo", None),
+        ("stablehlo", 1),
+        ("hlo", 2),
+    }
+    assert ("source", 1) not in {(m["pane"], m["variant"]) for m in box.of("document")}
+
+
+@pytest.mark.parametrize("error", [LoweringError("no such kernel"), NotImplementedError("no rule for tpu")])
+def test_what_cannot_be_lowered_for_a_platform_is_a_variant_that_failed(
+    work: FakeWork, explorer: Explorer, box: Mailbox, error: Exception
+) -> None:
+    work.lower_error = error
+    variant = explorer.add(None, "tpu:v5e:2x4")
+    assert (variant.state, variant.error) == ("failed", error)
+    assert box.last("variant")["error"] == {"kind": type(error).__name__, "message": str(error)}
+    assert len(work.requests) == 1
+    with pytest.raises(type(error)):
+        _ = variant.compiled
+    done(work, explorer)
+
+
+def test_the_controls_lower_for_another_platform_off_the_comms_thread(work: FakeWork, explorer: Explorer) -> None:
+    threads: list[str] = []
+    lower = work.lower
+
+    def spied(axes: Any, platform: str) -> Any:
+        threads.append(threading.current_thread().name)
+        return lower(axes, platform)
+
+    explorer._work = dataclasses.replace(explorer._work, lower=spied)
+    explorer._controls.target.value = "tpu:v5e:2x4"
+    explorer._controls.add.click()
+    explorer._drain(time.monotonic() + 10)
+    assert threads
+    assert threads[0].startswith("inspector-explorer")
+    assert [str(v.target) for v in explorer.variants] == ["attached", "tpu:v5e:2x4"]
+
+
+def test_lowering_again_keeps_the_platforms(work: FakeWork, explorer: Explorer) -> None:
+    explorer.add(None, "tpu:v5e:2x4")
+    explorer._controls.axes.value = "i=4"
+    explorer._controls.apply.click()
+    explorer._drain(time.monotonic() + 10)
+    assert work.lowerings[1:] == [([("i", 4)], "cpu"), ([("i", 4)], "tpu")]
+    assert [v.lowered.program.platform for v in explorer.variants if v.lowered] == ["cpu", "tpu"]
+
+
 def test_lowering_again_replaces_every_variant(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add({FAST_MATH: True})
     work.finish(0)
     explorer._controls.axes.value = "i=4, j=2"
     explorer._controls.apply.click()
     explorer._drain(time.monotonic() + 10)
-    assert work.lowerings == [[("i", 4), ("j", 2)]]
+    assert work.lowerings == [([("i", 4), ("j", 2)], "cpu")]
     assert [v.number for v in explorer.variants] == [2, 3]
     assert explorer.baseline.is_baseline
     assert [v.options for v in explorer.variants] == [Options(), Options(flags={FAST_MATH: True})]
@@ -330,7 +386,7 @@ def test_a_variant_added_while_lowering_again_is_of_the_new_program(work: FakeWo
             go.wait(10)
         return job
 
-    explorer._work = explorer._work.__class__(work.lower, slow, work.run, (), explorer._work.suit)
+    explorer._work = explorer._work.__class__(work.lower, slow, work.run, (), suit=explorer._work.suit)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         added = pool.submit(explorer.add, {FAST_MATH: True})
         assert reached.wait(10)
