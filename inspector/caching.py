@@ -193,13 +193,16 @@ def _notices(
         yield ignored
     if not isinstance(facts, Unavailable) and _holds_directory(facts):
         yield "the path of the cache directory is part of the key: a cache that was moved never hits"
-    if isinstance(sender, Unavailable):
-        return
-    waits = f"a process that misses waits {sharing.timeout_s():g} s for it, and fails"
+    if not isinstance(sender, Unavailable):
+        yield from _sharing_notices(arguments, cache == "hit")
+
+
+def _sharing_notices(arguments: CompileArguments, is_hit: bool) -> Iterator[str]:
+    fail = f"wait {sharing.timeout_s():g} s for it, and fail"
     if not sharing.keys_agree(arguments):
-        yield f"on CPUs every process has another key: what is sent is never found, {waits}; see share_compiles()"
-    if cache == "hit":
-        yield f"a process that hits sends nothing: {waits}; give all processes one cache directory, or none"
+        yield f"on CPUs every process has another key: the others never find what is sent, {fail}; see share_compiles()"
+    if is_hit:
+        yield f"a hit sends nothing: others that miss {fail}; give all processes one cache directory, or none"
 
 
 def _holds_directory(facts: KeyFacts) -> bool:

@@ -1,12 +1,13 @@
 """One compile for two processes: process 0 compiles, process 1 only loads.
 
-    python docs/examples/share_compile.py             as above
-    python docs/examples/share_compile.py --alone     as JAX does it by itself: both compile
-    python docs/examples/share_compile.py --cache DIR with a persistent cache, process N in DIR/N
+    python docs/examples/share_compile.py                as above
+    python docs/examples/share_compile.py --how alone    as JAX does it unless told otherwise: both compile
+    python docs/examples/share_compile.py --how jax      JAX's own sharing on CPUs: process 1 waits for nothing
+    ... --cache DIR      with a persistent cache; {process} in DIR stands for the number of the process
 
-Two processes on this machine with two virtual CPU devices each join through `jax.distributed` and run one
-program over all four. Each tells where its executable came from, and of how many passes XLA wrote a dump:
-none for an executable that was sent.
+Two processes on this machine with two virtual CPU devices each join through `jax.distributed` and compile one
+program for all four. Each tells where its executable came from, and of how many passes XLA wrote a dump: none
+for an executable that was sent.
 """
 # ruff: noqa: T201 - it prints what it finds
 
@@ -23,21 +24,23 @@ import sys
 import tempfile
 from pathlib import Path
 
-LIMIT_S = 120  # for both processes, whatever hangs
+LIMIT_S = 120  # for each process, whatever hangs
 
 
 def main() -> int:
-    """Starts both processes, waits, prints a line for each; 0 when both came to an end."""
+    """Starts both processes, waits, prints a line of JSON for each; 0 when both came to their end."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--alone", action="store_true", help="share nothing")
-    parser.add_argument("--cache", help="directory for JAX's persistent caches, one a process")
+    parser.add_argument("--how", choices=["inspector", "jax", "alone"], default="inspector")
+    parser.add_argument("--cache", help="directory of JAX's persistent cache")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds to wait for an executable")
     parser.add_argument("--process", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.process is not None:
-        print(json.dumps(run(given.process, given.port, given.alone, given.cache)))
-        return 0
-    return launch(sys.argv[1:])
+    if given.process is None:
+        return launch(sys.argv[1:])
+    faulthandler.dump_traceback_later(LIMIT_S, exit=True)  # also when the one that started it is gone
+    print(json.dumps(run(given)))
+    return 0
 
 
 def launch(arguments: list[str]) -> int:
@@ -58,17 +61,15 @@ def launch(arguments: list[str]) -> int:
     try:
         for process in processes:
             output, _ = process.communicate(timeout=LIMIT_S + 10)
-            print(output, end="")
+            print(output, end="", flush=True)
     finally:
         for process in processes:
             process.kill()
     return max(abs(process.returncode) for process in processes)
 
 
-def run(number: int, port: int, alone: bool, cache: str | None) -> dict[str, object]:
+def run(given: argparse.Namespace) -> dict[str, object]:
     """What happened in one process."""
-    faulthandler.dump_traceback_later(LIMIT_S, exit=True)  # also when the one that started it is gone
-
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -77,38 +78,38 @@ def run(number: int, port: int, alone: bool, cache: str | None) -> dict[str, obj
     import inspector
 
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    if cache:
-        jax.config.update("jax_compilation_cache_dir", str(Path(cache) / str(number)))
+    if given.cache:
+        jax.config.update("jax_compilation_cache_dir", given.cache.format(process=given.process))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=number)
+    if given.how == "jax":
+        jax.config.update("jax_share_binary_between_hosts", True)
+        jax.config.update("jax_share_binary_between_hosts_timeout_ms", round(given.timeout * 1000))
+    jax.distributed.initialize(f"127.0.0.1:{given.port}", num_processes=2, process_id=given.process)
     rows = NamedSharding(Mesh(np.array(jax.devices()), ("rows",)), PartitionSpec("rows"))
     x = jax.make_array_from_callback((8, 64), rows, lambda index: np.ones((8, 64), np.float32)[index])
 
     def step(x: jax.Array) -> jax.Array:
         return jnp.tanh(x @ x.T).sum()
 
-    with tempfile.TemporaryDirectory() as dumps:
-        sharing = contextlib.nullcontext() if alone else inspector.share_compiles(timeout_s=60)
-        with sharing, inspector.watch_compiles() as events:
-            lowered = jax.jit(step).lower(x)
-            before = inspector.cache_status(lowered)
+    found: dict[str, object] = {"process": given.process}
+    sharing = inspector.share_compiles(given.timeout) if given.how == "inspector" else contextlib.nullcontext()
+    with tempfile.TemporaryDirectory() as dumps, sharing, inspector.watch_compiles() as events:
+        lowered = jax.jit(step).lower(x)
+        foretold = inspector.cache_status(lowered)
+        found |= {"foretold": foretold.source, "sharing": str(foretold.sharing), "notices": foretold.notices}
+        try:
             compiled = lowered.compile({"xla_dump_to": dumps, "xla_dump_hlo_pass_re": ".*"})
-        passes = len(list(Path(dumps).glob("*.before_*")))
-    event = events[-1]
-    result = float(compiled(x))
+        except jax.errors.JaxRuntimeError as e:
+            found["error"] = str(e)
+        else:
+            event = events[-1]
+            found |= {"source": event.source, "sent": event.sent, "seconds": round(event.seconds, 4)}
+            found |= {"written": event.written, "reason": event.reason, "key": event.cache_key}
+        found["passes"] = len(list(Path(dumps).glob("*.before_*")))
+    if "error" not in found and given.how != "jax":  # with "jax" only one process has something to run
+        found["result"] = float(compiled(x))
     jax.distributed.shutdown()
-    return {
-        "process": number,
-        "expected": before.source,
-        "source": event.source,
-        "sent": event.sent,
-        "seconds": round(event.seconds, 4),
-        "passes": passes,
-        "written": event.written,
-        "reason": event.reason,
-        "key": event.cache_key,
-        "result": result,
-    }
+    return found
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ def share_compiles(timeout_s: float = 300) -> Iterator[None]:
     """Lets one process compile and the others load, while the `with` block runs in all of them.
 
     For programs over the devices of several processes, after `jax.distributed.initialize`. The process of the
-    program's first device compiles and sends the executable; the others run no pass of XLA. Each must run the
-    same compiles. A process that finds an executable in its persistent cache sends nothing, so give all
-    processes the same cache directory, or none.
+    program's first device compiles and sends the executable; the others run no pass of XLA. Each must ask for the
+    same compiles. A process that hits its persistent cache sends nothing, and one that misses then waits in
+    vain, so give all processes one cache directory, or none.
 
     Args:
       timeout_s: how long a process waits for an executable before its compile fails.
