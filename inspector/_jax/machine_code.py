@@ -29,8 +29,9 @@ _CHUNK_BYTES = 1 << 24
 _LEA_BYTES = 7  # REX 8D ModRM disp32
 
 # `lea rdx, [rip + string]; mov eax, length` and return: a function whose whole result is a constant
-# std::string_view, as libstdc++ lays it out. LLVM's StringRef has the two registers the other way.
+# std::string_view, as libstdc++ lays it out. libc++ and LLVM's StringRef have the two the other way.
 _RETURNS_STRING_VIEW = re.compile(rb"\x48\x8d\x15(....)\xb8(....)\x5d?\xc3", re.DOTALL)
+_RETURNS_POINTER_FIRST = re.compile(rb"\x48\x8d\x05(....)\xba(....)\x5d?\xc3", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,12 +124,17 @@ class Image:
         found = [self._uses_in(section) for section in self._sections if section.is_code]
         return StringUses(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
-    def constant_string_views(self) -> Iterator[str]:
-        """The results of functions that do nothing but return a constant string."""
+    def constant_string_views(self, *, pointer_first: bool = False) -> Iterator[str]:
+        """The results of functions that do nothing but return a constant string.
+
+        Args:
+          pointer_first: how the library's `std::string_view` is laid out: as in libc++, not libstdc++.
+        """
+        returns = _RETURNS_POINTER_FIRST if pointer_first else _RETURNS_STRING_VIEW
         for section in self._sections:
             if not section.is_code:
                 continue
-            for match in _RETURNS_STRING_VIEW.finditer(self._data, section.offset, section.offset + section.length):
+            for match in returns.finditer(self._data, section.offset, section.offset + section.length):
                 at = section.address + match.start() - section.offset
                 text = self.text_at(at + _LEA_BYTES + struct.unpack("<i", match.group(1))[0])
                 if text is not None and len(text) == struct.unpack("<I", match.group(2))[0]:

@@ -68,9 +68,7 @@ def _check_target(request: CompileRequest) -> None:
 def request_warnings(request: CompileRequest) -> tuple[str, ...]:
     """What XLA will not say of the request, and silently do otherwise."""
     platform = request.program.platform
-    # jaxlib's library holds the CPU's passes; other platforms bring a library of their own.
-    passes = pass_warnings(request.build_options) if platform == "cpu" else ()
-    return (*passes, *target_warnings(request.options, platform))
+    return (*pass_warnings(request.build_options, platform), *target_warnings(request.options, platform))
 
 
 def make_compiled(

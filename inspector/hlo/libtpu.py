@@ -1,4 +1,4 @@
-"""What the installed libtpu says of its options, as `compiler.py` is for those of jaxlib.
+"""What the installed libtpu says of itself: options and passes, as `compiler.py` does for jaxlib.
 
 Read when first asked for and kept for the process; on disk it is kept for each libtpu.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import Any
 
 from google.protobuf.message import Message
 
@@ -43,6 +44,31 @@ def enum_words() -> Mapping[str, list[str]] | Unavailable:
     """The words that enums take, by C++ type. Takes seconds the first time."""
     asked = _asked()
     return asked if isinstance(asked, Unavailable) else asked[1]
+
+
+@functools.cache
+def pass_names() -> frozenset[str] | Unavailable:
+    """Passes whose name is a constant in libtpu, among names of other things."""
+    from inspector._jax.pass_names import constant_libtpu_names
+
+    return constant_libtpu_names()
+
+
+@functools.cache
+def passes_run() -> frozenset[str] | Unavailable:
+    """Passes that libtpu was seen to run. Takes seconds the first time."""
+    from google.protobuf import text_format
+
+    from inspector._jax.pass_names import libtpu_passes
+
+    written = libtpu_passes()
+    if isinstance(written, Unavailable):
+        return written
+    found: set[str] = set()
+    for text in written:
+        message: Any = text_format.Parse(text, libtpu_message("xla.HloModuleMetadataProto")())
+        found.update(entry.pass_name for entry in message.pass_metadata)
+    return frozenset(found)
 
 
 def libtpu_message(full_name: str) -> type[Message]:

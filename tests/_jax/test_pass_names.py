@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from inspector._jax import pass_names
+from inspector.hlo import libtpu
+from tests.libtpu import needs_libtpu
 
 
 def test_most_passes_that_run_are_constants_of_the_library() -> None:
@@ -12,3 +14,14 @@ def test_most_passes_that_run_are_constants_of_the_library() -> None:
     assert {"algsimp", "dce", "cse", "fusion", "simplification"} <= run
     assert {"algsimp", "dce", "cse", "fusion"} <= constant
     assert len(run & constant) > 0.75 * len(run)
+
+
+@needs_libtpu
+def test_most_passes_that_libtpu_runs_are_constants_of_it() -> None:
+    run, constant = libtpu.passes_run(), libtpu.pass_names()
+    assert isinstance(run, frozenset)
+    assert isinstance(constant, frozenset)
+    assert {"algsimp", "dce", "simplification-1", "tpu_fusion", "async-collective-fusion"} <= run
+    assert {"algsimp", "dce", "async-collective-fusion"} <= constant
+    assert len(run & constant) > 0.75 * len(run)
+    assert len(constant) < 10_000  # of the many constants of other things most are left out

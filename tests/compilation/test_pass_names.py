@@ -11,6 +11,7 @@ from inspector.compilation.options import Options
 from inspector.errors import Unavailable
 from inspector.hlo import compiler
 from inspector.lowering.lower import lower
+from tests.libtpu import needs_libtpu
 
 DISABLE = "xla_disable_hlo_passes"
 
@@ -38,6 +39,19 @@ def test_where_nothing_is_known_nothing_is_said(monkeypatch: pytest.MonkeyPatch)
     assert "junk" in pass_names.pass_warnings(Options(flags={DISABLE: "junk"}))[0]
     monkeypatch.setattr(compiler, "passes_run", lambda: unknown)
     assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"})) == ()
+
+
+@needs_libtpu
+def test_names_of_libtpu() -> None:
+    known = Options(flags={DISABLE: "algsimp,tpu_fusion,simplification-1,tpu-copy-normalizer"})
+    assert pass_names.pass_warnings(known, "tpu") == ()
+    (warning,) = pass_names.pass_warnings(Options(flags={DISABLE: "async-collective-fusoin"}), "tpu")
+    assert "no pass of libtpu" in warning
+    assert "Did you mean async-collective-fusion" in warning
+
+
+def test_of_gpus_nothing_is_known() -> None:
+    assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"}), "cuda") == ()
 
 
 def test_compiled_carries_the_warning_and_xla_says_nothing() -> None:
