@@ -232,4 +232,4 @@ def _bits(dtype: Any) -> int:
             describe: Any = info  # untyped
             bits: int = describe(dtype).bits
             return bits
-    return np.dtype(dtype).itemsize * 8
+    return int(np.dtype(dtype).itemsize) * 8

@@ -1,0 +1,146 @@
+"""The VMEM that a kernel asks for; libtpu's own errors are the oracle."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+import inspector
+from inspector.analysis.pallas_errors import MemoryOverflow, explain
+from inspector.analysis.pallas_memory import VMEM, padded_bytes, vmem_budget, vmem_table
+from inspector.errors import CompilationError, TargetError, Unavailable
+from inspector.hlo.pallas import Kernel
+from tests.kernels import matmul, scale, struct
+
+MIB = 1 << 20
+has_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
+
+
+def kernel(fun: Any, *args: Any, **options: Any) -> Kernel:
+    return inspector.lower(fun, *args, platform="tpu", **options).kernels[0]
+
+
+def test_blocks_twice_and_scratch_once() -> None:
+    found = vmem_budget(kernel(lambda x, y: matmul(x, y, bm=256), struct(512, 512), struct(512, 512)), "v5e")
+    assert not isinstance(found, Unavailable)
+    assert [(a.name, a.role, a.size_bytes, a.buffer_count) for a in found.allocations] == [
+        ("x_ref", "input", 131072, 2), ("y_ref", "input", 65536, 2), ("o_ref", "output", 131072, 2),
+        ("sum_ref", "scratch", 131072, 1),
+    ]  # fmt: skip
+    assert found.total_bytes == 2 * (131072 + 65536 + 131072) + 131072
+    assert found.fits
+    assert str(found) == "768 KiB of 16 MiB VMEM (the default of v5e; v5e has 128 MiB): fits"
+
+
+def test_a_limit_of_its_own_and_internal_scratch() -> None:
+    params = {"*": {"vmem_limit_bytes": MIB, "internal_scratch_in_bytes": 2 * MIB}}
+    found = vmem_budget(kernel(scale, struct(64, 128), compiler_params=params), "v6e")
+    assert not isinstance(found, Unavailable)
+    assert (found.limit_bytes, found.limit_source, found.fits) == (MIB, "its vmem_limit_bytes", False)
+    assert found.allocations[-1].role == "internal scratch"
+
+
+def test_a_block_that_stays_and_one_that_asks_for_one_buffer_have_one() -> None:
+    def fun(x: Any, y: Any) -> Any:
+        return pl.pallas_call(
+            lambda x, y, o: None,
+            out_shape=struct(32, 128),
+            grid=(4,),
+            in_specs=[
+                pl.BlockSpec((8, 128), lambda i: (0, 0)),
+                pl.BlockSpec((8, 128), lambda i: (i, 0), pipeline_mode=pl.Buffered(1)),
+            ],
+            out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+        )(x, y)
+
+    assert list(vmem_table(kernel(fun, struct(32, 128), struct(32, 128)), "v4")["buffers"]) == [1, 1, 2]
+
+
+def test_an_array_that_stays_where_it_is_asks_for_none() -> None:
+    def fun(x: Any) -> Any:
+        return pl.pallas_call(
+            lambda x, o, s: None,
+            out_shape=struct(8, 128),
+            in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+            out_specs=pl.BlockSpec(memory_space=pltpu.VMEM),
+            scratch_shapes=[pltpu.SMEM((4,), jnp.int32)],
+        )(x)
+
+    assert list(vmem_table(kernel(fun, struct(1024, 1024)), "v5p")["total_bytes"]) == [4096]
+
+
+@pytest.mark.parametrize(
+    ("shape", "bits", "expected"),
+    [
+        ((8, 128), 32, 4096),
+        ((5, 100), 32, 4096),
+        ((2048, 1, 128), 32, 2048 * 128 * 4),
+        ((2048, 2, 128), 32, 2048 * 256 * 4),
+        ((2048, 5, 128), 32, 2048 * 1024 * 4),
+        ((16, 128), 16, 4096),
+        ((8, 128), 16, 2048),
+        ((1, 128), 16, 512),
+        ((32, 128), 8, 4096),
+        ((128,), 32, 512),
+        ((), 32, 512),
+        ((3,), 0, 0),
+    ],
+)
+def test_padding_to_tiles(shape: tuple[int, ...], bits: int, expected: int) -> None:
+    assert padded_bytes(shape, bits) == expected
+
+
+def test_unknown_chips_and_other_backends() -> None:
+    some = kernel(scale, struct(64, 128))
+    with pytest.raises(TargetError, match=r"'v9' is not known\. Expected one of v4, v5e, v5p, v6e, tpu7x"):
+        vmem_budget(some, "v9")
+
+
+def refused(fun: Any, *args: Any, chip: str = "v5e", **options: Any) -> tuple[MemoryOverflow, Kernel]:
+    lowered = inspector.lower(fun, *args, platform="tpu", **options)
+    with pytest.raises(CompilationError) as raised:
+        lowered.compile(target=f"tpu:{chip}")
+    found = explain(str(raised.value))
+    assert isinstance(found, MemoryOverflow), raised.value
+    return found, lowered.kernels[0]
+
+
+def scratch_of(mib: int) -> Any:
+    def body(x_ref: Any, o_ref: Any, scratch_ref: Any) -> None:
+        o_ref[...] = x_ref[...] + scratch_ref[0:8, :]
+
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    return lambda x: pl.pallas_call(
+        body, out_shape=struct(32, 128), grid=(4,), in_specs=[spec], out_specs=spec, name="scratch",
+        scratch_shapes=[pltpu.VMEM((mib * 2048, 128), jnp.float32)],
+    )(x)  # fmt: skip
+
+
+@has_libtpu
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", VMEM)
+def test_the_limits_are_what_libtpu_says(chip: str) -> None:
+    memory = VMEM[chip]
+    found, _ = refused(scratch_of(memory.capacity_bytes // MIB + 1), struct(32, 128), chip=chip)
+    assert (found.limit, found.limit_bytes) == ("capacity", memory.capacity_bytes)
+    if memory.default_limit_bytes < memory.capacity_bytes:
+        found, _ = refused(scratch_of(memory.default_limit_bytes // MIB + 1), struct(32, 128), chip=chip)
+        assert (found.limit, found.limit_bytes) == ("scoped", memory.default_limit_bytes)
+
+
+@has_libtpu
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [8, 256, 1024])
+def test_the_estimate_is_what_libtpu_asks_for(rows: int) -> None:
+    """A limit too small makes it say what it needs; 4 KiB are its own."""
+    found, kernel = refused(
+        lambda x: scale(x, rows=rows), struct(4096, 256), compiler_params={0: {"vmem_limit_bytes": 1024}}
+    )
+    budget = vmem_budget(kernel, "v5e")
+    assert not isinstance(budget, Unavailable)
+    assert found.asked_bytes == pytest.approx(budget.total_bytes, rel=0.006, abs=4096)
