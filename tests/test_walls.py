@@ -57,6 +57,8 @@ DEFERRED: Mapping[tuple[str, str], str] = {
     ("inspector.compilation.compiled", "inspector.analysis.memory"): "Compiled.memory_use, a public method",
     ("inspector.compilation.compiled", "inspector.analysis.cost"): "what instructions cost, for Compiled.instructions",
     ("inspector.compilation.compiled", "inspector.engines.counting"): "XLA counts in a worker, for the same",
+    ("inspector.compilation.compiled", "inspector.analysis.peaks"): "Compiled.roofline, a public method",
+    ("inspector.compilation.compiled", "inspector.analysis.roofline"): "Compiled.roofline, a public method",
     ("inspector.compilation.compiled", "inspector.analysis.graph"): "Compiled.graph, a public method",
     ("inspector.compilation.compiled", "inspector.engines.executable"): "Compiled.runtime_executable, a public method",
     ("inspector.lowering.lowered", "inspector.analysis.collectives"): "Lowered.collectives, a public method",

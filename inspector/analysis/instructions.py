@@ -24,7 +24,7 @@ def instructions(module: Module, costs: Mapping[str, Cost]) -> pd.DataFrame:
     `fusion` is the fusion instruction that holds it or None, `scope` the JAX name stack without the
     primitive, the source the innermost Python line or None. `flops`, `transcendentals` and
     `bytes_accessed` are of one execution and hold what the instruction calls; the rows whose
-    `counted_in` is None sum to the module's totals. `executions` is how often it runs in one execution
+    `counted_in` is missing sum to the module's totals. `executions` is how often it runs in one execution
     of the module, from the trip counts of the loops around it. `estimated_cycles` is the TPU compiler's.
 
     Args:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from inspector.compilation.compiled import Compiled
+from inspector.analysis.kernels import structure
+from inspector.compilation.compiled import Compiled, Cost
 from inspector.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class Stat:
     less_is_better: bool = True
 
 
+Value = float | Unavailable
+
+_SPACE = "_allocated_bytes"
 _MEMORY = (
     ("peak_bytes", "peak memory", True),
     ("argument_bytes", "arguments", False),
@@ -47,9 +51,15 @@ _COST = (
 )
 
 
-def stats(compiled: Compiled) -> tuple[Stat, ...]:
-    """Memory, cost and compile time of a program. Host memory only where some is used."""
-    memory, cost = compiled.memory, compiled.cost
+def stats(compiled: Compiled, counted: Cost | None = None) -> tuple[Stat, ...]:
+    """Memory, cost and compile time of a program. Host memory only where some is used.
+
+    Args:
+      compiled: the program.
+      counted: `compiled.counted_cost()`, which stands in for a cost that the back end does not report.
+    """
+    memory = compiled.memory
+    cost = counted if counted is not None and isinstance(compiled.cost, Unavailable) else compiled.cost
     rows = [_memory_stat(memory, key, label, better) for key, label, better in _MEMORY]
     if not isinstance(memory, Unavailable):
         host = [
@@ -63,6 +73,26 @@ def stats(compiled: Compiled) -> tuple[Stat, ...]:
     return (*rows, Stat("compile_s", "compile time", "seconds", compile_s))
 
 
+def program_stats(compiled: Compiled) -> tuple[Stat, ...]:
+    """Memory spaces, where the compile recorded them, and what the device executes; reads the whole module."""
+    use = compiled.memory_use()
+    spaces = [] if isinstance(use, Unavailable) else list(use.spaces.values())
+    numbers = structure(compiled.module())
+    return (
+        *(Stat(_space_key(s.name), f"all of {s.name}", "bytes", s.allocated_bytes) for s in spaces),
+        Stat("kernels", "kernels", "count", numbers.kernels),
+        Stat("fusions", "fusions", "count", numbers.fusions, less_is_better=False),
+        Stat("custom_calls", "custom calls", "count", numbers.custom_calls, less_is_better=False),
+        Stat("collectives", "collectives", "count", numbers.collectives),
+        Stat("collective_bytes", "bytes into collectives", "bytes", numbers.collective_bytes),
+        Stat("estimated_cycles", "estimated cycles", "count", numbers.estimated_cycles),
+    )
+
+
+def _space_key(name: str) -> str:
+    return f"{name.lower().replace(' ', '_')}{_SPACE}"
+
+
 def _memory_stat(memory: object, key: str, label: str, better: bool) -> Stat:
     value = memory if isinstance(memory, Unavailable) else getattr(memory, key)
     return Stat(key, label, "bytes", value, better)
@@ -72,7 +102,11 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
     """Programs side by side: one row a number, one column a program, then what changed.
 
     The first is the baseline: each further column is followed by its difference (`delta`, in the
-    row's unit). The index is the key with its unit, as in `Compiled.memory` and `Compiled.cost`.
+    row's unit). The index is the key with its unit, as in `Compiled.memory` and `Compiled.cost`, and after
+    these `hbm_allocated_bytes` and its like for each memory space (of compiles with
+    `products=("buffers",)`), `kernels`, `fusions`, `custom_calls`, `collectives`, `collective_bytes` and
+    `estimated_cycles` (see `inspector.analysis.kernels`). Where a back end reports no cost, as for GPUs that
+    are not here, `flops`, `transcendentals` and `bytes_accessed` are the sums over the instructions.
 
     Raises:
       ValueError: nothing to compare.
@@ -82,28 +116,54 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
     if not compiled:
         raise ValueError("compare() takes one or more Compiled, got none.")
     labels = _labels(compiled)
-    rows = [stats(c) for c in compiled]
-    keys = list(dict.fromkeys(row.key for column in rows for row in column))
+    rows = [(*stats(c, _counted(c)), *program_stats(c)) for c in compiled]
+    keys = _in_order([row.key for row in column] for column in rows)
     table = pd.DataFrame(index=pd.Index(keys, name="number"))
-    values = [{row.key: row.value for row in column} for column in rows]
-    for index, (label, column) in enumerate(zip(labels, values, strict=True)):
-        table[label] = pd.Series([_of(column, key) for key in keys], index=table.index, dtype=object)
+    columns = [
+        _filled({row.key: row.value for row in column}, keys, c) for column, c in zip(rows, compiled, strict=True)
+    ]
+    for index, (label, column) in enumerate(zip(labels, columns, strict=True)):
+        table[label] = pd.Series([column[key] for key in keys], index=table.index, dtype=object)
         if index:
-            table[f"delta {label}"] = pd.Series(
-                [_difference(_of(column, key), _of(values[0], key)) for key in keys],
-                index=table.index,
-                dtype=object,
-            )
+            differences = [_difference(column[key], columns[0][key]) for key in keys]
+            table[f"delta {label}"] = pd.Series(differences, index=table.index, dtype=object)
     return table
 
 
-def _of(column: Mapping[str, float | Unavailable], key: str) -> float | Unavailable:
-    """A column's value; host memory that a program has no row for is 0 where its memory is known at all."""
-    known = column["peak_bytes"]
-    return column.get(key, known if isinstance(known, Unavailable) else 0)
+def _counted(compiled: Compiled) -> Cost | None:
+    """What stands in for a cost that the back end does not report; asks a worker."""
+    return compiled.counted_cost() if isinstance(compiled.cost, Unavailable) else None
 
 
-def _difference(value: float | Unavailable, baseline: float | Unavailable) -> float | Unavailable:
+def _in_order(columns: Iterable[Sequence[str]]) -> list[str]:
+    """Every key once, those that only some columns have next to what they stand beside there."""
+    keys: list[str] = []
+    for column in columns:
+        position = 0
+        for key in column:
+            if key in keys:
+                position = keys.index(key) + 1
+            else:
+                keys.insert(position, key)
+                position += 1
+    return keys
+
+
+def _filled(column: Mapping[str, Value], keys: Sequence[str], compiled: Compiled) -> dict[str, Value]:
+    """A column with a value for every key."""
+    return {key: column[key] if key in column else _absent(column, key, compiled) for key in keys}
+
+
+def _absent(column: Mapping[str, Value], key: str, compiled: Compiled) -> Value:
+    """Of a number that other programs have: host memory is 0 where a program's memory is known at all."""
+    if not key.endswith(_SPACE):
+        return column["peak_bytes"] if isinstance(column["peak_bytes"], Unavailable) else 0
+    if isinstance(compiled.buffers, Unavailable):
+        return compiled.buffers
+    return Unavailable(f"the {compiled.program.platform} program has no such memory space")
+
+
+def _difference(value: Value, baseline: Value) -> Value:
     if isinstance(value, Unavailable):
         return value
     return baseline if isinstance(baseline, Unavailable) else value - baseline

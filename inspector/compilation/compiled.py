@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from inspector.analysis.collectives import Collectives
     from inspector.analysis.memory import MemoryUse
+    from inspector.analysis.peaks import Peak
+    from inspector.analysis.roofline import Roofline
     from inspector.compilation.engine import Engine
     from inspector.engines.executable import LoadedExecutable
     from inspector.execution.run import Run
@@ -166,8 +168,20 @@ class Compiled:
         """
         from inspector.analysis.instructions import instructions
 
+        return instructions(self.module(), self.instruction_costs())
+
+    def instruction_costs(self) -> dict[str, Cost]:
+        """What one execution of each instruction costs, by name, with all that it calls.
+
+        XLA counts in a worker process; where it cannot, the costs say why.
+        """
+        from inspector.analysis.cost import costs
+        from inspector.engines.counting import try_to_count
+        from inspector.hlo.single import singles
+
         module = self.module()
-        return instructions(module, _costs(module))
+        parts = singles(module)
+        return costs(module, parts, try_to_count([part.module for part in parts]))
 
     def counted_cost(self) -> Cost:
         """The sum of what XLA counts for each instruction.
@@ -177,8 +191,18 @@ class Compiled:
         """
         from inspector.analysis.cost import total
 
-        module = self.module()
-        return total(module, _costs(module))
+        return total(self.module(), self.instruction_costs())
+
+    def roofline(self, peak: Peak | None = None) -> Roofline:
+        """Each kernel under the roofs of the target's chip: bound by arithmetic or by memory, and the least time.
+
+        Args:
+          peak: the roofs; None for the published ones of the target (`inspector.analysis.peaks`).
+        """
+        from inspector.analysis.peaks import peak_of
+        from inspector.analysis.roofline import roofline
+
+        return roofline(self.module(), self.instruction_costs(), peak or peak_of(self.target))
 
     def memory_use(self) -> MemoryUse | Unavailable:
         """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.
@@ -269,13 +293,3 @@ class Compiled:
         flops = "" if isinstance(self.cost, Unavailable) else f", {format_count(self.cost.flops, 'flop')}"
         seconds = format_seconds(self.timings.get("compile_s", 0.0))
         return f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{flops}{memory}>"
-
-
-def _costs(module: Module) -> dict[str, Cost]:
-    """The cost of every instruction, by name, counted in a worker process."""
-    from inspector.analysis.cost import costs
-    from inspector.engines.counting import try_to_count
-    from inspector.hlo.single import singles
-
-    parts = singles(module)
-    return costs(module, parts, try_to_count([part.module for part in parts]))

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import Compiled, Cost
 from inspector.engines.inline import InlineEngine
-from inspector.errors import Unavailable
 
 
 def scored(x: Any, w: Any) -> Any:
@@ -37,13 +36,32 @@ def test_columns_and_one_row_an_instruction(compiled: Compiled) -> None:
     table = compiled.instructions()
     assert list(table.columns) == [
         "name", "opcode", "computation", "shape", "operand_bytes", "output_bytes", "flops", "fusion", "scope",
-        "source_file", "source_line",
+        "source_file", "source_line", "transcendentals", "bytes_accessed", "counted_in", "executions",
+        "estimated_cycles",
     ]  # fmt: skip
     defined = [line for line in compiled.hlo.splitlines() if line.startswith("  ") and " = " in line]
     named = {line.strip().removeprefix("ROOT ").removeprefix("%").split(" = ")[0] for line in defined}
     assert set(table["name"]) == named
     assert len(table) == len(named)
-    assert all(isinstance(v, Unavailable) for v in table["flops"])
+
+
+def test_the_outermost_sum_to_the_programs_cost(compiled: Compiled) -> None:
+    table = compiled.instructions()
+    outermost = table[table["counted_in"].isna()]
+    assert isinstance(compiled.cost, Cost)
+    assert outermost["flops"].sum() == compiled.cost.flops
+    assert outermost["transcendentals"].sum() == compiled.cost.transcendentals
+    assert outermost["bytes_accessed"].sum() == compiled.cost.bytes_accessed
+    assert set(outermost["computation"]) == {compiled.module().entry.name}
+    assert set(outermost["executions"]) == {1}
+
+
+def test_what_lies_in_a_fusion_has_no_memory_and_its_flops_are_in_the_fusions(compiled: Compiled) -> None:
+    table = compiled.instructions()
+    for name, rows in table[table["fusion"].notna()].groupby("fusion"):
+        assert rows["flops"].sum() == table.set_index("name").loc[name, "flops"]
+        assert set(rows["counted_in"]) == {name}
+        assert all("has no memory of its own" in v.reason for v in rows["bytes_accessed"])
 
 
 def test_sizes_scopes_and_source_lines(compiled: Compiled) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import inspector
-from inspector.analysis.stats import compare, stats
+from inspector.analysis.stats import compare, program_stats, stats
+from inspector.compilation.buffers import Buffers
 from inspector.compilation.compiled import Compiled, Cost, Memory
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable
 
+HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
 MEMORY = Memory(100, 50, 20, 1000, 7, 0, 0, 0, 0, 0)
 
 
@@ -68,7 +72,8 @@ def test_what_one_does_not_know_has_no_difference(compiled: Compiled) -> None:
         for key in ("peak_bytes", "host_temp_bytes", "flops"):
             assert table.loc[key, "cpu:2"] == none, key
             assert table.loc[key, f"delta {name}"] == none, key
-        assert table.loc["transcendentals", f"delta {name}"] == stats(b)[-3].value - stats(a)[-3].value  # type: ignore[operator]
+        known = [next(row.value for row in stats(c) if row.key == "transcendentals") for c in (a, b)]
+        assert table.loc["transcendentals", f"delta {name}"] == known[1] - known[0]  # type: ignore[operator]
         assert isinstance(table.loc["compile_s", f"delta {name}"], Unavailable)
 
 
@@ -89,3 +94,35 @@ def test_equal_labels_are_told_apart(compiled: Compiled) -> None:
 def test_nothing_to_compare() -> None:
     with pytest.raises(ValueError, match=r"compare\(\) takes one or more Compiled, got none"):
         compare()
+
+
+def test_the_program_in_numbers(compiled: Compiled) -> None:
+    rows = {row.key: row.value for row in program_stats(compiled)}
+    assert set(rows) == {"kernels", "fusions", "custom_calls", "collectives", "collective_bytes", "estimated_cycles"}
+    assert rows["kernels"] >= 1  # type: ignore[operator]
+    assert isinstance(rows["estimated_cycles"], Unavailable)
+    table = compare(compiled, compiled)
+    assert table.loc["kernels"].tolist() == [rows["kernels"], rows["kernels"], 0]
+
+
+def test_a_cost_that_is_not_reported_is_counted(compiled: Compiled) -> None:
+    silent = dataclasses.replace(compiled, cost=Unavailable("no cost analysis"))
+    table = compare(compiled, silent)
+    assert table.loc["flops"].tolist()[0] == table.loc["flops"].tolist()[1] == 2 * 8 * 8 * 4
+    assert isinstance({row.key: row.value for row in stats(silent)}["flops"], Unavailable)
+
+
+def test_memory_spaces_of_different_platforms(compiled: Compiled) -> None:
+    data = gzip.decompress((HEAPS / "v5e_scan.0.12.hlo.pb.gz").read_bytes())
+    program = dataclasses.replace(compiled.program, platform="tpu")
+    recorded = dataclasses.replace(
+        compiled, program=program, buffers=Buffers.of(data), target=Target.parse("tpu:v5e:2x4")
+    )
+    table = compare(compiled, recorded)
+    first, second = table.columns[:2]
+    assert table.loc["vmem_allocated_bytes", second] == 2097664
+    assert table.loc["hbm_allocated_bytes", second] == 2202624
+    assert table.loc["vmem_allocated_bytes", first] == compiled.buffers
+    other = compare(recorded, dataclasses.replace(recorded, program=compiled.program, target=Target("cpu", 1)))
+    reason = Unavailable("the cpu program has no such memory space")
+    assert other.loc["vmem_allocated_bytes"].tolist()[1] == reason

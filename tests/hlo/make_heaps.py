@@ -3,9 +3,9 @@
     python tests/hlo/make_heaps.py NAME DUMP_DIRECTORY
 
 The directory is what XLA wrote with `xla_dump_to` and `xla_dump_hlo_as_proto`; beside it lies `info.json`
-with `stats`, the fields of `CompiledMemoryStats` of the same compile. For each `NAME.hlo.pb.gz` (the
+with `stats`, the fields of `CompiledMemoryStats` of the same compile, and `cost`, its cost analysis or null. For each `NAME.hlo.pb.gz` (the
 `xla.HloProto`, without source locations, which name files of the machine that made it) and `NAME.json`:
-the statistics, and XLA's own order of instructions and live ranges from `*-live-range.txt`.
+both, and XLA's own order of instructions and live ranges from `*-live-range.txt`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from inspector.hlo.schema import installed_schema
 
+COUNTED = ("flops", "transcendentals", "bytes accessed")
 HERE = Path(__file__).resolve().parent / "data" / "heaps"
 
 
@@ -35,7 +36,9 @@ def main(name: str, directory: str) -> None:
             if instruction.opcode != "while":
                 instruction.ClearField("backend_config")
     (HERE / f"{name}.hlo.pb.gz").write_bytes(gzip.compress(proto.SerializeToString(), mtime=0))
-    facts = {"stats": json.loads((folder / "info.json").read_text())["stats"], **live_ranges(text_file.read_text())}
+    info = json.loads((folder / "info.json").read_text())
+    cost = {name: value for name, value in (info["cost"] or {}).items() if name in COUNTED}
+    facts = {"stats": info["stats"], "cost": cost, **live_ranges(text_file.read_text())}
     (HERE / f"{name}.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 

@@ -1,0 +1,108 @@
+"""What a module has the device execute: its kernels, their cost and how often they run.
+
+A kernel, here and for every platform, is an instruction outside of fusions that does something: a fusion,
+a custom call, a copy, a matrix product left alone. Not counted are instructions that only name values
+(`parameter`, `tuple`, `bitcast`), wait for another (`copy-done`) or call (`while`). On GPUs that is what
+launches a kernel or a library call, on TPUs what becomes a piece of the program of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from inspector.analysis.collectives import OPCODES as COLLECTIVES
+from inspector.analysis.cost import Place, places
+from inspector.compilation.compiled import Cost
+from inspector.errors import Unavailable
+from inspector.hlo.backend_config import estimated_cycles
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.single import FLOW, FREE
+
+NAMING = frozenset({
+    "tuple", "get-tuple-element", "bitcast", "after-all", "add-dependency", "domain", "opt-barrier", "partition-id",
+    "replica-id", "get-dimension-size",
+})  # fmt: skip
+"""Instructions that compute nothing on the device, beside those of `hlo.single.FREE`."""
+
+_UNKNOWN_CALLER = Place("", Unavailable("nothing calls its computation"), fused=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kernel:
+    """An instruction that the device executes.
+
+    Attributes:
+      instruction: of the module.
+      executions: how often it runs in one execution of the module.
+    """
+
+    instruction: Instruction
+    executions: int | Unavailable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Structure:
+    """A module in numbers, each instruction counted once, whatever the trip counts of loops.
+
+    Attributes:
+      kernels: what the device executes; see the module's docstring.
+      fusions: those of them that are fusions.
+      custom_calls: those of them that are custom calls.
+      collectives, collective_bytes: operations among devices, and the bytes that one device puts in.
+      estimated_cycles: the TPU compiler's estimates of all kernels that have one, times their executions.
+    """
+
+    kernels: int
+    fusions: int
+    custom_calls: int
+    collectives: int
+    collective_bytes: int
+    estimated_cycles: int | Unavailable
+
+
+def kernels(module: Module) -> tuple[Kernel, ...]:
+    """The kernels of a module, in its order."""
+    where = places(module)
+    found = []
+    for instruction in module.instructions():
+        place = where.get(instruction.name, _UNKNOWN_CALLER)
+        if not place.fused and place.counted_in != "" and _executes(instruction):
+            found.append(Kernel(instruction, place.executions))
+    return tuple(found)
+
+
+def structure(module: Module) -> Structure:
+    """A module in numbers."""
+    executed = kernels(module)
+    opcodes = [kernel.instruction.opcode for kernel in executed]
+    together = [k.instruction for k in executed if k.instruction.opcode.removesuffix("-start") in COLLECTIVES]
+    return Structure(
+        kernels=len(executed),
+        fusions=opcodes.count("fusion"),
+        custom_calls=opcodes.count("custom-call"),
+        collectives=len(together),
+        collective_bytes=sum(operand.shape.byte_size for i in together for operand in i.operands),
+        estimated_cycles=_cycles(executed),
+    )
+
+
+def _executes(instruction: Instruction) -> bool:
+    opcode = instruction.opcode
+    return opcode not in FLOW and opcode not in FREE and opcode not in NAMING and not opcode.endswith("-done")
+
+
+def _cycles(executed: tuple[Kernel, ...]) -> int | Unavailable:
+    known = [(estimated_cycles(k.instruction), k.executions) for k in executed]
+    reported = [(cycles, runs) for cycles, runs in known if not isinstance(cycles, Unavailable)]
+    if not reported:
+        return Unavailable("only the TPU's compiler estimates cycles")
+    for _, runs in reported:
+        if isinstance(runs, Unavailable):
+            return runs
+    return sum(cycles * int(runs) for cycles, runs in reported if not isinstance(runs, Unavailable))
+
+
+def kernel_costs(module: Module, costs: Mapping[str, Cost]) -> tuple[tuple[Kernel, Cost], ...]:
+    """Every kernel with its cost."""
+    return tuple((kernel, costs[kernel.instruction.name]) for kernel in kernels(module))

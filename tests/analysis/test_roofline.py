@@ -1,0 +1,151 @@
+"""Rooflines by hand: kernels of known cost under round roofs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+import inspector
+from inspector.analysis.kernels import kernels, structure
+from inspector.analysis.peaks import PEAKS, Peak, measured_peak, peak_of
+from inspector.analysis.roofline import roofline
+from inspector.compilation.chips import GPUS, TPU_GENERATIONS
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.target import Target
+from inspector.engines.inline import InlineEngine
+from inspector.errors import Unavailable
+
+N = 64
+NONE = Unavailable("none")
+ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")  # ridge at 10 flop a byte
+
+
+def step(x: Any, w: Any) -> Any:
+    return jax.lax.scan(lambda c, _: (c @ w, None), x, None, length=3)[0] + 1
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    a = np.ones((N, N), np.float32)
+    return inspector.lower(step, a, a).compile(engine=InlineEngine())
+
+
+def test_a_product_in_a_loop_is_bound_by_compute_and_counts_each_time(compiled: Compiled) -> None:
+    roof = compiled.roofline(ROOFS)
+    product = max(roof.points, key=lambda p: p.flops)
+    assert product.executions == 3
+    assert product.flops == pytest.approx(3 * 2 * N**3, rel=0.01)
+    assert product.bytes_accessed == pytest.approx(3 * 3 * N * N * 4, rel=0.35)  # what is fused into it moves a little
+    assert product.bound_by == "compute"
+    assert product.least_s == product.flops / 1e6
+    assert roof.peak_name == "f32"
+    assert roof.points[0] == product
+
+
+def test_an_addition_is_bound_by_memory(compiled: Compiled) -> None:
+    roof = compiled.roofline(ROOFS)
+    others = [p for p in roof.points if p.bound_by == "memory"]
+    assert others
+    for point in others:
+        assert point.least_s == point.bytes_accessed / 1e5
+        assert not point.flops or point.intensity < 10  # type: ignore[operator]
+
+
+def test_the_total_is_the_sum(compiled: Compiled) -> None:
+    roof = compiled.roofline(ROOFS)
+    for name in ("flops", "bytes_accessed", "least_s"):
+        assert getattr(roof.total, name) == sum(getattr(p, name) for p in roof.points)
+    table = roof.table()
+    assert list(table.columns) == [
+        "name", "opcode", "executions", "flops", "bytes_accessed", "intensity", "bound_by", "least_s", "share",
+    ]  # fmt: skip
+    assert table["share"].iloc[:-1].sum() == pytest.approx(1)
+    assert table["name"].iloc[-1] == compiled.module().name
+    assert "at least" in repr(roof)
+    (axes,) = roof.plot().axes
+    assert "this test" in axes.get_title(loc="left")
+
+
+def test_without_a_peak_there_is_a_reason_and_a_figure(compiled: Compiled) -> None:
+    roof = compiled.roofline()
+    assert isinstance(roof.peak, Unavailable)
+    assert "no maker publishes" in str(roof.peak) or "no published figures" in str(roof.peak)
+    assert roof.total.bound_by == roof.peak
+    assert "no roof" in roof.plot().axes[0].get_title(loc="left")
+
+
+def test_a_type_without_a_peak(compiled: Compiled) -> None:
+    only_int = Peak("toy", {"s8": 1e6}, 1e5, 1, NONE, NONE, "this test")
+    roof = roofline(compiled.module(), compiled.instruction_costs(), only_int)
+    assert roof.peak_name == Unavailable("no peak of the toy for f32 is known; there are s8")
+
+
+def test_kernels_are_what_the_device_executes(compiled: Compiled) -> None:
+    module = compiled.module()
+    found = {k.instruction.name: k.executions for k in kernels(module)}
+    fused = {i.name for c in module.computations if c.is_fusion for i in c.instructions}
+    assert not fused & set(found)
+    assert not {i.name for i in module.instructions() if i.opcode in ("parameter", "tuple", "while")} & set(found)
+    numbers = structure(module)
+    assert numbers.kernels == len(found)
+    assert numbers.fusions == sum(1 for i in module.instructions() if i.opcode == "fusion" and i.name in found)
+    assert (numbers.collectives, numbers.collective_bytes) == (0, 0)
+    assert isinstance(numbers.estimated_cycles, Unavailable)
+
+
+def test_collectives_are_counted_with_their_bytes() -> None:
+    mesh = Mesh(np.array(jax.devices()), ("i",))
+    summed = jax.shard_map(
+        lambda x: jax.lax.psum(x, "i"),
+        mesh=mesh,
+        in_specs=PartitionSpec("i"),
+        out_specs=PartitionSpec(),
+    )
+    numbers = structure(inspector.lower(summed, jnp.ones((8, 5))).compile(engine=InlineEngine()).module())
+    assert (numbers.collectives, numbers.collective_bytes) == (1, 5 * 4)
+
+
+def test_every_figure_has_its_publication() -> None:
+    for chip, peak in PEAKS.items():
+        assert chip == peak.chip
+        assert chip in TPU_GENERATIONS or chip in GPUS
+        assert peak.source.startswith("https://")
+        assert 1e11 < peak.memory_bytes_per_s < 1e13
+        assert all(1e13 < value < 2e16 for value in peak.flops_per_s.values())
+    assert set(TPU_GENERATIONS) <= set(PEAKS)
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "flops_per_s", "memory_bytes_per_s"),
+    [
+        ("tpu:v5e:2x4", "bf16", 197e12, 819e9),
+        ("tpu:v6e:2x2", "bf16", 918e12, 1638e9),
+        ("tpu:tpu7x:2x2x1", "bf16", 2307e12 / 2, 7380e9 / 2),
+        ("gpu:h100:8", "bf16", 989.4e12, 3350e9),
+        ("gpu:b200:1", "bf16", 2250e12, 8000e9),
+    ],
+)
+def test_peaks_are_of_one_device(target: str, name: str, flops_per_s: float, memory_bytes_per_s: float) -> None:
+    peak = peak_of(Target.parse(target))
+    assert isinstance(peak, Peak)
+    assert peak.flops_per_s[name] == flops_per_s
+    assert peak.memory_bytes_per_s == memory_bytes_per_s
+
+
+def test_chips_without_figures() -> None:
+    assert "no maker publishes" in str(peak_of(Target.parse("cpu:8")))
+    assert "no published figures of the p100" in str(peak_of(Target.parse("gpu:p100:1")))
+    assert "no published figures of attached" in str(peak_of(Target.parse("attached")))
+
+
+def test_a_measured_peak_is_work_over_time() -> None:
+    ticks = iter(range(1000))
+    peak = measured_peak(clock=lambda: float(next(ticks)))
+    assert peak.flops_per_s == {"f32": 2 * 1024**3}
+    assert peak.memory_bytes_per_s == 2 * 32 * 2**20
+    assert peak.source == "measured on this machine with NumPy"

@@ -1,0 +1,83 @@
+"""Counting in a worker: what XLA refuses, and what takes the worker down, costs one module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from inspector import engines
+from inspector.compilation.engine import Job
+from inspector.engines import counting
+from inspector.errors import InspectorError, Unavailable, WorkerDiedError
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "_memory", type(counting._memory)())
+
+
+class Fragile:
+    """An engine whose worker dies of some modules."""
+
+    def __init__(self, deadly: bytes = b"") -> None:
+        self.deadly = deadly
+        self.asked: list[Sequence[bytes]] = []
+
+    def count(self, modules: Sequence[bytes]) -> Job[Any]:
+        self.asked.append(modules)
+        job: Job[Any] = Job()
+        if self.deadly in modules:
+            job.fail(WorkerDiedError("XLA took its worker process down"))
+        else:
+            job.resolve([{"flops": float(len(module))} for module in modules])
+        return job
+
+
+def test_a_deadly_module_costs_its_own_count_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = [b"a", b"bb", b"ccc", b"deadly", b"eeeee"]
+    monkeypatch.setattr(engines, "worker_engine", lambda: Fragile(b"deadly"))
+    found = counting.count(modules)
+    assert [c["flops"] if not isinstance(c, Unavailable) else c.reason[:19] for c in found] == [
+        1, 2, 3, "XLA cannot count it", 5,
+    ]  # fmt: skip
+
+
+def test_what_was_counted_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Fragile(b"none")
+    monkeypatch.setattr(engines, "worker_engine", lambda: engine)
+    first = counting.count([b"a", b"bb", b"a"])
+    assert engine.asked == [[b"a", b"bb"]]
+    assert counting.count([b"bb", b"a"]) == (first[1], first[0])
+    assert len(engine.asked) == 1
+
+
+def test_many_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Fragile(b"none")
+    monkeypatch.setattr(engines, "worker_engine", lambda: engine)
+    counting.count([b"%d" % i for i in range(600)])
+    assert [len(part) for part in engine.asked] == [256, 256, 88]
+
+
+def test_junk_is_refused_by_a_real_worker_and_the_rest_counted() -> None:
+    from jaxlib import _hlo
+
+    text = "HloModule m\nENTRY e {\n  x = f32[5]{0} parameter(0)\n  ROOT y = f32[5]{0} multiply(x, x)\n}\n"
+    good = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    junk, known = counting.count([b"\xff\xff", good])
+    assert isinstance(junk, Unavailable)
+    assert junk.reason.startswith("XLA does not count it: ")
+    assert not isinstance(known, Unavailable)
+    assert known["flops"] == 5
+
+
+@pytest.mark.parametrize("error", [InspectorError("the engine was closed"), ImportError("No module named 'jax'")])
+def test_without_a_worker_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def broken() -> Any:
+        raise error
+
+    monkeypatch.setattr(engines, "worker_engine", broken)
+    found = counting.try_to_count([b"a"])
+    assert isinstance(found, Unavailable)
+    assert str(error) in found.reason
