@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from inspector.compilation.assembly import PROGRAM, Assembly, Code, Language
 from inspector.compilation.dump_names import module_file
 from inspector.compilation.elf import CUDA, MAGIC, ObjectFile
+from inspector.compilation.riegeli import everything_in
+from inspector.compilation.tpu_names import PROGRAM_NAME, TpuFile, tpu_file
 from inspector.errors import ModuleError, Unavailable
 
 _LEVEL = 1
@@ -30,13 +33,17 @@ _IR = (_Kind("LLVM IR", "llvm", "ir-no-opt.ll"), _Kind("LLVM IR, optimized", "ll
 _KINDS: Mapping[str, tuple[_Kind, ...]] = {
     "cpu": (*_IR, _Kind("assembly", "asm", ".o", "obj-file.")),
     "cuda": (
-        _Kind("thunks", "text", "thunk_sequence_after_thunk_passes.txt"),
+        _Kind("thunks", "text", "thunk_sequence.txt"),
+        _Kind("thunks, optimized", "text", "thunk_sequence_after_thunk_passes.txt"),
         *_IR,
         _Kind("PTX", "ptx", ".ptx"),
     ),
-    "tpu": (),
 }
 _SASS = "SASS"
+_NO_LLO = Unavailable(
+    "libtpu writes its back-end's code only where it was told so when it was loaded, which this process did before",
+    "Compile for the TPU as one that is not here, such as target='tpu:v5e:2x2'.",
+)
 # `.*` would also write what an emitter writes without a name, which corrupts the heap (jaxlib 0.12), and
 # on GPU every step of Triton's passes, which takes minutes.
 _EMITTERS = {"cpu": "^llvm$", "cuda": "^(llvm|ptx)$"}
@@ -46,10 +53,11 @@ class AssemblyRecorder:
     """Takes the files of one compile."""
 
     def __init__(self, platform: str) -> None:
-        """For "cpu", "tpu" or "cuda"."""
-        self._platform = platform
-        self._kinds = _KINDS.get(platform, ())
+        """For "cpu", "tpu", "cuda" or "gpu"."""
+        self._platform = "cuda" if platform == "gpu" else platform
+        self._kinds = _KINDS.get(self._platform, ())
         self._files: dict[str, tuple[_Kind, bytes]] = {}
+        self._tpu_codes: dict[tuple[int, str], Code] = {}
 
     @property
     def flags(self) -> Mapping[str, Any]:
@@ -61,6 +69,9 @@ class AssemblyRecorder:
         for kind in self._kinds:
             if file.name.endswith(kind.end) and kind.start in file.name:
                 self._files[file.name] = (kind, file.read_bytes())
+        found = tpu_file(file.name) if self._platform == "tpu" else None
+        if found is not None:  # compiled twice, a kernel has two; the later one counts
+            self._tpu_codes[found.order, found.kernel] = _tpu_code(found, file.read_bytes())
 
     def read(self, module: str, executable: bytes | Unavailable) -> bytes | Unavailable:
         """The code.
@@ -69,23 +80,29 @@ class AssemblyRecorder:
           module: its name, as the dump has it.
           executable: the serialized executable, in which a GPU's machine code lies.
         """
-        codes = []
-        for name, (kind, data) in sorted(self._files.items()):
-            found = module_file(name, module)
-            if found is not None:
-                codes.append(_code(kind, found[1], data))
+        codes = [code for _, code in sorted(self._tpu_codes.items())] or self._codes(module)
         note = ""
         if self._platform == "cuda":
             sass = _sass(executable)
             if isinstance(sass, Unavailable):
                 note = f"No SASS: {sass.reason}."
             else:
-                codes += sass
+                codes += sorted(sass, key=lambda code: code.kernel)
         if not codes:
-            return Unavailable(f"the compiler wrote no code of {module!r}")
-        order = [kind.stage for kind in self._kinds] + [_SASS]
-        codes.sort(key=lambda c: (order.index(c.stage), c.kernel))
+            return _NO_LLO if self._platform == "tpu" else Unavailable(f"the compiler wrote no code of {module!r}")
         return Assembly(tuple(codes), note).to_bytes()
+
+    def _codes(self, module: str) -> list[Code]:
+        found = [(kind, module_file(name, module), data) for name, (kind, data) in self._files.items()]
+        codes = [(kind, _code(kind, place[1], data)) for kind, place, data in found if place is not None]
+        codes.sort(key=lambda entry: (self._kinds.index(entry[0]), entry[1].kernel))
+        return [code for _, code in codes]
+
+
+def _tpu_code(file: TpuFile, data: bytes) -> Code:
+    kernel = PROGRAM if file.kernel == PROGRAM_NAME else file.kernel
+    language: Language = "mlir" if file.stage.startswith("Mosaic") else "llo"
+    return Code(file.stage, kernel, (), language, "text", zlib.compress(data, _LEVEL))
 
 
 def _code(kind: _Kind, rest: str, data: bytes) -> Code:
@@ -130,17 +147,25 @@ def _sass(executable: bytes | Unavailable) -> list[Code] | Unavailable:
     """A GPU's machine code: the cubins that lie in an executable, by kernel."""
     if isinstance(executable, Unavailable):
         return Unavailable(f"there is no executable ({executable.reason})")
+    try:
+        cubins = [cubin for part in everything_in(executable) for cubin in _cubins(part)]
+    except ModuleError as e:
+        return Unavailable(str(e).removesuffix("."))
     codes = []
-    position = executable.find(MAGIC)
-    while position >= 0:
-        try:
-            cubin = ObjectFile(executable[position:])
-        except ModuleError:
-            position = executable.find(MAGIC, position + 1)
-            continue
-        if cubin.machine == CUDA:
-            packed = zlib.compress(executable[position : position + cubin.byte_size], _LEVEL)
-            kernels = [f.name for f in cubin.functions() if f.is_global]
-            codes += [Code(_SASS, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels]
-        position = executable.find(MAGIC, position + cubin.byte_size)
+    for data, kernels in cubins:
+        packed = zlib.compress(data, _LEVEL)
+        codes += [Code(_SASS, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels]
     return codes or Unavailable("the executable has no cubin")
+
+
+def _cubins(data: bytes) -> Iterator[tuple[bytes, list[str]]]:
+    """Each cubin in it, with its kernels."""
+    position = data.find(MAGIC)
+    while position >= 0:
+        step = 1
+        with contextlib.suppress(ModuleError):  # four bytes by chance
+            cubin = ObjectFile(data[position:])
+            if cubin.machine == CUDA:
+                step = cubin.byte_size
+                yield data[position : position + step], [f.name for f in cubin.functions() if f.is_global]
+        position = data.find(MAGIC, position + step)

@@ -19,6 +19,7 @@ from inspector.errors import ModuleError, Unavailable
 _NVDISASM_PACKAGES = ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu12")
 _LIMIT_S = 120.0
 _SECTION = ".section"
+_RULE = "//------"
 _TEXT = ".text."
 
 
@@ -91,6 +92,8 @@ def _by_kernel(text: str) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.split("\n"):
+        if line.startswith(_RULE):  # before each section, and before the symbols at the end
+            lines = []
         words = line.split()
         if words[:1] == [_SECTION]:
             name = words[1].partition(",")[0].strip('"')

@@ -19,7 +19,7 @@ _64_BIT_LITTLE = b"\x02\x01"
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
-_SYMBOL_TABLE, _RELOCATIONS = 2, 4
+_SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _FUNCTION, _SECTION_SYMBOL = 2, 3
 _LOCAL = 0
 
@@ -90,10 +90,11 @@ class ObjectFile:
         return [function for *_, function in sorted(found, key=lambda entry: entry[:2])]
 
     def _read_sections(self) -> list[_Section]:
-        (table,) = struct.unpack_from("<Q", self._data, 0x28)
-        count, names = struct.unpack_from("<HH", self._data, 0x3C)
+        program, table = struct.unpack_from("<QQ", self._data, 0x20)
+        program_size, program_count, _, count, names = struct.unpack_from("<5H", self._data, 0x36)
         headers = [_SECTION.unpack_from(self._data, table + i * _SECTION.size) for i in range(count)]
-        self.byte_size = max([table + count * _SECTION.size, *(h[4] + h[5] for h in headers if h[1] != 8)])
+        ends = [offset + size for _, kind, _, _, offset, size, *_ in headers if kind != _NO_BITS]
+        self.byte_size = max(table + count * _SECTION.size, program + program_count * program_size, *ends)
         strings = headers[names][4]
         return [
             _Section(self._string(strings + name), kind, offset, size, link, info)

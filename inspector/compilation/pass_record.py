@@ -15,7 +15,7 @@ from inspector.compilation.passes import Pass, Passes
 from inspector.compilation.texts import Texts
 from inspector.errors import Unavailable
 
-_WITHIN = Unavailable("a step within a pass, which XLA does not time")
+_UNTIMED = Unavailable("XLA wrote no time for it, as for steps within a pass")
 _BETWEEN = Unavailable("a change between two pipelines, which XLA does not time")
 
 
@@ -81,7 +81,7 @@ def _join(walk: _Walk, snapshots: Iterable[Snapshot], queue: Sequence[TimedPass]
             walk.step(snapshot, queue[position])
             position += 1
         else:
-            walk.step(snapshot, _WITHIN)
+            walk.step(snapshot, _UNTIMED)
     for unchanged in queue[position:]:
         walk.rest(unchanged)
 

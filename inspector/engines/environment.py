@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any, Literal
 
 from inspector.compilation.chips import GPUS, TPU_GENERATIONS
 from inspector.compilation.libtpu import init_args
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
+from inspector.engines.recording import BACK_END_ARGS
 from inspector.errors import TargetError
 
 
@@ -19,7 +21,8 @@ class Environment:
     Attributes:
       platform: "cpu" for virtual CPU devices; "tpu" and "cuda" for devices that are not here.
       device_count: virtual CPU devices; 1 otherwise.
-      init_args: flags that libtpu reads once, when it is loaded.
+      init_args: flags that libtpu reads once, when it is loaded; `recording.SCRATCH` in them stands for the
+        process's directory.
     """
 
     platform: Literal["cpu", "tpu", "cuda"]
@@ -27,8 +30,8 @@ class Environment:
     init_args: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, target: Target, options: Options) -> Environment:
-        """The environment in which a target's programs compile with such options.
+    def of(cls, target: Target, options: Options, products: Collection[str] = ()) -> Environment:
+        """The environment in which a target's programs compile with such options, and record such products.
 
         Raises:
           TargetError: only this process has the target's device.
@@ -37,7 +40,9 @@ class Environment:
             return cls("cpu", target.device_count or 1)
         if target.is_absent:
             _check_installed(target)
-            return cls("tpu", init_args=init_args(options)) if target.kind == "tpu" else cls("cuda")
+            if target.kind != "tpu":
+                return cls("cuda")
+            return cls("tpu", init_args=init_args(options) + (BACK_END_ARGS if "assembly" in products else ()))
         return cls("cpu", _attached_count(target))
 
     def __str__(self) -> str:

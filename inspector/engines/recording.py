@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SCRATCH = "SCRATCH"
+BACK_END_FOLDERS = ("llo", "mosaic")
+BACK_END_ARGS = (
+    f"--xla_jf_dump_to={SCRATCH}/llo",
+    "--xla_jf_dump_llo_text=true",
+    f"--xla_mosaic_dump_to={SCRATCH}/mosaic",
+)
+"""What libtpu must be told when it is loaded, to write its back-end's code; `SCRATCH` stands for the process's directory."""
+
 _INITIAL = "before_optimizations.txt"
 _METADATA = ".metadata.textproto"
 _FINAL_PROTO, _LIVE_RANGE = "after_optimizations.hlo.pb", "after_optimizations-live-range.txt"
@@ -58,6 +67,11 @@ class Recording:
         if "assembly" in self._products:
             flags |= self._assembly.flags
         return flags
+
+    @property
+    def folders(self) -> Collection[str]:
+        """Where else than in its dump the compiler writes, by name (`BACK_END_ARGS`)."""
+        return BACK_END_FOLDERS if "assembly" in self._products and self._platform == "tpu" else ()
 
     def see(self, file: Path) -> None:
         """Takes what is wanted of a file that XLA has written."""

@@ -7,14 +7,16 @@ hundred memory maps, of which a process has a limited number, so only a few stay
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inspector.engines.messages import CompileOrder, RunOrder
+from inspector.engines.scratch import Scratch
 from inspector.errors import ExecutionError
 
 if TYPE_CHECKING:
@@ -58,17 +60,24 @@ class Server:
             return self._compile(order, progress, callbacks, watch)[1]
         if watch is not None:
             return self._record(order, progress, callbacks, watch)
-        with tempfile.TemporaryDirectory(prefix=f"inspector-{os.getpid()}-") as scratch:
-            return self._record(order, progress, callbacks, Watch(f"{scratch}/dump"))
+        scratch = Scratch(os.getpid())
+        try:
+            return self._record(order, progress, callbacks, Watch(f"{scratch.path}/hlo"))
+        finally:
+            scratch.delete()
 
     def _record(self, order: CompileOrder, progress: Progress, callbacks: Callbacks, watch: Watch) -> Products:
+        from inspector._jax.dump import Dump
         from inspector.engines.recording import Recording
 
         recording = Recording(order.products, order.platform)
         # The preview needs protos, and with passes XLA would write one a pass.
         take = None if "passes" in order.products else watch.take
         watch = dataclasses.replace(watch, take=take, see=recording.see, flags=recording.flags)
-        with recording.timing():
+        with contextlib.ExitStack() as stack:
+            for folder in recording.folders:
+                stack.enter_context(Dump(str(Path(watch.directory).with_name(folder)), [recording.see]))
+            stack.enter_context(recording.timing())
             _, products = self._compile(order, progress, callbacks, watch)
         progress("recording")
         started = time.perf_counter()

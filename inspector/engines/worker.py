@@ -81,7 +81,7 @@ class WorkerEngine:
         """Starts compiling; see `Engine.submit`."""
 
         def where() -> Environment:
-            return Environment.of(request.target, request.build_options)
+            return Environment.of(request.target, request.build_options, request.products)
 
         return self._put(where, lambda environment, job: self._compile(environment, job, request))
 

@@ -216,12 +216,14 @@ def _start(environment: dict[str, Any]) -> Any:
     jax.config.update("jax_enable_compilation_cache", False)
     from inspector._jax import absent
     from inspector._jax.client import Client
+    from inspector.engines.recording import SCRATCH
     from inspector.engines.serving import Server
 
     if environment["platform"] == "cpu":
         client = Client("cpu", environment["device_count"])
         return Server(lambda _: client, environment["max_executables"])
-    absent.prepare_process(environment["platform"], environment["init_args"])
+    init_args = [argument.replace(SCRATCH, environment["scratch"]) for argument in environment["init_args"]]
+    absent.prepare_process(environment["platform"], init_args)
     return Server(functools.cache(absent.AbsentClient), environment["max_executables"])
 
 

@@ -1,0 +1,131 @@
+"""Reads records files of Riegeli, in which XLA serializes a GPU's executable (google/riegeli, doc/riegeli_records_file_format.md).
+
+Blocks of 64 KiB begin with a header that interrupts chunks; a chunk has a header, and records one after
+the other, plain or compressed with Snappy (google/snappy, format_description.txt). That is what XLA
+writes; other compressions are refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from inspector.errors import ModuleError
+
+SIGNATURE = bytes.fromhex("83af70d10d884a3f")
+"""What a file begins with."""
+
+_BLOCK, _BLOCK_HEADER = 1 << 16, 24
+_CHUNK = struct.Struct("<8xQ8xQQ")  # hash, data size, hash, number of records and type, decoded size
+_RECORDS = ord("r")
+_PLAIN, _SNAPPY = 0, ord("s")
+
+
+def records(data: bytes) -> list[bytes]:
+    """The records of a file; bytes after its last whole chunk are not looked at.
+
+    Raises:
+      ModuleError: not such a file, damaged, or compressed in another way.
+    """
+    if not data.startswith(SIGNATURE):
+        raise ModuleError(f"Not a Riegeli file: it begins with {data[:8].hex()}.")
+    try:
+        return [record for chunk in _chunks(data) for record in _records_of(chunk)]
+    except (IndexError, struct.error, ValueError) as e:
+        raise ModuleError(f"A damaged Riegeli file of {len(data)} bytes: {e}.") from e
+
+
+def everything_in(data: bytes) -> Iterator[bytes]:
+    """The bytes themselves and, at any depth, the records of the files in them."""
+    yield data
+    start = data.find(SIGNATURE)
+    if start >= 0:
+        for record in records(data[start:]):
+            yield from everything_in(record)
+
+
+def _chunks(data: bytes) -> Iterator[bytes]:
+    """The data of chunks of records."""
+    whole = b"".join(data[at + _BLOCK_HEADER : at + _BLOCK] for at in range(0, len(data), _BLOCK))
+    position = 0
+    while position + _CHUNK.size <= len(whole):
+        size, kind, _ = _CHUNK.unpack_from(whole, position)
+        start = position + _CHUNK.size
+        if start + size > len(whole):
+            return
+        if kind & 0xFF == _RECORDS:
+            yield whole[start : start + size]
+        position = start + max(size, kind >> 8)  # as many bytes as records, at least
+
+
+def _records_of(chunk: bytes) -> Iterator[bytes]:
+    compression = chunk[0]
+    length, position = _varint(chunk, 1)
+    sizes = _decoded(chunk[position : position + length], compression)
+    values = _decoded(chunk[position + length :], compression)
+    at = begin = 0
+    while at < len(sizes):
+        size, at = _varint(sizes, at)
+        yield values[begin : begin + size]
+        begin += size
+
+
+def _decoded(data: bytes, compression: int) -> bytes:
+    if compression == _PLAIN:
+        return data
+    if compression != _SNAPPY:
+        raise ModuleError(f"A Riegeli file with the compression {chr(compression)!r}; only Snappy is read.")
+    _, position = _varint(data, 0)  # the length, which Snappy itself tells again
+    return snappy(data[position:])
+
+
+def snappy(data: bytes) -> bytes:
+    """Decompresses one Snappy block.
+
+    Raises:
+      ModuleError: it is damaged.
+    """
+    length, position = _varint(data, 0)
+    out = bytearray()
+    while position < len(data):
+        tag = data[position]
+        position += 1
+        if tag & 3 == 0:
+            size, position = _literal_size(data, tag >> 2, position)
+            out += data[position : position + size]
+            position += size
+            continue
+        size, offset, position = _copy(data, tag, position)
+        if not 0 < offset <= len(out):
+            raise ModuleError(f"A damaged Snappy block: it copies from {offset} bytes back, {len(out)} are there.")
+        start = len(out) - offset
+        # What is copied may reach into what it makes.
+        out += (out[start:] * (size // offset + 1))[:size] if offset < size else out[start : start + size]
+    if len(out) != length:
+        raise ModuleError(f"A damaged Snappy block: {len(out)} bytes, expected {length}.")
+    return bytes(out)
+
+
+def _literal_size(data: bytes, size: int, position: int) -> tuple[int, int]:
+    if size < 60:
+        return size + 1, position
+    extra = size - 59
+    return int.from_bytes(data[position : position + extra], "little") + 1, position + extra
+
+
+def _copy(data: bytes, tag: int, position: int) -> tuple[int, int, int]:
+    """Size, offset and where the next element is."""
+    if tag & 3 == 1:
+        return (tag >> 2 & 7) + 4, (tag >> 5) << 8 | data[position], position + 1
+    width = 2 if tag & 3 == 2 else 4
+    return (tag >> 2) + 1, int.from_bytes(data[position : position + width], "little"), position + width
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 0x80:
+            return value, position

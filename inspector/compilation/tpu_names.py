@@ -1,0 +1,80 @@
+"""Names of the files that libtpu dumps of its back-end: which kernel, which stage.
+
+    1795171736541536501-fusion.25-71-final_bundles.txt                           LLO, of an HLO instruction
+    1795171736541536501-TLP-86-assembly.txt                                      of the whole program
+    1795171736571221858-0013-mosaic-dump-mymm-post-infer-vector-layout.txt       a Pallas kernel's MLIR
+
+The number in front is a time. Of some 70 LLO files a kernel those are taken that differ in kind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+PROGRAM_NAME = "TLP"
+"""What libtpu calls the whole program."""
+
+_MOSAIC = "-mosaic-dump-"
+_FIRST, _LATER = "-original", "-post-"
+
+STAGES: Mapping[str, str] = {
+    "original": "LLO",
+    "post-delay-converter": "LLO, scheduled",
+    "final_bundles": "VLIW bundles",
+    "schedule-analysis_final_bundles": "schedule",
+    "final_hlo-static-per-bundle-utilization": "utilization",
+    "critical-path": "critical path",
+}
+"""LLO stages that are taken, by the word in the file's name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TpuFile:
+    """A file's name, in parts.
+
+    Attributes:
+      stage: as it is shown.
+      kernel: an HLO instruction's or a Pallas kernel's name; `PROGRAM_NAME` for all.
+      order: of the stage; those of Mosaic come first.
+    """
+
+    stage: str
+    kernel: str
+    order: int
+
+
+def tpu_file(file_name: str) -> TpuFile | None:
+    """The parts of a name; None for a file that is not taken."""
+    time, dash, rest = file_name.removesuffix(".txt").partition("-")
+    if not dash or not _is_number(time) or not file_name.endswith(".txt"):
+        return None
+    return _mosaic(rest) if _MOSAIC in f"-{rest}" else _llo(rest)
+
+
+def _mosaic(rest: str) -> TpuFile | None:
+    """`0013-mosaic-dump-mymm-post-infer-vector-layout`, without the time."""
+    number, _, name = rest.partition(_MOSAIC)
+    if not _is_number(number):
+        return None
+    kernel, found, stage = name.partition(_LATER)
+    if found:
+        return TpuFile(f"Mosaic {stage}", kernel, int(number))
+    return TpuFile("Mosaic", name.removesuffix(_FIRST), int(number)) if name.endswith(_FIRST) else None
+
+
+def _llo(rest: str) -> TpuFile | None:
+    """`fusion.25-71-final_bundles`: what stands before and behind the first number alone."""
+    words = rest.split("-")
+    at = next((i for i, word in enumerate(words) if i and _is_number(word)), None)
+    stage = "" if at is None else "-".join(words[at + 1 :])
+    if at is None or stage not in STAGES:
+        return None
+    return TpuFile(STAGES[stage], "-".join(words[:at]), _LLO_ORDER + list(STAGES).index(stage))
+
+
+_LLO_ORDER = 10_000
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit()

@@ -1,0 +1,140 @@
+"""What compiles for TPUs and GPUs that are not here record."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental import pallas as pl
+
+import inspector
+from inspector.compilation.assembly import PROGRAM, Assembly
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.passes import Passes
+from inspector.compilation.request import PRODUCTS
+from inspector.errors import Unavailable
+from tests.engines.test_absent import needs_gpu, needs_tpu
+
+TPU, GPU = "tpu:v5e:2x2", "gpu:h100:1"
+F32 = jax.ShapeDtypeStruct((128, 128), jnp.float32)
+on_both = pytest.mark.parametrize("target", [pytest.param(TPU, marks=needs_tpu), pytest.param(GPU, marks=needs_gpu)])
+
+
+def step(x: jax.Array) -> jax.Array:
+    return jax.nn.softmax(jnp.tanh(x @ x)).sum(0)
+
+
+@functools.cache
+def compiled(target: str) -> Compiled:
+    lowered = inspector.lower(step, F32, platform=inspector.Target.parse(target).platform)
+    return lowered.compile(target=target, products=PRODUCTS)
+
+
+def passes(target: str) -> Passes:
+    found = compiled(target).passes
+    assert not isinstance(found, Unavailable)
+    return found
+
+
+def assembly(target: str) -> Assembly:
+    found = compiled(target).assembly
+    assert not isinstance(found, Unavailable)
+    return found
+
+
+@on_both
+def test_passes_lead_from_the_first_hlo_to_the_last(target: str) -> None:
+    found = passes(target)
+    assert len(found) > 200
+    assert len(found.changed) > 10
+    assert sum(not isinstance(p.duration_s, Unavailable) for p in found) > 200
+    assert found[0].before.startswith("HloModule jit_step")
+    names = {i.name for i in compiled(target).module().entry.instructions if i.opcode == "fusion"}
+    assert names
+    assert all(f"%{name} = " in found[-1].after for name in names)
+    assert not any(f"%{name} = " in found[0].before for name in names)
+    fused = [p.name for p in found.changed if "fusion" in p.name]
+    assert fused
+    assert sum(p.duration_s for p in found if not isinstance(p.duration_s, Unavailable)) < 60
+
+
+@on_both
+def test_every_kernel_of_the_hlo_has_its_code(target: str) -> None:
+    found = assembly(target)
+    fusions = [i.name for i in compiled(target).module().entry.instructions if i.opcode == "fusion"]
+    assert all(found.of(name) for name in fusions)
+    assert found.stages[0] == {TPU: "LLO", GPU: "thunks"}[target]
+    for code in found:
+        assert isinstance(code.text, str), (code.stage, code.kernel, code.text)
+
+
+@needs_gpu
+def test_gpu_code_down_to_machine_code() -> None:
+    found = assembly(GPU)
+    assert [s for s in found.stages if s != "thunks, optimized"] == [
+        "thunks",
+        "LLVM IR",
+        "LLVM IR, optimized",
+        "PTX",
+        "SASS",
+    ]
+    thunks = found.code("thunks", PROGRAM).text
+    for kernel in {code.kernel for code in found if code.stage == "SASS"}:
+        assert kernel in str(thunks)
+        assert f".entry {kernel}(" in str(found.code("PTX", kernel).text)
+        assert f"@{kernel}(" in str(found.code("LLVM IR", kernel).text)
+        sass = str(found.code("SASS", kernel).text)
+        assert "EXIT ;" in sass
+        assert sass.count(".section\t") == 1
+
+
+@needs_tpu
+def test_tpu_code_down_to_bundles() -> None:
+    found = assembly(TPU)
+    assert {"LLO", "VLIW bundles", "schedule"} <= set(found.stages)
+    assert found.code("VLIW bundles", PROGRAM)
+    assert any("MXU" in str(code.text) for code in found)
+
+
+@needs_tpu
+def test_stages_of_a_pallas_kernel() -> None:
+    def double(x_ref: jax.Ref, o_ref: jax.Ref) -> None:
+        o_ref[...] = x_ref[...] * 2
+
+    call = pl.pallas_call(double, out_shape=jax.ShapeDtypeStruct((128, 128), jnp.float32), name="doubling")
+    for _ in range(2):  # the second in the same worker
+        found = inspector.lower(call, F32, platform="tpu").compile(target=TPU, products=("assembly",)).assembly
+        assert not isinstance(found, Unavailable)
+        mosaic = [code for code in found if code.stage.startswith("Mosaic")]
+        assert len(mosaic) > 10
+        (kernel,) = {code.kernel for code in mosaic}
+        assert kernel in ("doubling", "anonymous")  # the libtpu of JAX 0.10 is not told its name
+        assert "func.func" in str(found.code("Mosaic", kernel).text)
+        assert [code.stage for code in mosaic].index("Mosaic lower-to-llo") > 5
+        assert found.stages.index("LLO") > found.stages.index("Mosaic lower-to-llo")
+
+
+@on_both
+def test_buffers_are_told_with_heap_traces(target: str) -> None:
+    from inspector._jax.final_hlo import split_hlo_proto
+    from inspector.hlo.schema import installed_schema
+
+    found = compiled(target).buffers
+    assert not isinstance(found, Unavailable)
+    message = installed_schema().message("xla.BufferAssignmentProto")
+    assignment = message.FromString(split_hlo_proto(found.hlo_proto)[1])
+    assert assignment.buffer_allocations  # type: ignore[attr-defined]
+    assert assignment.heap_simulator_traces  # type: ignore[attr-defined]
+
+
+@on_both
+def test_nothing_is_left_behind(target: str) -> None:
+    assert compiled(target)
+    places = [Path(tempfile.gettempdir()), Path("/dev/shm")]
+    left = {path for place in places if place.exists() for path in place.glob(f"inspector-{os.getpid()}-*/[!.]*")}
+    assert left == set()
