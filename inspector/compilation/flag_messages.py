@@ -48,7 +48,7 @@ def unknown_flag(
     positive = name.removeprefix("no").removeprefix("_")
     if name.startswith("no") and positive in names and is_boolean(positive):
         return f"XLA has no --no form of a flag, got {name!r}. Write --{positive}=false."
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    near = _nearest(name, names)
     hint = f" Did you mean {', '.join(near)}?" if near else " See inspector.option_catalog() for all."
     if name in removed:
         return f"{name!r} was a flag of XLA and was removed: {jaxlib} has it no more. Leave it out.{hint}"
@@ -59,6 +59,13 @@ def unknown_flag(
     if name in libtpu.removed:
         return f"{name!r} was a flag of libtpu and was removed. Leave it out.{hint}"
     return f"{jaxlib} and the installed libtpu have no flag named {name!r}.{hint}"
+
+
+def _nearest(name: str, names: Collection[str]) -> list[str]:
+    """What is spelt most alike, of the same part of the compiler if there is any."""
+    begin = "_".join(name.split("_")[:2]) + "_"
+    alike = difflib.get_close_matches(name, [n for n in names if n.startswith(begin)], n=3, cutoff=0.6)
+    return alike or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
 
 
 def expected(type_: FlagType) -> str:

@@ -29,8 +29,8 @@ class Options:
 
     Attributes:
       flags: by name, with or without the leading `--`; values of the flag's own type. Every flag of
-        XLA, and every other field of its build options (`optimization_level`, ...): see
-        `inspector.option_catalog()`.
+        XLA, every other field of its build options (`optimization_level`, ...) and, where libtpu is
+        installed, its options: see `inspector.option_catalog()`.
       num_replicas: copies of the program that run together (an axis environment's size).
       num_partitions: devices that one copy is split over (a mesh's size).
       device_assignment: device ids, one row a replica, one column a partition.
@@ -112,7 +112,8 @@ class Options:
     def to_proto(self) -> bytes:
         """A serialized `xla.CompileOptionsProto`, byte for byte what JAX in this process would give XLA.
 
-        What is not said is what JAX says, for one device and with detailed logging.
+        What is not said is what JAX says, for one device and with detailed logging. Flags of
+        LIBTPU_INIT_ARGS are not in it: no compile takes them.
 
         Raises:
           UnknownFlagError, FlagTypeError: as `check`.
@@ -140,7 +141,7 @@ class Options:
         )
 
     def check(self) -> None:
-        """Checks every flag's name and type against the installed jaxlib.
+        """Checks every flag's name and type against the installed jaxlib, and libtpu.
 
         Raises:
           UnknownFlagError: with the nearest names.

@@ -10,6 +10,7 @@ import pytest
 from inspector.compilation.options import Options
 from inspector.errors import ParameterError, TargetError
 from inspector.widgets.controls import Controls, parse_axes
+from tests.libtpu import needs_libtpu
 
 FAST_MATH, SPLIT = "xla_cpu_enable_fast_math", "xla_cpu_parallel_codegen_split_count"
 
@@ -83,6 +84,26 @@ def test_a_flags_values_are_offered(asked: Asked) -> None:
     asked.controls.flag.value = "nonsense"
     assert asked.controls.value.placeholder == "value"
     assert FAST_MATH in asked.controls.flag.options
+
+
+@needs_libtpu
+def test_values_of_libtpus_flags_are_offered(asked: Asked) -> None:
+    asked.controls.flag.value = "s8_coalescing_ignore_distance_for_pairing"
+    assert asked.controls.value.options == ("auto", "true", "false")
+    asked.controls.flag.value = "xla_memory_scheduler"
+    assert asked.controls.value.options[:2] == ("default", "list")
+    asked.controls.flag.value = "xla_mosaic_dump_to"
+    assert "string · default (empty) · tpu · LIBTPU_INIT_ARGS" in asked.controls.message.value
+
+
+@needs_libtpu
+def test_typing_stays_fluid_among_all_flags(asked: Asked) -> None:
+    assert len(asked.controls.flag.options) > 1500
+    asked.controls.flag.value = "xla"
+    started = time.process_time()
+    for text in ("xla_tpu", "xla_tpu_e", "xla_tpu_en", "all gather", "vmem", "remat"):
+        asked.controls.flag.value = text
+    assert (time.process_time() - started) / 6 < 0.05  # 0.01; a key is pressed each 0.1 s
 
 
 def test_the_chosen_flag_says_what_it_is(asked: Asked) -> None:

@@ -1,0 +1,64 @@
+"""Options of libtpu on their way through an engine: to the compile, to the worker's start, or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from inspector.compilation.options import Options
+from inspector.effects import boolean_flags, flag_effect
+from inspector.errors import OptionError
+from inspector.lowering.lower import lower
+from inspector.lowering.lowered import Lowered
+from tests.libtpu import needs_libtpu
+
+pytestmark = needs_libtpu
+
+TARGET = "tpu:v5e:2x2"
+
+
+@pytest.fixture(scope="module")
+def lowered() -> Lowered:
+    return lower(lambda x: jnp.tanh(x @ x).sum(), jax.ShapeDtypeStruct((256, 256), jnp.float32), platform="tpu")
+
+
+def test_a_compile_takes_them(lowered: Lowered, tmp_path: Path) -> None:
+    options = Options(flags={"xla_memory_scheduler": "LIST", "xla_tpu_rwb_fusion": False, "xla_dump_to": str(tmp_path)})
+    assert lowered.compile(options, TARGET).warnings == ()
+    (environment,) = tmp_path.glob("*tpu_comp_env.txt")
+    lines = environment.read_text().splitlines()
+    assert "xla_memory_scheduler: LIST" in lines
+    assert "xla_tpu_rwb_fusion: false" in lines
+
+
+def test_those_of_the_process_choose_a_worker(lowered: Lowered, tmp_path: Path) -> None:
+    plain = lowered.compile(target=TARGET)
+    dumping = lowered.compile({"xla_jf_dump_to": str(tmp_path), "xla_jf_dump_llo_text": True}, TARGET)
+    assert dumping.hlo == plain.hlo
+    assert any("llo" in path.name for path in tmp_path.rglob("*.txt"))
+
+
+def test_for_the_cpu_they_are_refused() -> None:
+    for_cpu = lower(lambda x: x + 1, jax.ShapeDtypeStruct((2,), jnp.float32))
+    with pytest.raises(OptionError, match="xla_tpu_rwb_fusion is a flag of libtpu, which only TPU targets take"):
+        for_cpu.compile({"xla_tpu_rwb_fusion": False}, "cpu")
+
+
+def test_those_of_the_cpu_are_warned_of(lowered: Lowered) -> None:
+    (warning,) = lowered.compile({"xla_cpu_enable_fast_math": True}, TARGET).warnings
+    assert "XLA accepts it and ignores it" in warning
+
+
+def test_what_they_do(lowered: Lowered) -> None:
+    tpu = boolean_flags("tpu")
+    assert {"xla_tpu_rwb_fusion", "xla_dump_hlo_as_text"} <= set(tpu)
+    assert not {"xla_jf_dump_llo_text", "xla_gpu_enable_triton_gemm"} & set(tpu)
+    assert not any(name.startswith("xla_jf_") for name in boolean_flags("cpu"))
+    table = flag_effect(lowered, "xla_memory_scheduler", target=TARGET)
+    assert "default" not in set(table["value"])
+    assert {"list", "dfs"} <= set(table["value"])
+    assert set(table["outcome"]) <= {"nothing", "hlo", "memory", "cost", "code", "refused", "crashed"}
+    assert "refused" not in set(table[table["value"] == "list"]["outcome"])
