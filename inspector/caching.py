@@ -20,8 +20,8 @@ from inspector.compilation.jax_cache import CacheKey, Ingredient
 from inspector.errors import ParameterError, Unavailable
 
 _AUTOTUNE_SHARING = Unavailable(
-    "JAX removed jax_share_autotune_config_between_hosts, because XLA itself splits autotuning over the processes"
-    " and exchanges the results",
+    "JAX has no jax_share_autotune_config_between_hosts any more; XLA splits autotuning over the processes and"
+    " exchanges the results by itself",
     "on GPUs xla_gpu_shard_autotuning, which is on by default",
 )
 _PROFILE_GUIDED = Unavailable(

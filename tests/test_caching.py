@@ -247,6 +247,8 @@ def test_a_damaged_entry_is_compiled_again_each_time(cache: Path, kind: str) -> 
     foretold(program())
     (file,) = entries(cache)
     damaged = DAMAGE[kind](file.read_bytes())
+    if kind == "flipped" and compilation_cache.zstandard is not None:
+        pytest.skip("zstandard is installed, and keeps no checksum")
     file.write_bytes(damaged)
     for _ in range(2):
         with pytest.warns(UserWarning, match="Error reading persistent compilation cache entry"):
@@ -477,7 +479,7 @@ def test_without_devices() -> None:
 def test_sharing_of_autotune_results_is_gone() -> None:
     assert not hasattr(jax.config, "jax_share_autotune_config_between_hosts")
     gone = inspector.cache_status(program(), X).autotune_sharing
-    assert "XLA itself splits autotuning" in gone.reason
+    assert "XLA splits autotuning over the processes" in gone.reason
     (flag,) = (word.strip(",") for word in gone.remedy.split() if word.startswith("xla_"))
     defaults = inspector.option_catalog(flag).set_index("name")["default"]
     assert defaults[flag] is True or bool(defaults[flag])
@@ -495,6 +497,7 @@ def test_its_text() -> None:
 @pytest.mark.skipif(util.find_spec("libtpu") is None, reason="libtpu is not installed")
 def test_devices_that_are_not_there_never_hit(cache: Path, one_device_python: RunPython) -> None:
     script = f"""
+import warnings
 import jax, numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec

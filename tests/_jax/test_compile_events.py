@@ -14,6 +14,7 @@ import pytest
 from jax._src import compilation_cache, monitoring
 
 import inspector
+from inspector._jax import cache_state
 from inspector._jax.compile_events import CompileEvent, watch_compiles
 from inspector.errors import Unavailable
 
@@ -96,6 +97,36 @@ def test_what_is_not_watched_leaves_no_trace() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     event = compile_once(7)
     assert (event.cache, event.reason) == ("miss", "")
+
+
+def test_where_an_executable_came_from() -> None:
+    miss, hit = compile_once(), compile_once()
+    assert (miss.source, miss.sent, miss.notice) == ("compiler", False, "")
+    assert (hit.source, hit.sent) == ("cache", False)
+    assert hit.notice == "not compiled here: XLA ran no pass, so none was dumped"
+
+
+def test_an_entry_that_is_not_replaced_is_not_called_written(cache: Path) -> None:
+    compile_once()
+    (entry,) = cache.glob("*-cache")
+    entry.write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="Error reading persistent compilation cache entry"):
+        event = compile_once()
+    assert (event.cache, event.source, event.written) == ("miss", "compiler", False)
+    assert "which JAX did not use and does not replace" in event.reason
+    assert entry.read_bytes() == b"damaged"
+
+
+def test_a_file_system_that_fails_is_no_error_of_a_compile(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_once(1)
+
+    def fail(path: Path, **_: Any) -> bool:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(type(cache_state.entry_path("key")), "exists", fail)
+    with pytest.warns(UserWarning, match="PermissionError"):
+        event = compile_once(2)
+    assert (event.cache, event.written) == ("miss", False)
 
 
 def test_two_watch(caplog: pytest.LogCaptureFixture) -> None:

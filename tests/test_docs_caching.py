@@ -1,0 +1,60 @@
+"""docs/caching.md: its code runs, and its tables name what there is."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax._src import compilation_cache
+
+import inspector
+from inspector.caching import CacheStatus
+from inspector.compilation.jax_cache import CacheKey
+from tests.conftest import ROOT
+
+TEXT = (ROOT / "docs" / "caching.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def no_memory() -> Iterator[None]:
+    """What other tests compiled and configured is forgotten."""
+    jax.clear_caches()
+    compilation_cache.reset_cache()
+    yield
+    compilation_cache.reset_cache()
+
+
+def section(title: str) -> str:
+    return TEXT.partition(f"## {title}")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
+def test_code_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(code, {})
+    printed = capsys.readouterr().out
+    for told in re.findall(r"print\(.*\)  # (.*)", code):
+        assert told == printed.strip()
+    assert printed
+
+
+def test_fields() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", section("Would it hit"), re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    fields = {field.name for field in dataclasses.fields(CacheStatus)} - {"name"}
+    assert documented == fields | {"autotune_sharing"}
+
+
+def test_ingredients() -> None:
+    key = inspector.cache_status(jnp.sin, jnp.ones(3)).key
+    assert isinstance(key, CacheKey)
+    assert re.findall(r"^\| `(.*?)` \|", section("What changed?"), re.MULTILINE) == [i.name for i in key.ingredients]
+
+
+def test_settings_are_jax_s() -> None:
+    gone = {"jax_share_autotune_config_between_hosts"}
+    named = set(re.findall(r"`(jax_\w+)`", TEXT))
+    assert {name for name in named if name not in jax.config.values} == gone
