@@ -51,6 +51,19 @@ def done(work: FakeWork, explorer: Explorer) -> None:
     explorer.wait(10)
 
 
+def test_a_cost_that_is_not_reported_is_counted_afterwards(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    work.finish(0, cost=Unavailable("no cost analysis"))
+    explorer.wait(10)
+    deadline = time.monotonic() + 10
+    while len(box.of("stats")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    before, after = ({row["key"]: row for row in message["rows"]} for message in box.of("stats"))
+    assert (before["flops"]["value"], before["flops"]["reason"]) == (None, "no cost analysis")
+    assert (after["flops"]["value"], after["transcendentals"]["value"]) == (123, 4)
+    assert after["kernels"]["value"] > 0
+    assert [c.cost for c in work.counted] == [Unavailable("no cost analysis")]
+
+
 def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     baseline = explorer.baseline
     assert baseline.is_baseline
@@ -126,7 +139,7 @@ def test_a_variant_takes_the_baselines_target(work: FakeWork) -> None:
     explorer = work.explorer(target="cpu:8", options=f"--{FAST_MATH}=true")
     explorer.add()
     assert [str(r.target) for r in work.requests] == ["cpu:8", "cpu:8"]
-    assert [v.label for v in explorer.variants] == [f"{FAST_MATH}=true", "defaults"]
+    assert [v.label for v in explorer.variants] == [f"{FAST_MATH}=true", "cpu:8"]
     explorer.close()
 
 
