@@ -7,6 +7,8 @@ compile-only client takes those. What it makes cannot be run here.
 from __future__ import annotations
 
 import dataclasses
+import base64
+import contextlib
 import importlib.metadata
 import importlib.util
 import math
@@ -15,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from jax._src import xla_bridge
 from jax.experimental import mesh_utils
@@ -69,6 +72,26 @@ def prepare_process(platform: str, init_args: Sequence[str]) -> None:
     _tpu_devices(Slice("tpu", "v5e", (2, 2)))  # what libtpu says when it is loaded belongs to no request
 
 
+def attached_slice() -> Slice:
+    """The accelerators of this process as another process can compile for them ahead of time.
+
+    Raises:
+      TargetError: this jaxlib cannot describe them.
+    """
+    devices = jax.local_devices()
+    first = devices[0]
+    platform = "cuda" if first.platform == "gpu" else first.platform
+    serialized = ""
+    with contextlib.suppress(AttributeError):  # jaxlib 0.12 has it, 0.10.2 has not
+        serialized = base64.b64encode(_jax.get_topology_for_devices(devices).serialize()).decode()
+    if not serialized and platform != "cuda":
+        raise TargetError(
+            f"This jaxlib cannot describe the attached {first.device_kind} to another process, which a compile apart from"
+            " this process needs. Update JAX to 0.12, or leave isolate out."
+        )
+    return Slice(platform, first.device_kind, (1, len(devices)), serialized=serialized)
+
+
 class AbsentClient(Client):
     """The compile-only client of a slice."""
 
@@ -80,8 +103,7 @@ class AbsentClient(Client):
         Raises:
           TargetError: it is not installed, or knows no such slice.
         """
-        devices = _tpu_devices(slice_) if slice_.platform == "tpu" else _gpu_devices(slice_)
-        self._take_devices(devices)
+        self._take_devices(_devices(slice_))
         self._slice = slice_
 
     @property
@@ -142,6 +164,13 @@ class AbsentClient(Client):
         except (ValueError, NotImplementedError, AssertionError):  # JAX knows no such mesh; any order is right
             return assignment
         return laid.reshape(assignment.shape)
+
+
+def _devices(slice_: Slice) -> list[Any]:
+    if not slice_.serialized:
+        return _tpu_devices(slice_) if slice_.platform == "tpu" else _gpu_devices(slice_)
+    topology = _jax.DeviceTopology.deserialize(base64.b64decode(slice_.serialized))
+    return list(topology._make_compile_only_devices())
 
 
 def _tpu_devices(slice_: Slice) -> list[Any]:

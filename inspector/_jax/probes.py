@@ -132,6 +132,10 @@ def _absent() -> Iterator[Probe]:
     yield Probe("jaxlib._jax.get_default_c_api_topology", purpose)
     yield Probe("jaxlib._jax.DeviceTopology._make_compile_only_devices", purpose)
     yield Probe("jaxlib._jax.CompileOnlyPyClient.compile", purpose)
+    isolated = "compiling for attached devices in another process"
+    yield Probe("jaxlib._jax.get_topology_for_devices", isolated)
+    for name in ("serialize", "deserialize"):  # not before JAX 0.11, which still had a ClosedJaxpr
+        yield Probe(f"jaxlib._jax.DeviceTopology.{name}", isolated, unless="jax._src.core.ClosedJaxpr")
     for name in ("load_pjrt_plugin_dynamically", "pjrt_plugin_loaded"):
         yield Probe(f"jaxlib.xla_client.{name}", purpose)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Literal
 
+from inspector._jax.slices import Slice
 from inspector.compilation.chips import GPUS, TPU_GENERATIONS
 from inspector.compilation.libtpu import init_args
 from inspector.compilation.options import Options
@@ -34,29 +35,40 @@ class Environment:
         """The environment in which a target's programs compile with such options, and record such products.
 
         Raises:
-          TargetError: only this process has the target's device.
+          TargetError: the target's compiler is not installed.
         """
-        if target.kind == "cpu":
-            return cls("cpu", target.device_count or 1)
+        platform = accelerator(target)
+        if platform is None:
+            return cls("cpu", target.device_count or _attached_count())
         if target.is_absent:
             _check_installed(target)
-            if target.kind != "tpu":
-                return cls("cuda")
-            return cls("tpu", init_args=init_args(options) + (BACK_END_ARGS if "assembly" in products else ()))
-        return cls("cpu", _attached_count(target))
+        if platform == "cuda":
+            return cls("cuda")
+        return cls("tpu", init_args=init_args(options) + (BACK_END_ARGS if "assembly" in products else ()))
 
     def __str__(self) -> str:
         return f"cpu-{self.device_count}" if self.platform == "cpu" else self.platform
 
 
-def slice_of(target: Target) -> dict[str, Any] | None:
-    """The fields of `_jax.absent.Slice` for a target that is not here; None for one that is."""
-    if not target.is_absent:
+def accelerator(target: Target) -> Literal["tpu", "cuda"] | None:
+    """The platform of a target's accelerator, attached or not; None for CPU devices."""
+    from inspector._jax.client import attached_platform
+
+    platform = target.platform or attached_platform()
+    return "tpu" if platform == "tpu" else None if platform == "cpu" else "cuda"
+
+
+def slice_of(target: Target) -> Slice | None:
+    """The devices that a worker compiles for ahead of time: absent or attached accelerators; None for CPU devices."""
+    if accelerator(target) is None:
         return None
+    if not target.is_absent:
+        from inspector._jax.absent import attached_slice
+
+        return attached_slice()
     if target.kind == "gpu":
-        return {"platform": "cuda", "chip": GPUS[target.chip], "topology": target.topology}
-    config = TPU_GENERATIONS[target.chip].chip_config
-    return {"platform": "tpu", "chip": target.chip, "topology": target.topology, "chip_config": config}
+        return Slice("cuda", GPUS[target.chip], target.topology)
+    return Slice("tpu", target.chip, target.topology, TPU_GENERATIONS[target.chip].chip_config)
 
 
 def _check_installed(target: Target) -> None:
@@ -67,19 +79,13 @@ def _check_installed(target: Target) -> None:
         raise TargetError(f"{target} cannot be compiled for here: {reason.reason}. Install it with: {reason.remedy}")
 
 
-def _attached_count(target: Target) -> int:
-    from inspector._jax.client import attached_device_count, attached_platform
+def _attached_count() -> int:
+    from inspector._jax.client import attached_device_count
 
-    platform = attached_platform()
-    if platform != "cpu" or target.kind != "attached":
-        raise TargetError(
-            f"The attached {platform if target.kind == 'attached' else target.kind} belongs to this process: a worker"
-            " cannot use it. Use engine='inline', or the target 'cpu'."
-        )
     return attached_device_count()
 
 
-def check_can_run(target: Target) -> None:
+def check_here(target: Target) -> None:
     """Refuses to run on a device that is not here.
 
     Raises:

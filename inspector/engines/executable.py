@@ -18,7 +18,7 @@ from inspector.compilation.compiled import Compiled
 from inspector.compilation.machine import check_cpu
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines.environment import check_can_run
+from inspector.engines.environment import check_here
 from inspector.engines.inline import callbacks_of
 from inspector.engines.messages import CompileOrder, compile_order
 from inspector.errors import ExecutionError, Unavailable
@@ -28,7 +28,7 @@ def load(compiled: Compiled) -> LoadedExecutable:
     """See `Compiled.runtime_executable`."""
     target = compiled.target
     order = compile_order(CompileRequest(compiled.program, compiled.options, target), read_config())
-    check_can_run(target)
+    check_here(target)
     client = client_of(target)
     client.check_platform(order.platform)
     if isinstance(compiled.executable, Unavailable):

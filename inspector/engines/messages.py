@@ -23,7 +23,6 @@ from inspector import errors
 from inspector._jax.slices import Slice
 from inspector.compilation import options_proto
 from inspector.compilation.request import CompileRequest, RunRequest
-from inspector.engines.environment import slice_of
 from inspector.engines.wire import Blob
 from inspector.errors import CompilationError, InspectorError, Unavailable
 
@@ -68,15 +67,20 @@ class RunOrder:
     warmup: int
 
 
-def compile_order(request: CompileRequest, config: Mapping[str, Any]) -> CompileOrder:
-    """The order for a request. `config` is what `_jax.compile_options.read_config` gave."""
+def compile_order(request: CompileRequest, config: Mapping[str, Any], devices: Slice | None = None) -> CompileOrder:
+    """The order for a request.
+
+    Args:
+      request: what is asked.
+      config: what `_jax.compile_options.read_config` gave.
+      devices: those compiled for ahead of time; None for the client's own.
+    """
     said = request.build_options
     options = json.loads(said.to_json())
     options["flags"] = options_proto.overrides(said)
     options["additions"] = base64.b64encode(options_proto.additions(said)).decode()
     options["said"] = {**request.program.options.flags, **request.options.as_dict()}
     options["mesh_shape"] = request.program.mesh.axis_sizes if request.program.mesh else None
-    devices = slice_of(request.target)
     # An executable is the same whatever is recorded of its compile.
     key = dataclasses.replace(request, products=frozenset()).digest
     return CompileOrder(
@@ -85,7 +89,7 @@ def compile_order(request: CompileRequest, config: Mapping[str, Any]) -> Compile
         options,
         request.program.platform,
         config,
-        Slice(**devices) if devices else None,
+        devices,
         tuple(sorted(request.products)),
     )
 

@@ -22,7 +22,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.options_text import value_text
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines.environment import Environment, check_can_run
+from inspector.engines.environment import Environment, accelerator, check_here, slice_of
 from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.messages import Header, Message, read_early
 from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
@@ -90,7 +90,12 @@ class WorkerEngine:
         compiled = request.compiled
 
         def where() -> Environment:
-            check_can_run(compiled.target)
+            check_here(compiled.target)
+            if accelerator(compiled.target) is not None:
+                raise TargetError(
+                    f"The device of {compiled.target} belongs to this process: a worker cannot run on it. Use"
+                    " engine='inline', or the target 'cpu'."
+                )
             return Environment.of(compiled.target, compiled.build_options)
 
         return self._put(where, lambda environment, job: self._run(environment, job, request))
@@ -146,7 +151,8 @@ class WorkerEngine:
         check_request(request)
         if request.program.host_callbacks:
             raise TargetError(_callbacks_text(request.program.name))
-        message = messages.write_compile(messages.compile_order(request, read_config()))
+        order = messages.compile_order(request, read_config(), slice_of(request.target))
+        message = messages.write_compile(order)
         what = f"compiling {request.program.name!r} for {request.target}"
         warnings = request_warnings(request)
         show = Shower(job, request, self.name)
@@ -258,7 +264,7 @@ class _Environment:
         """
         try:
             worker, answer, recycle = self._converse(job, message, what, options, read, show)
-        except _NotTakenError:  # it had died while idle, and not of this request
+        except _OtherCauseError:
             worker, answer, recycle = self._converse(job, message, what, options, read, show)
         said = worker.read_log()
         if recycle:
@@ -308,7 +314,8 @@ class _Environment:
         except (EOFError, OSError, WireError) as e:
             limit.stop()
             error = self._died(what, options, limit, e)
-            raise error if taken or limit.reached or job.done() else _NotTakenError(str(error)) from e
+            guilty = taken and not worker.went_with_server()
+            raise error if guilty or limit.reached or job.done() else _OtherCauseError(str(error)) from e
         finally:
             limit.stop()
             with self._lock:
@@ -390,8 +397,8 @@ def _read_reply(header: Header, blobs: list[bytes], read: Callable[[Header, list
         raise WireError(f"Its reply {header.get('reply')!r} is not complete ({type(e).__name__}: {e}).") from e
 
 
-class _NotTakenError(WorkerDiedError):
-    """The worker died before it read the request."""
+class _OtherCauseError(WorkerDiedError):
+    """The worker died, and not of the request: before it read it, while idle, or because its fork server did."""
 
 
 class _TimeLimit:

@@ -134,25 +134,31 @@ class Lowered:
         target: str | Target = "attached",
         engine: Engine | None = None,
         products: Collection[str] = (),
+        isolate: bool = False,
     ) -> Compiled:
         """Compiles and waits.
 
         Args:
           options: an `Options`, a dict of flags by name, or the text of an XLA_FLAGS variable.
-          target: "attached" (this process's device) or "cpu:N" (N virtual CPU devices).
+          target: "attached" (this process's device), "cpu:N" (N virtual CPU devices), or devices that are not here,
+            such as "tpu:v5e:2x4" or "gpu:h100:8" (see `inspector.targets()`).
           engine: who compiles; None for the one that suits program and target.
           products: what to record besides: "passes" (what each compiler pass did), "assembly" (the
             back-end's code), "buffers" (the buffer assignment). The compile takes longer then.
+          isolate: compile for an attached accelerator in a worker, ahead of time for that very chip, so that a flag that
+            crashes the compiler costs only the worker; `run` then loads the result. Without the device at hand,
+            XLA cannot autotune. CPU devices and devices that are not here are always compiled for like this.
 
         Raises:
           OptionError, TargetError: the request is wrong.
           CompilationError: XLA refused it.
           WorkerDiedError: XLA crashed; its worker is lost, nothing else.
         """
-        from inspector.engines import default_engine
+        from inspector.engines import default_engine, worker_engine
 
         request = self.request(options, target, products)
-        return (engine or default_engine(self.program, request.target)).submit(request).result()
+        chosen = engine or (worker_engine() if isolate else default_engine(self.program, request.target))
+        return chosen.submit(request).result()
 
     def preview(
         self,

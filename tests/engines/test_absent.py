@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,11 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 import inspector
+from inspector._jax.slices import Slice
+from inspector.engines import worker_engine
 from inspector.errors import LoweringError, TargetError, Unavailable
 from inspector.hlo.mesh import Mesh as OurMesh
+from tests.conftest import RunPython
 
 HAS_TPU = importlib.util.find_spec("libtpu") is not None
 HAS_GPU = importlib.util.find_spec("jax_plugins") is not None
@@ -164,3 +168,41 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         TargetError, match=r"CUDA plugin is not installed. Install it with: pip install 'jax-inspector\[cuda\]'"
     ):
         lower(step, F32, target="gpu:h100:8").compile(target="gpu:h100:8")
+
+
+@needs_gpu
+def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with an H100, whose client is then never asked; `tests/device` has the real one."""
+    attached = Slice("cuda", "NVIDIA H100 80GB HBM3", (1, 1))
+    monkeypatch.setattr("inspector._jax.client.attached_platform", lambda: "gpu")
+    monkeypatch.setattr("inspector._jax.absent.attached_slice", lambda: attached)
+    compiled = inspector.lower(step, F32, platform="cuda").compile(isolate=True)
+    assert (compiled.engine, str(compiled.target), compiled.devices) == (
+        "worker",
+        "attached",
+        ("NVIDIA H100 80GB HBM3 0",),
+    )
+    assert isinstance(compiled.executable, bytes)
+    with pytest.raises(TargetError, match="belongs to this process: a worker cannot run on it"):
+        compiled.run(np.ones((256, 256), np.float32), engine=worker_engine())
+
+
+@pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
+def test_described_devices_are_the_same(target: str, one_device_python: RunPython) -> None:
+    """What another process is told of attached devices, as jaxlib 0.12 describes them."""
+    script = textwrap.dedent(f"""
+        import base64, sys
+        from jaxlib import _jax
+        if not hasattr(_jax.DeviceTopology, "serialize"):
+            print("older"); sys.exit()
+        from inspector._jax import absent
+        from inspector.compilation.target import Target
+        from inspector.engines.environment import slice_of
+        absent.prepare_process(Target.parse({target!r}).platform, ())
+        devices = absent._devices(slice_of(Target.parse({target!r})))
+        described = base64.b64encode(_jax.get_topology_for_devices(devices).serialize()).decode()
+        again = absent._devices(absent.Slice("", "", (), serialized=described))
+        print([str(d) for d in again] == [str(d) for d in devices], len(again))
+    """)
+    said = one_device_python(script).stdout
+    assert said.split()[-2:] == ["True", "8"] or said.split()[-1] == "older"

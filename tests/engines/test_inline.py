@@ -127,8 +127,6 @@ def test_default_engine_with_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> 
     remembering = default_engine(program, Target.parse("attached"))
     assert isinstance(remembering, CachedEngine)
     assert remembering.engine is inline_engine()
-    with pytest.raises(TargetError, match="attached gpu belongs to this process"):
-        worker_engine().submit(CompileRequest(program, Options(), Target.parse("attached"))).result(10)
     close_engines()
 
 
