@@ -519,3 +519,32 @@ for _ in range(2):
     first, second = one_device_python(script, environment).stdout.splitlines()[-2:]
     assert first == "miss miss True False the cache has no entry of that key"
     assert second.startswith("miss miss False True JAX cannot load an executable for tpu devices that are not here")
+
+
+@pytest.mark.slow
+def test_an_address_in_the_key_is_another_process_s(one_device_python: RunPython) -> None:
+    script = """
+import jax, numpy as np
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import inspector
+
+@custom_partitioning
+def add(x):
+    return x + 1
+
+add.def_partition(
+    partition=lambda mesh, args, result: (mesh, lambda x: x + 1, result.sharding, (args[0].sharding,)),
+    infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding,
+    sharding_rule="i -> i",
+)
+rows = NamedSharding(Mesh(np.array(jax.devices()), ("i",)), PartitionSpec("i"))
+x = jax.device_put(np.ones(8, np.float32), rows)
+for left_out in (False, True):
+    jax.config.update("jax_remove_custom_partitioning_ptr_from_cache_key", left_out)
+    print(inspector.cache_status(add, x).key.text)
+"""
+    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    runs = [one_device_python(script, environment).stdout.splitlines()[-2:] for _ in range(2)]
+    assert runs[0][0] != runs[1][0]
+    assert runs[0][1] == runs[1][1]

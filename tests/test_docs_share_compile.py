@@ -69,7 +69,9 @@ def test_alone_both_compile_and_only_process_0_writes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_next_start_loads_from_one_cache(tmp_path: Path) -> None:
     first, second = run(cache=tmp_path), run(cache=tmp_path)
-    assert [each["source"] for each in first] == ["compiler", "process"]
+    assert first[0]["source"] == "compiler"
+    assert first[1]["source"] in ("process", "cache")  # cache: it was late, and process 0 had written already
+    assert first[1]["passes"] == 0
     assert [each["written"] for each in first] == [True, False]
     for each in second:
         assert each["source"] == each["foretold"] == "cache"
