@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from inspector._jax.compile_events import CompileEvent as CompileEvent
     from inspector._jax.compile_events import watch_compiles as watch_compiles
     from inspector._jax.sharing import share_compiles as share_compiles
+    from inspector.analysis.peaks import Peak as Peak
+    from inspector.analysis.peaks import measured_peak as measured_peak
     from inspector.analysis.stats import compare as compare
     from inspector.caching import CacheStatus as CacheStatus
     from inspector.caching import cache_status as cache_status
@@ -48,6 +50,7 @@ _HOMES = {
     "LoadedExecutable": "inspector.engines.executable",
     "Lowered": "inspector.lowering.lowered",
     "Options": "inspector.compilation.options",
+    "Peak": "inspector.analysis.peaks",
     "Target": "inspector.compilation.target",
     "Unavailable": "inspector.errors",
     "ScanJob": "inspector.effects",
@@ -56,6 +59,7 @@ _HOMES = {
     "get_compile_options": "inspector.engines.get_compile_options",
     "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
+    "measured_peak": "inspector.analysis.peaks",
     "option_catalog": "inspector.compilation.catalogue",
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.effects",

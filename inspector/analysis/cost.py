@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from inspector.compilation.compiled import Cost
 from inspector.errors import Unavailable
-from inspector.hlo.backend_config import known_trip_count
+from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.single import FLOW, FREE, Single
@@ -47,8 +47,14 @@ def costs(
 
 
 def total(module: Module, costs: Mapping[str, Cost]) -> Cost:
-    """What one execution of the module costs, as XLA counts it: loop bodies once, unknown ones as nothing."""
-    return _added([costs[i.name] for i in module.entry.instructions])
+    """What one execution of the module costs, as XLA counts it.
+
+    Bodies of loops count once and what is unknown as nothing, unless nothing is known at all.
+    """
+    counted = [costs[i.name] for i in module.entry.instructions]
+    summed = _added(counted)
+    unknown = next((c for c in counted if isinstance(c.flops, Unavailable)), None)
+    return unknown if unknown is not None and summed == _NOTHING else summed
 
 
 def uncounted(module: Module, costs: Mapping[str, Cost]) -> tuple[str, ...]:
@@ -166,7 +172,7 @@ def _runs(caller: Instruction, position: int, executions: int | Unavailable) -> 
     if isinstance(executions, Unavailable):
         return executions
     if caller.opcode == "while":
-        trips = known_trip_count(caller)
+        trips = trip_count(caller)
         return trips if isinstance(trips, Unavailable) else executions * (trips + position)  # body, condition
     if caller.opcode == "conditional":
         return Unavailable(f"which branch {caller.name} takes is known at run time")

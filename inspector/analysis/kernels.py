@@ -15,7 +15,7 @@ from inspector.analysis.collectives import OPCODES as COLLECTIVES
 from inspector.analysis.cost import Place, places
 from inspector.compilation.compiled import Cost
 from inspector.errors import Unavailable
-from inspector.hlo.backend_config import estimated_cycles
+from inspector.hlo.backend_config import estimated_cycles, vmem_scratch_bytes
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.single import FLOW, FREE
 
@@ -51,6 +51,8 @@ class Structure:
       custom_calls: those of them that are custom calls.
       collectives, collective_bytes: operations among devices, and the bytes that one device puts in.
       estimated_cycles: the TPU compiler's estimates of all kernels that have one, times their executions.
+      vmem_scratch_bytes: the most that one kernel uses of a TPU's vector memory beside its operands and
+        results; those lie in `MemoryUse`'s VMEM, this does not.
     """
 
     kernels: int
@@ -59,6 +61,7 @@ class Structure:
     collectives: int
     collective_bytes: int
     estimated_cycles: int | Unavailable
+    vmem_scratch_bytes: int | Unavailable
 
 
 def kernels(module: Module) -> tuple[Kernel, ...]:
@@ -84,12 +87,19 @@ def structure(module: Module) -> Structure:
         collectives=len(together),
         collective_bytes=sum(operand.shape.byte_size for i in together for operand in i.operands),
         estimated_cycles=_cycles(executed),
+        vmem_scratch_bytes=_scratch([k.instruction for k in executed]),
     )
 
 
 def _executes(instruction: Instruction) -> bool:
     opcode = instruction.opcode
     return opcode not in FLOW and opcode not in FREE and opcode not in NAMING and not opcode.endswith("-done")
+
+
+def _scratch(executed: list[Instruction]) -> int | Unavailable:
+    noted = [vmem_scratch_bytes(instruction) for instruction in executed]
+    known = [value for value in noted if not isinstance(value, Unavailable)]
+    return max(known) if known else Unavailable("only the TPU's compiler notes it")
 
 
 def _cycles(executed: tuple[Kernel, ...]) -> int | Unavailable:

@@ -235,6 +235,9 @@ def _bound(
 def _total(name: str, points: list[Point], peak: Peak | Unavailable, peak_name: str | Unavailable) -> Point:
     flops, moved = sum(p.flops for p in points), sum(p.bytes_accessed for p in points)
     bound, least = _bound(flops, moved, peak, peak_name)
+    if not points and not isinstance(least, Unavailable):
+        unknown = Unavailable("nobody knows what its kernels cost")
+        return Point(name, "", flops, moved, 1, unknown, unknown)
     if not isinstance(least, Unavailable):
         least = sum(_number(p.least_s) for p in points)
     return Point(name, "", flops, moved, 1, bound, least)

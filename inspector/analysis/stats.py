@@ -86,6 +86,13 @@ def program_stats(compiled: Compiled, module: Module) -> tuple[Stat, ...]:
     numbers = structure(module)
     return (
         *(Stat(_space_key(s.name), f"all of {s.name}", "bytes", s.allocated_bytes) for s in spaces),
+        *(
+            []
+            if isinstance(numbers.vmem_scratch_bytes, Unavailable)
+            else [
+                Stat("vmem_scratch_bytes", "largest scratch of a kernel in VMEM", "bytes", numbers.vmem_scratch_bytes)
+            ]
+        ),
         Stat("kernels", "kernels", "count", numbers.kernels),
         Stat("fusions", "fusions", "count", numbers.fusions, less_is_better=False),
         Stat("custom_calls", "custom calls", "count", numbers.custom_calls, less_is_better=False),
@@ -162,6 +169,8 @@ def _filled(column: Mapping[str, Value], keys: Sequence[str], compiled: Compiled
 
 def _absent(column: Mapping[str, Value], key: str, compiled: Compiled) -> Value:
     """Of a number that other programs have: host memory is 0 where a program's memory is known at all."""
+    if key == "vmem_scratch_bytes":
+        return Unavailable("only the TPU's compiler notes it")
     if not key.endswith(_SPACE):
         return column["peak_bytes"] if isinstance(column["peak_bytes"], Unavailable) else 0
     if isinstance(compiled.buffers, Unavailable):

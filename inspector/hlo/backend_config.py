@@ -16,7 +16,7 @@ def known_trip_count(loop: Instruction) -> int | Unavailable:
     noted = _noted(loop.backend_config).get("known_trip_count")
     if isinstance(noted, Mapping) and str(noted.get("n", "")).isdecimal():
         return int(noted["n"])
-    return Unavailable(f"XLA did not note how often {loop.name} runs its body")
+    return Unavailable(f"how often {loop.name} runs its body is not known before it runs")
 
 
 def estimated_cycles(instruction: Instruction) -> int | Unavailable:
@@ -27,6 +27,16 @@ def estimated_cycles(instruction: Instruction) -> int | Unavailable:
     return _NO_CYCLES
 
 
+def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:
+    """Bytes of vector memory that a TPU's instruction uses beside its operands and results."""
+    scopes = _noted(instruction.backend_config).get("used_scoped_memory_configs")
+    if not isinstance(scopes, list):
+        return _NO_SCRATCH
+    return sum(int(s.get("size", 0)) for s in scopes if isinstance(s, Mapping) and s.get("memory_space") == _VMEM)
+
+
+_VMEM = "1"
+_NO_SCRATCH = Unavailable("only the TPU's compiler notes it")
 _NO_CYCLES = Unavailable("only the TPU's compiler estimates cycles, and only of what it splits into windows")
 
 

@@ -1,0 +1,163 @@
+"""The same programs for a CPU, TPUs and GPUs, side by side, with our counts held to XLA's own.
+
+    python -m benchmarks.targets [--write docs/targets.md] [--workloads mlp cnn ...] [--targets cpu:8 ...]
+
+Needs no accelerator: what is not here is compiled for ahead of time (`inspector[tpu]`, `inspector[cuda]`).
+With `--write` the section of the JAX that runs is written anew in that file, and the others stay. The
+columns are described at the top of `docs/targets.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import inspector
+from benchmarks.workloads import make
+from inspector.analysis.cost import total, uncounted
+from inspector.analysis.kernels import structure
+from inspector.analysis.memory import MemoryUse
+from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.target import Target
+from inspector.engines import close_engines, worker_engine
+from inspector.errors import Unavailable
+from inspector.units import format_bytes, format_count, format_seconds
+
+WORKLOADS = ("mlp", "cnn", "tf2", "fsdp8_2", "pallas_mm")
+TARGETS = ("cpu:8", "tpu:v5e:2x4", "tpu:v6e:2x2", "gpu:h100:8", "gpu:b200:1")
+HEADS = (
+    "program", "target", "compile", "flops", "Σ flops / XLA's", "Σ bytes / XLA's", "kernels", "fusions",
+    "collectives", "memory", "live / heap", "heap / XLA's temp", "cycles", "at least",
+)  # fmt: skip
+NOTHING = "–"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One program for one target: the cells after `program` and `target`, or why there are none."""
+
+    workload: str
+    target: str
+    cells: tuple[str, ...]
+    reason: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compiles, prints, and writes when asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--workloads", nargs="*", default=list(WORKLOADS))
+    parser.add_argument("--targets", nargs="*", default=list(TARGETS))
+    parser.add_argument("--write", type=Path, default=None)
+    options = parser.parse_args(arguments)
+    jax.config.update("jax_num_cpu_devices", 8)
+    rows = []
+    try:
+        for workload in options.workloads:
+            for target in options.targets:
+                rows.append(_row(workload, target))
+                print(" | ".join((workload, target, *(rows[-1].cells or (rows[-1].reason,)))), flush=True)
+    finally:
+        close_engines()
+    text = "\n".join(_section(rows))
+    print(text)
+    if options.write is not None:
+        options.write.write_text(_replaced(options.write.read_text(), text))
+
+
+def _row(workload: str, target: str) -> Row:
+    made = make(workload)
+    try:
+        lowered = inspector.lower(made.fun, *made.args, platform=Target.parse(target).platform)
+        compiled = lowered.compile(target=target, products=("buffers",), engine=worker_engine())
+    except Exception as e:  # JAX's own too: the reason is the result
+        return Row(workload, target, (), f"{type(e).__name__}: {_first_sentence(str(e))}")
+    return Row(workload, target, _cells(compiled))
+
+
+def _cells(compiled: Compiled) -> tuple[str, ...]:
+    module, costs = compiled.module(), compiled.instruction_costs()
+    counted, left_out = total(module, costs), len(uncounted(module, costs))
+    numbers, use = structure(module), compiled.memory_use()
+    cost = compiled.cost
+    known = counted if isinstance(cost, Unavailable) else cost
+    roof = compiled.roofline()
+    bound = f", {roof.total.bound_by}" if not isinstance(roof.total.least_s, Unavailable) else ""
+    return (
+        format_seconds(compiled.timings["compile_s"]),
+        _count(known.flops) + (f" ({left_out} calls unknown)" if left_out else ""),
+        _ratio(counted.flops, cost.flops if isinstance(cost, Cost) else cost),
+        _ratio(counted.bytes_accessed, cost.bytes_accessed if isinstance(cost, Cost) else cost),
+        str(numbers.kernels),
+        str(numbers.fusions),
+        f"{numbers.collectives} ({format_bytes(numbers.collective_bytes)})" if numbers.collectives else "0",
+        *_memory(use, compiled.memory),
+        _count(numbers.estimated_cycles),
+        NOTHING if isinstance(roof.total.least_s, Unavailable) else format_seconds(roof.total.least_s) + bound,
+    )
+
+
+def _memory(use: MemoryUse | Unavailable, memory: Memory | Unavailable) -> tuple[str, str, str]:
+    """Allocations by memory space; the most that lives in each heap over its size; the main heap over XLA's total."""
+    if isinstance(use, Unavailable):
+        return (str(use), NOTHING, NOTHING)
+    large = [s for s in use.spaces.values() if s.name in ("RAM", "HBM", "VMEM", "host") and s.allocated_bytes]
+    heaps = [(s.name, s.live_bytes, s.temp_bytes) for s in large if s.live_bytes]
+    main_heap = large[0].temp_bytes
+    xla = Unavailable("not reported") if isinstance(memory, Unavailable) else memory.temp_bytes
+    return (
+        ", ".join(f"{s.name} {format_bytes(s.allocated_bytes)}" for s in large),
+        ", ".join(f"{name} {live / heap:.5f}" for name, live, heap in heaps) or NOTHING,
+        _ratio(main_heap, xla) if xla else f"{format_bytes(main_heap)} / {format_bytes(xla)}",
+    )
+
+
+def _ratio(ours: float | Unavailable, theirs: float | Unavailable) -> str:
+    if isinstance(theirs, Unavailable) or isinstance(ours, Unavailable):
+        return "not reported"
+    return f"{ours / theirs:.6f}" if theirs else NOTHING
+
+
+def _count(value: float | Unavailable) -> str:
+    return NOTHING if isinstance(value, Unavailable) else format_count(value)
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.split()).partition(". ")[0][:200]
+
+
+def _section(rows: Sequence[Row]) -> Iterator[str]:
+    yield f"{_heading()}\n"
+    yield f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} CPUs, other work on the machine.\n"
+    yield _line(HEADS)
+    yield _line(["---"] * len(HEADS))
+    for row in rows:
+        cells = row.cells or (row.reason.replace("|", "\\|"), *[""] * (len(HEADS) - 3))
+        yield _line((row.workload, row.target, *cells))
+
+
+def _heading() -> str:
+    return f"## JAX {jax.__version__}"
+
+
+def _line(cells: Sequence[Any]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _replaced(document: str, section: str) -> str:
+    """The document with one section written anew, or added at its end."""
+    before, *sections = document.split("\n## ")
+    kept = [s for s in sections if f"## {s.partition(chr(10))[0]}" != _heading()]
+    parts = sorted([*(f"## {s.rstrip()}" for s in kept), section.rstrip()])
+    return "\n\n".join([before.rstrip(), *parts]) + "\n"
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    main()

@@ -1,0 +1,49 @@
+"""Notes of back ends, in the forms in which they were seen."""
+
+from __future__ import annotations
+
+import pytest
+from jaxlib import _hlo
+
+from inspector.errors import Unavailable
+from inspector.hlo.backend_config import estimated_cycles, known_trip_count, vmem_scratch_bytes
+from inspector.hlo.module import Instruction, Module
+
+TEXT = "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"
+
+
+def noted(config: bytes) -> Instruction:
+    module = Module.from_proto(_hlo.hlo_module_from_text(TEXT).as_serialized_hlo_module_proto())
+    module.entry.root.proto.backend_config = config
+    return module.entry.root
+
+
+def test_a_fusion_of_a_tpu() -> None:
+    fusion = noted(
+        b'{"flag_configs":[],"window_config":{"kernel_window_bounds":["64","4"],"estimated_cycles":"2304"},'
+        b'"used_scoped_memory_configs":[{"memory_space":"1","offset":"0","size":"364544"}]}'
+    )
+    assert estimated_cycles(fusion) == 2304
+    assert vmem_scratch_bytes(fusion) == 364544
+
+
+def test_a_loop() -> None:
+    assert known_trip_count(noted(b'{"known_trip_count":{"n":"12"},"known_init_step":{"init":"0","step":"1"}}')) == 12
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"",
+        b"not json",
+        b"{",
+        b"[1]",
+        b'{"window_config":[],"known_trip_count":7,"used_scoped_memory_configs":{}}',
+        b"\xff\xfe",
+    ],
+)
+def test_anything_else_is_unknown(config: bytes) -> None:
+    instruction = noted(config)
+    assert isinstance(estimated_cycles(instruction), Unavailable)
+    assert isinstance(known_trip_count(instruction), Unavailable)
+    assert isinstance(vmem_scratch_bytes(instruction), Unavailable)
