@@ -74,8 +74,9 @@ def explore(
         )  # fmt: skip
 
     wanted = variants_of(compare)
-    for text in (target, *(text for _, text in wanted if text is not None)):
-        _warm(text)
+    targets = [Target.parse(text) for text in (target, *(text for _, text in wanted if text is not None))]
+    for each in targets:
+        _warm(each)
     lowered = lower_for(axis_env, Target.parse(target).platform)
     inputs = _dynamic(fun, args, kwargs or {}, positions(static_argnums))
     work = Work(
@@ -93,6 +94,7 @@ def explore(
         target=_suitable(lowered, target),
         can_lower=bool(args or kwargs) and callable(fun),
         height_px=height_px,
+        side_by_side=len({_platform(each) for each in targets}) > 1,
     )
     for more_options, more_target in wanted:
         explorer.add(more_options, None if more_target is None else _suitable(lowered, more_target))

@@ -20,6 +20,7 @@ export interface Session {
   name: string;
   panes: Pane[];
   height_px: number;
+  side_by_side: boolean;
 }
 
 export interface Document {
@@ -59,11 +60,13 @@ export interface Variant {
   variant: number;
   label: string;
   target: string;
+  platform: string;
   options: Record<string, unknown>;
   state: State;
   stage: string;
   elapsed_s: number;
   error: Error | null;
+  no_run: string;
 }
 
 export interface VariantRemoved {

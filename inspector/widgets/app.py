@@ -135,6 +135,7 @@ class App(anywidget.AnyWidget):
         *,
         panes: Sequence[messages.Pane] = get_args(messages.Pane),
         height_px: int = 640,
+        side_by_side: bool = False,
         on_request: RequestHandler | None = None,
     ) -> None:
         """Makes the widget; nothing is sent before a browser shows it.
@@ -143,6 +144,7 @@ class App(anywidget.AnyWidget):
           name: what is explored, as a title.
           panes: the panes to offer, in order.
           height_px: initial height in CSS pixels.
+          side_by_side: whether the optimized HLO of the variants stands side by side at first.
           on_request: see the module's description.
         """
         super().__init__()
@@ -153,7 +155,12 @@ class App(anywidget.AnyWidget):
         self.on_msg(self._receive)
         self.publish(
             messages.Session(
-                type="session", version=messages.VERSION, name=name, panes=list(panes), height_px=height_px
+                type="session",
+                version=messages.VERSION,
+                name=name,
+                panes=list(panes),
+                height_px=height_px,
+                side_by_side=side_by_side,
             )
         )
 

@@ -18,6 +18,10 @@ from inspector.errors import InspectorError, OptionError, ParameterError
 
 AxisPairs = list[tuple[str, int]]
 
+_TARGET_TOOLTIP = (
+    "For what to compile: attached, cpu:8, tpu:v5e:2x4 or gpu:h100:8, say; empty for the baseline's target."
+    " inspector.targets() lists them"
+)
 _SEARCH_LETTERS = 3
 _FOUND = 6
 
@@ -25,8 +29,8 @@ _FOUND = 6
 class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     """One row of controls and a line for messages.
 
-    Calls `on_add(options, target_text)` and `on_axis_env(pairs)` on the comm's thread; an
-    InspectorError that they raise is shown in place.
+    Calls `on_add(options, target_text)`, the text empty for the baseline's target, and
+    `on_axis_env(pairs)` on the comm's thread; an InspectorError that they raise is shown in place.
     """
 
     def __init__(
@@ -37,9 +41,11 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         on_add: Callable[[Options, str], object],
         on_axis_env: Callable[[AxisPairs], object] | None,
     ) -> None:
-        """`on_axis_env` is None where the program cannot be lowered again."""
+        """`target` is the baseline's; `on_axis_env` is None where the program cannot be lowered again."""
         self._on_add, self._on_axis_env = on_add, on_axis_env
-        self.target = _combobox(target, targets, "target", _fixed("6.5rem"), "Target: attached, cpu or cpu:N")
+        # Empty at first: a browser offers only what goes on from the text that a field has.
+        self.target = _combobox("", targets, "", _fixed("10.5rem"), _TARGET_TOOLTIP)
+        self.set_baseline(target)
         wide = widgets.Layout(flex="1 1 12rem", width="auto", min_width="8rem", max_width="28rem")
         self.flag = _combobox(
             "", (), "flag: type to search, or --a=1 --b=2", wide, "An XLA flag, or several as in XLA_FLAGS"
@@ -73,6 +79,10 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self.flag.observe(lambda _: self._flag_typed(), "value")
         # The names come from the installed jaxlib, whose first reading takes most of a second.
         threading.Thread(target=self._load_flags, name="inspector-flags", daemon=True).start()
+
+    def set_baseline(self, target: str) -> None:
+        """Names the target that an empty field stands for."""
+        self.target.placeholder = f"target: {target}"
 
     def say(self, error: BaseException | str) -> None:
         """Shows an error below the row, or nothing for ""."""
@@ -131,7 +141,7 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             self.say(error)
 
     def _add(self) -> None:
-        self._on_add(self._options(), self.target.value)
+        self._on_add(self._options(), self.target.value.strip())
 
     def _options(self) -> Options:
         text, value = self.flag.value.strip(), self.value.value.strip()

@@ -37,7 +37,7 @@ from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.graph import graph_reply
 from inspector.widgets.run import run_message, run_result
 from inspector.widgets.stats import stats_message
-from inspector.widgets.variants import OptionsLike, Variant
+from inspector.widgets.variants import OptionsLike, Variant, platform_of
 from inspector.widgets.work import LoweredView, RunJob, Work
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         target: str | Target = "attached",
         can_lower: bool = True,
         height_px: int = 640,
+        side_by_side: bool = False,
     ) -> None:
         """Shows `lowered` and starts compiling the baseline.
 
@@ -73,6 +74,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           target: of the baseline.
           can_lower: whether another axis environment can be asked for.
           height_px: of the panes, at first.
+          side_by_side: whether the optimized HLO of the variants stands side by side at first.
 
         Raises:
           OptionError, TargetError: the baseline's request is wrong.
@@ -80,14 +82,16 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self.lowered = lowered
         self.selection: Mapping[str, Any] | None = None
         self._work = work
-        self._lowered = {_platform(lowered): lowered}
+        self._lowered = {platform_of(lowered): lowered}
         self._variants: dict[int, Variant] = {}
         self._shown: dict[int, Shown] = {}
         self._runs: dict[int, RunJob] = {}
         self._numbers = itertools.count()
         self._lock = threading.RLock()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
-        self._app = App(lowered.program.name, height_px=height_px, on_request=self._on_request)
+        self._app = App(
+            lowered.program.name, height_px=height_px, side_by_side=side_by_side, on_request=self._on_request
+        )
         mesh = lowered.program.mesh
         axes = _axes(mesh)
         self._controls = Controls(
@@ -141,7 +145,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _add(self, options: Options, text: str) -> None:
         """From the controls, on the comm's thread: lowering for another platform, which runs user code, is done later."""
-        target = Target.parse(text)
+        target = Target.parse(text or self.baseline.target)
         if self._work.platform(target) in self._lowered:
             self.add(options, target)
         else:
@@ -426,10 +430,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _lower(self, pairs: Sequence[tuple[str, int]]) -> None:
         """Lowers again and starts over with the baseline's options and the other variants'."""
         try:
-            lowered = self._work.lower(pairs, _platform(self.lowered))
+            lowered = self._work.lower(pairs, platform_of(self.lowered))
             panes = lowered_panes(lowered)
             asked = [(v.options, self._work.suit(lowered, v.target)) for v in self.variants]
-            platforms = {_platform(lowered): lowered}
+            platforms = {platform_of(lowered): lowered}
             for platform in {self._work.platform(target) for _, target in asked} - platforms.keys():
                 platforms[platform] = self._work.lower(pairs, platform)
             programs = [platforms[self._work.platform(target)] for _, target in asked]
@@ -444,6 +448,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             for entry in panes:
                 self._publish_pane(entry)
             variants = [self._register(*entry) for entry in zip(requests, jobs, programs, strict=True)]
+        self._controls.set_baseline(str(variants[0].target))
         for cancel in cancels:
             cancel()
         for variant, job in zip(variants, jobs, strict=True):
@@ -477,12 +482,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         with contextlib.suppress(RuntimeError):  # closed
             self._thread.submit(guarded)
-
-
-def _platform(lowered: LoweredView) -> str:
-    """What a program was lowered for, by the name of `Target.platform`."""
-    platform = lowered.program.platform
-    return "cuda" if platform == "gpu" else platform
 
 
 def _axes(mesh: Mesh | None) -> list[tuple[str, int]] | None:

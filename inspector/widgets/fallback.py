@@ -13,6 +13,7 @@ from inspector.units import format_bytes, format_count, format_seconds
 if TYPE_CHECKING:
     from inspector.analysis.stats import Stat
     from inspector.widgets.explorer import Explorer
+    from inspector.widgets.variants import Variant
 
 # Bounds of a saved notebook: it keeps this form of every Explorer.
 _SHOWN_LINES = 120
@@ -24,7 +25,8 @@ def text_form(explorer: Explorer) -> str:
     program = explorer.lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
     for variant in explorer.variants:
-        line = f"  {variant.label} [{variant.target}]: {variant.state}"
+        target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
+        line = f"  {variant.label}{target}: {variant.state}"
         if variant.state == "done":
             line += ", " + ", ".join(f"{s.label} {_text(s)}" for s in stats(variant.compiled) if s.key in _HEADLINE)
         lines.append(line)
@@ -52,7 +54,7 @@ def _numbers(explorer: Explorer) -> str:
     if not done:
         states = ", ".join(f"{html.escape(v.label)}: {v.state}" for v in explorer.variants)
         return f"<p>{states}. Run the cell to compile and explore.</p>"
-    head = "".join(f"<th>{html.escape(v.label)}<br><small>{v.target}</small></th>" for v in done)
+    head = "".join(f"<th>{_heading(v)}</th>" for v in done)
     columns = [{s.key: s for s in stats(v.compiled)} for v in done]
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(first.label)}</th>"
@@ -63,6 +65,11 @@ def _numbers(explorer: Explorer) -> str:
         for key, first in columns[0].items()
     )
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _heading(variant: Variant) -> str:
+    label = html.escape(variant.label)
+    return label if variant.label == str(variant.target) else f"{label}<br><small>{variant.target}</small>"
 
 
 def _texts(explorer: Explorer) -> list[tuple[str, Listing | Unavailable]]:

@@ -33,6 +33,7 @@ class Session(TypedDict):
       name: the function or module, as a title.
       panes: the panes that can be shown, in order.
       height_px: initial height of the app in CSS pixels.
+      side_by_side: whether the optimized HLO of the variants stands side by side at first.
     """
 
     type: Literal["session"]
@@ -40,6 +41,7 @@ class Session(TypedDict):
     name: str
     panes: list[Pane]
     height_px: int
+    side_by_side: bool
 
 
 class Document(TypedDict):
@@ -111,20 +113,24 @@ class Variant(TypedDict):
 
     Attributes:
       label: what sets it apart, such as `xla_cpu_enable_fast_math=true`.
+      platform: whose compiler it is: "cpu", "tpu", "cuda"; "" where the program was not lowered for it.
       options: all options that were said, by name.
       stage: what the engine is doing.
       elapsed_s: seconds since it was asked for; final once the state is.
+      no_run: why its program cannot run here; "" when it can.
     """
 
     type: Literal["variant"]
     variant: int
     label: str
     target: str
+    platform: str
     options: dict[str, Any]
     state: State
     stage: str
     elapsed_s: float
     error: Error | None
+    no_run: str
 
 
 class VariantRemoved(TypedDict):

@@ -46,10 +46,10 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """What sets it apart from the defaults."""
+        """What sets it apart: its options, or its target where they are the defaults."""
         said = str(self.options) if self.options.as_dict() else ""
         text = said.replace("--", "").strip()
-        return text or ("baseline" if self.is_baseline else "defaults")
+        return text or ("baseline" if self.is_baseline else str(self.target))
 
     @property
     def compiled(self) -> Compiled:
@@ -78,11 +78,13 @@ class Variant:
         """The state for the browser."""
         error = self.error if self.job is None else self.job.exception() if self.job.done() else None
         state = self.state
+        absence = f"{self.target} is not here: its programs can be compiled, not run."
         return messages.Variant(
             type="variant",
             variant=self.number,
             label=self.label,
             target=str(self.target),
+            platform="" if self.lowered is None else platform_of(self.lowered),
             options=self.options.as_dict(),
             state=state,
             stage="" if self.job is None else self.job.stage,
@@ -90,7 +92,14 @@ class Variant:
             error=messages.Error(kind=type(error).__name__, message=str(error))
             if state == "failed" and error
             else None,
+            no_run=absence if self.target.is_absent else "",
         )
+
+
+def platform_of(lowered: LoweredView) -> str:
+    """What a program was lowered for, by the name of `Target.platform`."""
+    platform = lowered.program.platform
+    return "cuda" if platform == "gpu" else platform
 
 
 def variants_of(compare: Iterable[OptionsLike | Target]) -> list[tuple[OptionsLike, str | Target | None]]:

@@ -33,8 +33,9 @@ def ready(app: App, client: str = "browser") -> None:
 
 def variant(number: int, state: str = "done", elapsed_s: float = 1.0) -> Any:
     return messages.Variant(
-        type="variant", variant=number, label=f"v{number}", target="cpu", options={}, state=state,  # type: ignore[typeddict-item]
-        stage="", elapsed_s=elapsed_s, error=None,
+        type="variant", variant=number, label=f"v{number}", target="cpu", platform="cpu", options={},
+        state=state,  # type: ignore[typeddict-item]
+        stage="", elapsed_s=elapsed_s, error=None, no_run="",
     )  # fmt: skip
 
 
