@@ -250,6 +250,7 @@ def _fields() -> list[hostile.Field]:
             of_flags=option.name not in flags.OPTION_FIELDS,
         )
         for option in catalogue.options()
+        if flags.flag_type(option.name).home != "libtpu"  # refused for the CPU before a worker sees them
     ]
 
 
