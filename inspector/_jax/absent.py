@@ -135,11 +135,16 @@ class AbsentClient(Client):
 
         watching = None if watch is None else dataclasses.replace(watch, take=take)
         try:
-            return super().compile(module, {**build_options, "flags": flags}, watch=watching, **rest)
+            executable, products = super().compile(module, {**build_options, "flags": flags}, watch=watching, **rest)
         except CompilationError:
             if not isinstance(tools, Unavailable) or not early:
                 raise
             return None, _without_code(early[0], self.versions, tools)
+        if isinstance(
+            tools, Unavailable
+        ):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
+            products = dataclasses.replace(products, executable=tools)
+        return executable, products
 
     def _compile_module(
         self, parsed: Any, assignment: np.ndarray, options: xla_client.CompileOptions, host_callbacks: Sequence[Any]

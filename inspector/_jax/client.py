@@ -40,6 +40,10 @@ _MEMORY = {
 }
 
 
+# A dump of jaxlib 0.12 names an element of a tuple `%t#1`, where the executable's text has an instruction for it.
+_ELEMENT_OF_TUPLE = "#"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Products:
     """What is read from one executable.
@@ -74,7 +78,8 @@ class EarlyProducts:
     """What is known once XLA's passes are through, before it generates code.
 
     Attributes:
-      hlo: the optimized HLO's text, equal to `Products.hlo` but for the order of stack frames.
+      hlo: the optimized HLO's text, equal to `Products.hlo`, but for the order of stack frames where
+        XLA's dump writes it in another form.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
       cost: XLA's cost analysis, as in `Products`.
@@ -212,8 +217,9 @@ class Client:
         detailed_logging = compiler.use_detailed_logging(parsed)
         compiling = time.perf_counter()
         progress("compiling")
+        early: list[EarlyProducts] = []
         try:
-            with self._watched(watch, build_options, assignment, detailed_logging) as options:
+            with self._watched(watch, build_options, assignment, detailed_logging, early) as options:
                 raw = self._compile_module(parsed, assignment, options, host_callbacks)
         except InspectorError:
             raise
@@ -221,8 +227,10 @@ class Client:
             raise _options.map_compile_error(e, build_options) from e
         reading = time.perf_counter()
         progress("reading")
-        executable = Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks))) if self.can_run else None
-        products = _read(raw, self.versions, bool(host_callbacks), _device_texts(assignment))
+        executable = (
+            Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks))) if self.can_run else None
+        )
+        products = _read(raw, self.versions, bool(host_callbacks), _device_texts(assignment), *early)
         timings = {
             "parse_s": compiling - started,
             "compile_s": reading - compiling,
@@ -274,9 +282,14 @@ class Client:
 
     @contextlib.contextmanager
     def _watched(
-        self, watch: Watch | None, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool
+        self,
+        watch: Watch | None,
+        build_options: Mapping[str, Any],
+        assignment: Any,
+        detailed_logging: bool,
+        early: list[EarlyProducts],
     ) -> Iterator[xla_client.CompileOptions]:
-        """The options to compile with, while `watch` gets what XLA dumps."""
+        """The options to compile with, while `watch` gets what XLA dumps, and `early` the early products."""
         options = self._options(build_options, assignment, detailed_logging)
         flags = dict(build_options.get("flags") or {})
         build = options.executable_build_options  # held: its debug_options do not keep it alive
@@ -288,7 +301,12 @@ class Client:
         if watch.take is not None:
             take = watch.take
             flags |= FINAL_HLO
-            see.append(FinalHlo(lambda *dump: take(self._early(*dump))).see)
+
+            def keep(dumped: str, proto: bytes) -> None:
+                early.append(self._early(dumped, proto))
+                take(early[-1])
+
+            see.append(FinalHlo(keep).see)
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(Dump(watch.directory, see, must_watch=watch.see is None))
@@ -311,13 +329,20 @@ class Client:
             )
         return True
 
-    def _early(self, header: str, proto: bytes) -> EarlyProducts:
+    def _early(self, dumped: str, proto: bytes) -> EarlyProducts:
         hlo_proto, buffer_assignment = split_hlo_proto(proto)
         module = _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto)
         cost = _named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module))
+        return EarlyProducts(self._early_text(dumped, module), hlo_proto, buffer_assignment, cost)
+
+    def _early_text(self, dumped: str, module: Any) -> str:
+        """The text that the executable will have."""
+        on_cpu = self.platform == "cpu"
+        if on_cpu and _ELEMENT_OF_TUPLE not in dumped:
+            return with_sorted_configurations(dumped)
         own_header, newline, body = module.to_string().partition("\n")
-        text = (header or own_header) + newline + with_sorted_configurations(body)
-        return EarlyProducts(text, hlo_proto, buffer_assignment, cost)
+        header = dumped.partition("\n")[0] or own_header  # says more than the proto does
+        return header + newline + (with_sorted_configurations(body) if on_cpu else body)
 
     def _options(
         self, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool
@@ -353,13 +378,21 @@ def _initialize_custom_calls(platform: str) -> None:
         _lapack.initialize()
 
 
-def _read(raw: Any, versions: Mapping[str, str], host_callbacks: bool, devices: tuple[str, ...]) -> Products:
+def _read(
+    raw: Any,
+    versions: Mapping[str, str],
+    host_callbacks: bool,
+    devices: tuple[str, ...],
+    early: EarlyProducts | None = None,
+) -> Products:
     modules = raw.hlo_modules()
+    text = _text(raw, modules)
+    known = early if early is not None and early.hlo == text else None  # the same module: not read twice
     return Products(
-        hlo=_text(raw, modules),
-        hlo_proto=modules[0].as_serialized_hlo_module_proto(),
+        hlo=text,
+        hlo_proto=known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto(),
         memory=_memory(raw),
-        cost=_cost(raw),
+        cost=known.cost if known else _cost(raw),
         executable=_serialized(raw, host_callbacks),
         timings={},
         versions=versions,

@@ -63,8 +63,8 @@ class Preview:
         return f"<Preview of {self.program.name} for {self.target}, {self.options}, after {self.elapsed_s:.3g} s>"
 
 
-def assigned_memory(buffer_assignment: bytes) -> Memory | Unavailable:
-    """`Memory` from a serialized `xla.BufferAssignmentProto`; b"" where XLA gave none."""
-    if not buffer_assignment:
+def assigned_memory(buffer_assignment: bytes, platform: str) -> Memory | Unavailable:
+    """`Memory` from a serialized `xla.BufferAssignmentProto` of a platform's compiler; b"" where XLA gave none."""
+    if not buffer_assignment or platform == "tpu":  # whose totals count several memories, and not alike in all versions
         return NO_CODE
     return Memory(**assigned_bytes(buffer_assignment), generated_code_bytes=NO_CODE, host_generated_code_bytes=NO_CODE)

@@ -97,7 +97,7 @@ def make_compiled(
         engine=engine,
         hlo=products.hlo,
         hlo_proto=products.hlo_proto,
-        memory=_memory(products),
+        memory=_memory(products, request.program.platform),
         cost=_cost(products.cost),
         timings={**products.timings, "queue_s": queue_s, "total_s": total_s},
         executable=products.executable,
@@ -129,7 +129,7 @@ class Shower:
             engine=self._engine,
             hlo=early.hlo,
             hlo_proto=early.hlo_proto,
-            memory=assigned_memory(early.buffer_assignment),
+            memory=assigned_memory(early.buffer_assignment, request.program.platform),
             cost=_cost(early.cost),
             elapsed_s=self._job.elapsed_s,
         )
@@ -150,10 +150,12 @@ def _recorded(products: Products, name: str, read: Callable[[bytes], T]) -> T | 
     return value if isinstance(value, Unavailable) else read(value)
 
 
-def _memory(products: Products) -> Memory | Unavailable:
+def _memory(products: Products, platform: str) -> Memory | Unavailable:
     if not isinstance(products.memory, Unavailable):
         return Memory(**products.memory)
-    return assigned_memory(products.buffer_assignment) if products.buffer_assignment else products.memory
+    if not products.buffer_assignment:
+        return products.memory
+    return assigned_memory(products.buffer_assignment, platform)
 
 
 def _cost(cost: Mapping[str, float] | Unavailable) -> Cost | Unavailable:

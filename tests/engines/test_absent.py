@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
+import os
 import textwrap
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -206,3 +209,55 @@ def test_described_devices_are_the_same(target: str, one_device_python: RunPytho
     """)
     said = one_device_python(script).stdout
     assert said.split()[-2:] == ["True", "8"] or said.split()[-1] == "older"
+
+
+@needs_gpu
+def test_a_toolkit_of_the_machine_is_not_asked(one_device_python: RunPython, tmp_path: Path) -> None:
+    marker, fake = tmp_path / "asked", tmp_path / "cuda" / "bin" / "ptxas"
+    fake.parent.mkdir(parents=True)
+    fake.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n")
+    fake.chmod(0o755)
+    script = textwrap.dedent("""
+        import hashlib, inspector, jax, jax.numpy as jnp
+        x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+        compiled = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="cuda").compile(target="gpu:h100:1")
+        print(hashlib.sha256(compiled.hlo.encode()).hexdigest(), len(compiled.executable))
+    """)
+    alone = one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout
+    beside = one_device_python(
+        script,
+        {
+            "INSPECTOR_CACHE": "off",
+            "PATH": f"{fake.parent}{os.pathsep}{os.environ['PATH']}",
+            "CUDA_HOME": str(fake.parents[1]),
+            "TF_CUDA_TOOLKIT_PATH": str(fake.parents[1]),
+        },
+    ).stdout
+    assert alone == beside
+    assert not marker.exists()
+
+
+@needs_gpu
+def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPython) -> None:
+    script = textwrap.dedent("""
+        import json, jax, jax.numpy as jnp, tempfile
+        from inspector._jax import absent, cuda_plugin
+        from inspector._jax.client import Watch
+        from inspector._jax.slices import Slice
+        from inspector.engines.messages import compile_order
+        from inspector.errors import Unavailable
+        import inspector
+        x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+        lowered = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="cuda")
+        whole = lowered.compile(target="gpu:h100:1")
+        cuda_plugin.toolkit = lambda: Unavailable("no assembler", "install it")
+        absent.prepare_process("cuda", ())
+        client = absent.AbsentClient(Slice("cuda", "NVIDIA H100 80GB HBM3", (1, 1)))
+        order = compile_order(lowered.request(None, "gpu:h100:1"), {})
+        directory = tempfile.mkdtemp() + "/hlo"
+        watch = Watch(directory, take=lambda early: None)
+        _, products = client.compile(order.module, order.build_options, platform="cuda", watch=watch)
+        print(json.dumps([products.hlo == whole.hlo, str(products.executable.reason)]))
+    """)
+    said = one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout
+    assert json.loads(said.splitlines()[-1]) == [True, "no assembler"]

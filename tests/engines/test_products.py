@@ -141,7 +141,7 @@ def test_the_buffer_assignment_is_the_one_that_xla_counts(whole: Compiled) -> No
     from inspector.compilation.preview import assigned_memory
 
     assert not isinstance(whole.buffers, Unavailable)
-    assignment = assigned_memory(split_hlo_proto(whole.buffers.hlo_proto)[1])
+    assignment = assigned_memory(split_hlo_proto(whole.buffers.hlo_proto)[1], "cpu")
     assert not isinstance(assignment, Unavailable)
     assert not isinstance(whole.memory, Unavailable)
     assert assignment.temp_bytes == whole.memory.temp_bytes
