@@ -27,12 +27,26 @@ Number = float | Unavailable
 _BYTES = "bytes accessed"
 _POINTER_BYTES = 8
 _UNTILED = 8 * 128
-_NOTHING = Cost(0.0, 0.0, 0.0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstructionCost(Cost):
+    """What one execution of an instruction costs, with all that it calls.
+
+    Attributes:
+      main_memory_bytes: that part of `bytes_accessed` that lies in the main memory: on TPUs without what
+        lies in vector memory.
+    """
+
+    main_memory_bytes: float | Unavailable
+
+
+_NOTHING = InstructionCost(0.0, 0.0, 0.0, 0.0)
 
 
 def costs(
     module: Module, singles: Sequence[Single], counts: Sequence[Counts | Unavailable] | Unavailable
-) -> dict[str, Cost]:
+) -> dict[str, InstructionCost]:
     """The cost of one execution of every instruction, by name.
 
     Args:
@@ -46,7 +60,7 @@ def costs(
     return {instruction.name: summed.of(instruction) for instruction in module.instructions()}
 
 
-def total(module: Module, costs: Mapping[str, Cost]) -> Cost:
+def total(module: Module, costs: Mapping[str, InstructionCost]) -> InstructionCost:
     """What one execution of the module costs, as XLA counts it.
 
     Bodies of loops count once and what is unknown as nothing, unless nothing is known at all.
@@ -57,7 +71,7 @@ def total(module: Module, costs: Mapping[str, Cost]) -> Cost:
     return unknown if unknown is not None and summed == _NOTHING else summed
 
 
-def uncounted(module: Module, costs: Mapping[str, Cost]) -> tuple[str, ...]:
+def uncounted(module: Module, costs: Mapping[str, InstructionCost]) -> tuple[str, ...]:
     """The instructions that run and whose operations XLA does not count, such as custom calls."""
     fused = {c.name for i in module.instructions() if i.opcode not in FLOW for c in i.called_computations}
     return tuple(
@@ -72,9 +86,9 @@ class _Sum:
 
     def __init__(self, counts: Mapping[str, Counts | Unavailable]) -> None:
         self._counts = counts
-        self._totals: dict[int, Cost] = {}
+        self._totals: dict[int, InstructionCost] = {}
 
-    def of(self, instruction: Instruction) -> Cost:
+    def of(self, instruction: Instruction) -> InstructionCost:
         if instruction.opcode in FREE:
             return _NOTHING
         if instruction.opcode in FLOW:
@@ -82,29 +96,49 @@ class _Sum:
             return _largest(called) if instruction.opcode == "conditional" else _added(called)
         return _single_cost(instruction, self._counts[instruction.name])
 
-    def _total(self, computation: Computation) -> Cost:
+    def _total(self, computation: Computation) -> InstructionCost:
         if computation.id not in self._totals:
             self._totals[computation.id] = _added([self.of(i) for i in computation.instructions])
         return self._totals[computation.id]
 
 
-def _single_cost(instruction: Instruction, counts: Counts | Unavailable) -> Cost:
+def _single_cost(instruction: Instruction, counts: Counts | Unavailable) -> InstructionCost:
     if isinstance(counts, Unavailable):
-        return Cost(counts, counts, counts)
+        return InstructionCost(counts, counts, counts, counts)
     if counts.get("flops", 0.0) < 0:  # how XLA says that it does not know
         unknown = Unavailable(f"XLA does not know what a call to {instruction.custom_call_target!r} costs")
-        return Cost(unknown, unknown, unknown)
-    return Cost(counts.get("flops", 0.0), counts.get("transcendentals", 0.0), _bytes(instruction, counts))
+        return InstructionCost(unknown, unknown, unknown, unknown)
+    moved, main = _bytes(instruction, counts)
+    return InstructionCost(counts.get("flops", 0.0), counts.get("transcendentals", 0.0), moved, main)
 
 
-def _bytes(instruction: Instruction, counts: Counts) -> float:
-    """Bytes accessed, those of tiled arrays in whole tiles."""
+def _bytes(instruction: Instruction, counts: Counts) -> tuple[float, float]:
+    """Bytes accessed, those of tiled arrays in whole tiles, and the part of them in the main memory."""
     operands = instruction.operands
     shapes = {f"{_BYTES}{n}{{}}": operand.shape for n, operand in enumerate(operands)}
     shapes[f"{_BYTES}out{{}}"] = instruction.shape
-    if not any(leaf.layout and leaf.layout.tiles for shape in shapes.values() for leaf in shape.leaves):
-        return counts.get(_BYTES, 0.0)
-    return sum(_padded(counts[name], shape) for name, shape in shapes.items() if name in counts)
+    leaves = [leaf for shape in shapes.values() for leaf in shape.leaves]
+    if not any(leaf.layout and (leaf.layout.tiles or leaf.layout.memory_space) for leaf in leaves):
+        moved_by_all = counts.get(_BYTES, 0.0)
+        return moved_by_all, moved_by_all
+    moved = {name: _padded(counts[name], shape) for name, shape in shapes.items() if name in counts}
+    if instruction.opcode == "copy-start":  # its result has the operand in it once more
+        shapes[f"{_BYTES}out{{}}"] = instruction.shape.tuple_shapes[0]
+        copied = [leaf for shape in shapes.values() for leaf in shape.leaves if _in_main_memory(leaf)]
+        main = float(sum(map(_tpu_bytes, copied)))
+    else:
+        main = sum(value * _main_part(shapes[name]) for name, value in moved.items())
+    return sum(moved.values()), 0.0 if instruction.opcode == "copy-done" else main
+
+
+def _main_part(shape: Shape) -> float:
+    """Which part of a value lies in the main memory."""
+    here = sum(_tpu_bytes(leaf) for leaf in shape.leaves if _in_main_memory(leaf))
+    return here / max(1, sum(map(_tpu_bytes, shape.leaves)))
+
+
+def _in_main_memory(leaf: Shape) -> bool:
+    return leaf.layout is None or leaf.layout.memory_space == 0
 
 
 def _padded(counted: float, shape: Shape) -> float:
@@ -120,14 +154,16 @@ def _tpu_bytes(leaf: Shape) -> int:
     return leaf.byte_size * _UNTILED // max(1, min(_UNTILED, math.prod(leaf.dimensions)))
 
 
-def _added(costs: Sequence[Cost]) -> Cost:
-    return Cost(*(sum(_known(getattr(c, field.name)) for c in costs) for field in dataclasses.fields(Cost)))
+_NUMBERS = tuple(field.name for field in dataclasses.fields(InstructionCost))
 
 
-def _largest(costs: Sequence[Cost]) -> Cost:
+def _added(costs: Sequence[InstructionCost]) -> InstructionCost:
+    return InstructionCost(*(sum(_known(getattr(c, name)) for c in costs) for name in _NUMBERS))
+
+
+def _largest(costs: Sequence[InstructionCost]) -> InstructionCost:
     """XLA's way to count a conditional: each number from the branch where it is largest."""
-    names = [field.name for field in dataclasses.fields(Cost)]
-    return Cost(*(max((_known(getattr(c, name)) for c in costs), default=0.0) for name in names))
+    return InstructionCost(*(max((_known(getattr(c, name)) for c in costs), default=0.0) for name in _NUMBERS))
 
 
 def _known(value: Number) -> float:

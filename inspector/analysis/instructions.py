@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from inspector.analysis.cost import Place, places
-from inspector.compilation.compiled import Cost
+from inspector.analysis.cost import InstructionCost, Place, places
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
 from inspector.hlo.module import Instruction, Module
@@ -15,15 +14,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def instructions(module: Module, costs: Mapping[str, Cost]) -> pd.DataFrame:
+def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.DataFrame:
     """One row an instruction, in the module's order.
 
     Columns: `name, opcode, computation, shape, operand_bytes, output_bytes, flops, fusion, scope,
-    source_file, source_line, transcendentals, bytes_accessed, counted_in, executions, estimated_cycles`.
+    source_file, source_line, transcendentals, bytes_accessed, main_memory_bytes, counted_in, executions,
+    estimated_cycles`.
 
     `fusion` is the fusion instruction that holds it or None, `scope` the JAX name stack without the
-    primitive, the source the innermost Python line or None. `flops`, `transcendentals` and
-    `bytes_accessed` are of one execution and hold what the instruction calls; the rows whose
+    primitive, the source the innermost Python line or None. `flops`, `transcendentals`,
+    `bytes_accessed` and the part of these in the main memory are of one execution and hold what the instruction calls; the rows whose
     `counted_in` is missing sum to the module's totals. `executions` is how often it runs in one execution
     of the module, from the trip counts of the loops around it. `estimated_cycles` is the TPU compiler's.
 
@@ -40,7 +40,8 @@ def instructions(module: Module, costs: Mapping[str, Cost]) -> pd.DataFrame:
 
 _COLUMNS = (
     "name", "opcode", "computation", "shape", "operand_bytes", "output_bytes", "flops", "fusion", "scope",
-    "source_file", "source_line", "transcendentals", "bytes_accessed", "counted_in", "executions", "estimated_cycles",
+    "source_file", "source_line", "transcendentals", "bytes_accessed", "main_memory_bytes", "counted_in", "executions",
+    "estimated_cycles",
 )  # fmt: skip
 
 _NEVER = Unavailable("nothing calls its computation")
@@ -57,9 +58,10 @@ def _with_fusion(module: Module) -> list[tuple[Instruction, str | None]]:
     return [(i, fusions.get(i.computation.name)) for i in module.instructions()]
 
 
-def _row(instruction: Instruction, fusion: str | None, cost: Cost, place: Place) -> tuple[object, ...]:
+def _row(instruction: Instruction, fusion: str | None, cost: InstructionCost, place: Place) -> tuple[object, ...]:
     origin = instruction.origin
     frame = origin.frames[0] if origin.frames else None
+    none = Unavailable(f"it is a part of {place.counted_in} and has no memory of its own")
     return (
         instruction.name,
         instruction.opcode,
@@ -73,9 +75,7 @@ def _row(instruction: Instruction, fusion: str | None, cost: Cost, place: Place)
         frame.file if frame else None,
         frame.line if frame else None,
         cost.transcendentals,
-        Unavailable(f"it is a part of {place.counted_in} and has no memory of its own")
-        if place.fused
-        else cost.bytes_accessed,
+        *((none, none) if place.fused else (cost.bytes_accessed, cost.main_memory_bytes)),
         place.counted_in,
         place.executions,
         estimated_cycles(instruction),

@@ -12,8 +12,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from inspector.analysis.collectives import OPCODES as COLLECTIVES
-from inspector.analysis.cost import Place, places
-from inspector.compilation.compiled import Cost
+from inspector.analysis.cost import InstructionCost, Place, places
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles, vmem_scratch_bytes
 from inspector.hlo.module import Instruction, Module
@@ -113,6 +112,6 @@ def _cycles(executed: tuple[Kernel, ...]) -> int | Unavailable:
     return sum(cycles * int(runs) for cycles, runs in reported if not isinstance(runs, Unavailable))
 
 
-def kernel_costs(module: Module, costs: Mapping[str, Cost]) -> tuple[tuple[Kernel, Cost], ...]:
+def kernel_costs(module: Module, costs: Mapping[str, InstructionCost]) -> tuple[tuple[Kernel, InstructionCost], ...]:
     """Every kernel with its cost."""
     return tuple((kernel, costs[kernel.instruction.name]) for kernel in kernels(module))

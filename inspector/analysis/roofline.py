@@ -2,9 +2,9 @@
 
 Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
 architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`analysis/cost.py`), the roofs
-are published peaks (`analysis/peaks.py`). Nothing is measured: the times are lower bounds. Two
-simplifications: every operation is held to the peak of matrix products, and every byte that a kernel
-reads or writes to the bandwidth of the main memory, though on TPUs much of it stays in vector memory.
+are published peaks (`analysis/peaks.py`), and memory is the main memory: what lies in a TPU's vector
+memory does not count. Nothing is measured: the times are lower bounds, and every operation is held to
+the peak of matrix products.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+from inspector.analysis.cost import InstructionCost
 from inspector.analysis.kernels import kernel_costs
 from inspector.analysis.peaks import Peak
-from inspector.compilation.compiled import Cost
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.units import format_count, format_seconds
@@ -50,7 +50,7 @@ class Point:
     Attributes:
       name: the instruction, or the module.
       opcode: the instruction's, "" for the module.
-      flops, bytes_accessed: of all its executions.
+      flops, main_memory_bytes: of all its executions.
       executions: in one execution of the module.
       bound_by: which roof it meets first; "nothing" when it neither computes nor moves anything.
       least_s: the time that it takes at that roof.
@@ -59,7 +59,7 @@ class Point:
     name: str
     opcode: str
     flops: float
-    bytes_accessed: float
+    main_memory_bytes: float
     executions: int
     bound_by: Bound | Unavailable
     least_s: float | Unavailable
@@ -67,7 +67,7 @@ class Point:
     @property
     def intensity(self) -> float | Unavailable:
         """Flops a byte."""
-        return self.flops / self.bytes_accessed if self.bytes_accessed else Unavailable("it moves no bytes")
+        return self.flops / self.main_memory_bytes if self.main_memory_bytes else Unavailable("it moves no bytes")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class Roofline:
     def table(self) -> pd.DataFrame:
         """One row a kernel, the slowest at its roof first, and the total.
 
-        Columns: `name, opcode, executions, flops, bytes_accessed, intensity, bound_by, least_s, share`:
-        `flops` and `bytes_accessed` of all executions, `intensity` in flops a byte, `share` of the total's
+        Columns: `name, opcode, executions, flops, main_memory_bytes, intensity, bound_by, least_s, share`:
+        `flops` and `main_memory_bytes` of all executions, `intensity` in flops a byte, `share` of the total's
         `least_s`.
         """
         import pandas as pd
@@ -124,11 +124,11 @@ class Roofline:
 
 
 _COLUMNS = (
-    "name", "opcode", "executions", "flops", "bytes_accessed", "intensity", "bound_by", "least_s", "share",
+    "name", "opcode", "executions", "flops", "main_memory_bytes", "intensity", "bound_by", "least_s", "share",
 )  # fmt: skip
 
 
-def roofline(module: Module, costs: Mapping[str, Cost], peak: Peak | Unavailable) -> Roofline:
+def roofline(module: Module, costs: Mapping[str, InstructionCost], peak: Peak | Unavailable) -> Roofline:
     """The roofline of one execution of a module on one device.
 
     Args:
@@ -141,22 +141,22 @@ def roofline(module: Module, costs: Mapping[str, Cost], peak: Peak | Unavailable
     points, uncounted, unknown = [], [], []
     for kernel, cost in kernel_costs(module, costs):
         instruction = kernel.instruction
-        if isinstance(cost.flops, Unavailable) or isinstance(cost.bytes_accessed, Unavailable):
+        if isinstance(cost.flops, Unavailable) or isinstance(cost.main_memory_bytes, Unavailable):
             uncounted.append(instruction.name)
             continue
         if isinstance(kernel.executions, Unavailable):
             unknown.append(instruction.name)
         runs = 1 if isinstance(kernel.executions, Unavailable) else kernel.executions
-        flops, moved = cost.flops * runs, cost.bytes_accessed * runs
+        flops, moved = cost.flops * runs, cost.main_memory_bytes * runs
         bound, least = _bound(flops, moved, peak, name)
         points.append(Point(instruction.name, instruction.opcode, flops, moved, runs, bound, least))
-    points.sort(key=lambda p: (-_number(p.least_s), -p.flops, -p.bytes_accessed))
+    points.sort(key=lambda p: (-_number(p.least_s), -p.flops, -p.main_memory_bytes))
     return Roofline(
         peak, element_type, name, tuple(points), _total(module.name, points, peak, name), tuple(uncounted), tuple(unknown)
     )  # fmt: skip
 
 
-def matrix_type(module: Module, costs: Mapping[str, Cost]) -> str:
+def matrix_type(module: Module, costs: Mapping[str, InstructionCost]) -> str:
     """The element type of the operands of most of a module's matrix products; `f32` without any."""
     flops: collections.Counter[str] = collections.Counter()
     for instruction in module.instructions():
@@ -171,20 +171,22 @@ def roofline_plot(roof: Roofline) -> Picture:
 
     figure = Picture(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
-    shown = [p for p in roof.points if p.flops and p.bytes_accessed]
-    intensities = [p.flops / p.bytes_accessed for p in (*shown, roof.total) if p.flops and p.bytes_accessed] or [1.0]
+    shown = [p for p in roof.points if p.flops and p.main_memory_bytes]
+    intensities = [p.flops / p.main_memory_bytes for p in (*shown, roof.total) if p.flops and p.main_memory_bytes] or [
+        1.0
+    ]
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("arithmetic intensity (flop a byte)")
     top = roof.flops_per_s
     if isinstance(roof.peak, Unavailable) or isinstance(top, Unavailable):
-        axes.scatter([p.flops / p.bytes_accessed for p in shown], [p.flops for p in shown], s=14, alpha=0.6)
+        axes.scatter([p.flops / p.main_memory_bytes for p in shown], [p.flops for p in shown], s=14, alpha=0.6)
         axes.set_ylabel("flop")
         axes.set_title(f"{roof.total.name}: no roof: {top}", fontsize=8, loc="left", wrap=True)
         return figure
     _draw_roofs(axes, roof, roof.peak, top, intensities)
     for points, size, label in ((shown, 14, "kernels"), ([roof.total], 60, "the whole program")):
-        at = [p.flops / p.bytes_accessed for p in points if p.flops and p.bytes_accessed]
+        at = [p.flops / p.main_memory_bytes for p in points if p.flops and p.main_memory_bytes]
         axes.scatter(
             at, [min(top, x * roof.peak.memory_bytes_per_s) for x in at], s=size, alpha=0.7, label=label, zorder=3
         )
@@ -233,7 +235,7 @@ def _bound(
 
 
 def _total(name: str, points: list[Point], peak: Peak | Unavailable, peak_name: str | Unavailable) -> Point:
-    flops, moved = sum(p.flops for p in points), sum(p.bytes_accessed for p in points)
+    flops, moved = sum(p.flops for p in points), sum(p.main_memory_bytes for p in points)
     bound, least = _bound(flops, moved, peak, peak_name)
     if not points and not isinstance(least, Unavailable):
         unknown = Unavailable("nobody knows what its kernels cost")
@@ -248,7 +250,7 @@ def _row(point: Point, total: Point) -> tuple[object, ...]:
     if not isinstance(point.least_s, Unavailable) and not isinstance(total.least_s, Unavailable) and total.least_s:
         share = point.least_s / total.least_s
     return (
-        point.name, point.opcode, point.executions, point.flops, point.bytes_accessed, point.intensity, point.bound_by,
+        point.name, point.opcode, point.executions, point.flops, point.main_memory_bytes, point.intensity, point.bound_by,
         point.least_s, share,
     )  # fmt: skip
 

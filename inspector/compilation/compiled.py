@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inspector.analysis.collectives import Collectives
+    from inspector.analysis.cost import InstructionCost
     from inspector.analysis.memory import MemoryUse
     from inspector.analysis.peaks import Peak
     from inspector.analysis.roofline import Roofline
@@ -170,7 +171,7 @@ class Compiled:
 
         return instructions(self.module(), self.instruction_costs())
 
-    def instruction_costs(self) -> dict[str, Cost]:
+    def instruction_costs(self) -> dict[str, InstructionCost]:
         """What one execution of each instruction costs, by name, with all that it calls.
 
         XLA counts in a worker process; where it cannot, the costs say why.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import known_trip_count
 from inspector.hlo.module import Computation, Instruction
@@ -67,5 +69,5 @@ def _element(instruction: Instruction, computation: Computation) -> int | None:
 def _integer(instruction: Instruction) -> int | None:
     if instruction.opcode != "constant" or instruction.shape.dimensions:
         return None
-    values = getattr(instruction.proto.literal, _INTEGERS.get(instruction.shape.element_type, ""), ())
+    values: Any = getattr(instruction.proto.literal, _INTEGERS.get(instruction.shape.element_type, ""), ())
     return int(values[0]) if len(values) == 1 else None

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.analysis.cost import costs, places, total, uncounted
+from inspector.analysis.cost import InstructionCost, costs, places, total, uncounted
 from inspector.compilation.compiled import Compiled, Cost
 from inspector.engines.counting import count
 from inspector.engines.inline import InlineEngine
@@ -27,7 +27,7 @@ N = 16
 DOT = 2 * N**3
 
 
-def counted(module: Module) -> dict[str, Cost]:
+def counted(module: Module) -> dict[str, InstructionCost]:
     parts = singles(module)
     return costs(module, parts, count([part.module for part in parts]))
 
@@ -131,9 +131,9 @@ def test_a_convolution_by_cudnn_costs_what_a_convolution_costs() -> None:
 def test_without_counts_the_reason_stands_in_every_place() -> None:
     module, none = module_of(CALL), Unavailable("no worker")
     found = costs(module, singles(module), none)
-    assert found["sum"] == Cost(none, none, none)
-    assert found["x"] == Cost(0.0, 0.0, 0.0)
-    assert total(module, found) == Cost(none, none, none)
+    assert found["sum"] == InstructionCost(none, none, none, none)
+    assert found["x"] == InstructionCost(0.0, 0.0, 0.0, 0.0)
+    assert total(module, found) == InstructionCost(none, none, none, none)
 
 
 def test_equal_instructions_are_counted_once() -> None:
@@ -144,3 +144,21 @@ def test_equal_instructions_are_counted_once() -> None:
     parts = singles(module)
     assert sorted(len(part.names) for part in parts) == [1, 49]
     assert total(module, counted(module)).flops == 50 * 4
+
+
+def test_vector_memory_is_no_main_memory() -> None:
+    module = Module.from_proto(gzip.decompress((HEAPS / "v5e_mlp.0.10.hlo.pb.gz").read_bytes()))
+    found = counted(module)
+    whole = total(module, found)
+    arguments, outputs = 1118208, 1053696
+    # Arguments are read and outputs written once, but for one weight that is read twice; the rest stays in VMEM.
+    weight = 256 * 256 * 4
+    assert whole.main_memory_bytes == pytest.approx(arguments + outputs + weight, rel=0.01)
+    assert not isinstance(whole.bytes_accessed, Unavailable)
+    assert whole.bytes_accessed > 9e6
+    for name in ("copy-start", "copy-start.1"):
+        (operand,) = module.instruction(name).operands
+        assert found[name].main_memory_bytes == operand.shape.padded_byte_size
+    on_cpu = Module.from_proto(gzip.decompress((HEAPS / "cpu_tf2.0.12.hlo.pb.gz").read_bytes()))
+    whole = total(on_cpu, counted(on_cpu))
+    assert whole.main_memory_bytes == whole.bytes_accessed

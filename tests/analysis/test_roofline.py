@@ -40,7 +40,9 @@ def test_a_product_in_a_loop_is_bound_by_compute_and_counts_each_time(compiled: 
     product = max(roof.points, key=lambda p: p.flops)
     assert product.executions == 3
     assert product.flops == pytest.approx(3 * 2 * N**3, rel=0.01)
-    assert product.bytes_accessed == pytest.approx(3 * 3 * N * N * 4, rel=0.35)  # what is fused into it moves a little
+    assert product.main_memory_bytes == pytest.approx(
+        3 * 3 * N * N * 4, rel=0.35
+    )  # what is fused into it moves a little
     assert product.bound_by == "compute"
     assert product.least_s == product.flops / 1e6
     assert roof.peak_name == "f32"
@@ -52,17 +54,17 @@ def test_an_addition_is_bound_by_memory(compiled: Compiled) -> None:
     others = [p for p in roof.points if p.bound_by == "memory"]
     assert others
     for point in others:
-        assert point.least_s == point.bytes_accessed / 1e5
+        assert point.least_s == point.main_memory_bytes / 1e5
         assert not point.flops or point.intensity < 10  # type: ignore[operator]
 
 
 def test_the_total_is_the_sum(compiled: Compiled) -> None:
     roof = compiled.roofline(ROOFS)
-    for name in ("flops", "bytes_accessed", "least_s"):
+    for name in ("flops", "main_memory_bytes", "least_s"):
         assert getattr(roof.total, name) == sum(getattr(p, name) for p in roof.points)
     table = roof.table()
     assert list(table.columns) == [
-        "name", "opcode", "executions", "flops", "bytes_accessed", "intensity", "bound_by", "least_s", "share",
+        "name", "opcode", "executions", "flops", "main_memory_bytes", "intensity", "bound_by", "least_s", "share",
     ]  # fmt: skip
     assert table["share"].iloc[:-1].sum() == pytest.approx(1)
     assert table["name"].iloc[-1] == compiled.module().name
