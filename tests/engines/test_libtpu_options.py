@@ -62,3 +62,12 @@ def test_what_they_do(lowered: Lowered) -> None:
     assert {"list", "dfs"} <= set(table["value"])
     assert set(table["outcome"]) <= {"nothing", "hlo", "memory", "cost", "code", "refused", "crashed"}
     assert "refused" not in set(table[table["value"] == "list"]["outcome"])
+
+
+def test_names_of_passes_reach_libtpu(lowered: Lowered) -> None:
+    plain = lowered.compile(target=TARGET)
+    without = lowered.compile({"xla_disable_hlo_passes": "tpu_fusion"}, TARGET)
+    assert (without.warnings, without.hlo == plain.hlo) == ((), False)
+    unknown = lowered.compile({"xla_disable_hlo_passes": "tpu_fuson"}, TARGET)
+    assert "Did you mean tpu_fusion" in unknown.warnings[0]
+    assert unknown.hlo == plain.hlo
