@@ -118,7 +118,7 @@ def _bytes(instruction: Instruction, counts: Counts) -> tuple[float, float]:
     shapes = {f"{_BYTES}{n}{{}}": operand.shape for n, operand in enumerate(operands)}
     shapes[f"{_BYTES}out{{}}"] = instruction.shape
     leaves = [leaf for shape in shapes.values() for leaf in shape.leaves]
-    if not any(leaf.layout and (leaf.layout.tiles or leaf.layout.memory_space) for leaf in leaves):
+    if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU's
         moved_by_all = counts.get(_BYTES, 0.0)
         return moved_by_all, moved_by_all
     moved = {name: _padded(counts[name], shape) for name, shape in shapes.items() if name in counts}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from inspector.compilation.chips import TPU_GENERATIONS
+from inspector.compilation.chips import GPUS, TPU_GENERATIONS
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 
@@ -114,18 +114,41 @@ PEAKS: Mapping[str, Peak] = {
 """By the chip's name in targets."""
 
 
-def peak_of(target: Target) -> Peak | Unavailable:
-    """What one of a target's JAX devices can do at most, where its maker publishes it."""
-    if target.kind == "cpu":
+def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
+    """What one of a target's JAX devices can do at most, where its maker publishes it.
+
+    Args:
+      target: "attached" goes by its devices.
+      devices: as in `Compiled.devices`.
+    """
+    chip = target.chip or _chip_of(devices)
+    if target.kind == "cpu" or chip == "cpu":
         return Unavailable(
             "no maker publishes what a share of this CPU can do", "give the roofline peak=inspector.measured_peak()"
         )
-    peak = PEAKS.get(target.chip)
+    peak = PEAKS.get(chip)
     if peak is None:
-        what = f"the {target.chip}" if target.chip else f"{target}"
+        what = f"the {chip}" if chip else ", ".join(devices[:1]) or str(target)
         return Unavailable(f"inspector knows no published figures of {what}", "give the roofline a Peak of your own")
     generation = TPU_GENERATIONS.get(peak.chip)
     return _shared(peak, generation.devices_per_chip) if generation is not None else peak
+
+
+def _chip_of(devices: Sequence[str]) -> str:
+    """The chip by the first device's text, which begins with JAX's name of its kind; "" for one that is not known."""
+    kind = devices[0].partition(" at ")[0].rpartition(" ")[0] if devices else ""
+    if kind in ("cpu", *_TPU_KINDS):
+        return _TPU_KINDS.get(kind, kind)
+    known = [name for name, description in GPUS.items() if kind and description == kind]
+    return (
+        known or [name for name, description in GPUS.items() if kind and description.startswith(f"{kind} ")] or [""]
+    )[0]
+
+
+_TPU_KINDS = {
+    "TPU v4": "v4", "TPU v5 lite": "v5e", "TPU v5e": "v5e", "TPU v5": "v5p", "TPU v5p": "v5p", "TPU v6 lite": "v6e",
+    "TPU v6e": "v6e", "TPU7x": "tpu7x",
+}  # fmt: skip
 
 
 def _shared(peak: Peak, devices: int) -> Peak:

@@ -203,7 +203,7 @@ class Compiled:
         from inspector.analysis.peaks import peak_of
         from inspector.analysis.roofline import roofline
 
-        return roofline(self.module(), self.instruction_costs(), peak or peak_of(self.target))
+        return roofline(self.module(), self.instruction_costs(), peak or peak_of(self.target, self.devices))
 
     def memory_use(self) -> MemoryUse | Unavailable:
         """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.

@@ -145,6 +145,27 @@ def test_chips_without_figures() -> None:
     assert "no published figures of attached" in str(peak_of(Target.parse("attached")))
 
 
+@pytest.mark.parametrize(
+    ("device", "chip"),
+    [
+        ("NVIDIA H200 0", "h200"),
+        ("NVIDIA H100 80GB HBM3 3", "h100"),
+        ("NVIDIA A100-SXM4-80GB 0", "a100"),
+        ("TPU v5 lite 4 at (0, 1, 0)", "v5e"),
+        ("TPU7x 1 at (0, 0, 0) core 1", "tpu7x"),
+    ],
+)
+def test_an_attached_device_goes_by_its_kind(device: str, chip: str) -> None:
+    peak = peak_of(Target.parse("attached"), [device])
+    assert isinstance(peak, Peak)
+    assert peak.chip == chip
+
+
+def test_an_attached_device_that_is_not_known() -> None:
+    assert "no published figures of NVIDIA Z9 0" in str(peak_of(Target.parse("attached"), ["NVIDIA Z9 0"]))
+    assert "no maker publishes" in str(peak_of(Target.parse("attached"), ["cpu 0"]))
+
+
 def test_a_measured_peak_is_work_over_time() -> None:
     ticks = iter(range(1000))
     peak = measured_peak(clock=lambda: float(next(ticks)))
