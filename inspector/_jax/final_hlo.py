@@ -5,7 +5,8 @@ When its passes are through, XLA can write the module to files (`*after_optimiza
 is machine code. `FinalHlo` takes them out of a `Dump`. Whatever else XLA writes there is not looked at:
 with a dump directory it also writes every kernel's code.
 
-The text is taken for its first line, which says more than the proto does.
+The text says more than the proto does: a module read back from the proto lacks fields of its first line
+and has its stack frames in another order.
 """
 
 from __future__ import annotations
@@ -56,22 +57,21 @@ class FinalHlo:
         """Nothing happens yet.
 
         Args:
-          take: gets the first line of the text and the serialized `xla.HloProto`.
+          take: gets the text and the serialized `xla.HloProto`.
         """
         self._take = take
-        self._header, self._proto = "", b""
+        self._text, self._proto = "", b""
         self._taken = False
 
     def see(self, file: Path) -> None:
         """Looks at a file of the dump, once it is whole."""
         if file.name.endswith(_TEXT):
-            with file.open() as text:
-                self._header = text.readline().rstrip("\n")
+            self._text = file.read_text()
         elif file.name.endswith(_PROTO):
             self._proto = self._proto or file.read_bytes()
-        if self._header and self._proto and not self._taken:  # either may come first
+        if self._text and self._proto and not self._taken:  # either may come first
             self._taken = True
-            self._take(self._header, self._proto)
+            self._take(self._text, self._proto)
 
 
 def split_hlo_proto(data: bytes) -> tuple[bytes, bytes]:

@@ -40,10 +40,10 @@ def test_both_files_are_taken_together_and_once_in_whichever_order(tmp_path: Pat
     )
     for order in (files, files[::-1]):
         taken: list[tuple[str, bytes]] = []
-        final = FinalHlo(lambda header, proto, taken=taken: taken.append((header, proto)))
+        final = FinalHlo(lambda text, proto, taken=taken: taken.append((text, proto)))
         for file in order:
             final.see(file)
-        assert taken == [("HloModule f, rest", PROTO if order is files else b"another")]
+        assert taken == [("HloModule f, rest\n\nENTRY", PROTO if order is files else b"another")]
 
 
 def test_one_of_the_two_is_not_enough(tmp_path: Path) -> None:

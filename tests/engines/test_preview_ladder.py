@@ -33,6 +33,8 @@ def test_preview_is_the_result(engine: WorkerEngine, name: str) -> None:
     assert preview.before_code
     early = hlo_listing(preview.hlo, preview.module(), lowered.root)
     late = hlo_listing(compiled.hlo, compiled.module(), lowered.root)
+    if not name.startswith("fsdp8"):  # jaxlib 0.12 dumps tuples' elements in another form
+        assert preview.hlo == compiled.hlo
     assert early.text == late.text
     assert early == late
     assert preview.cost == compiled.cost
