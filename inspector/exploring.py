@@ -10,10 +10,12 @@ from inspector._jax.stages import static_arguments
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
+from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.lowering.arguments import positions
 from inspector.lowering.axis_env import AxisEnv
 from inspector.lowering.lower import lower
 from inspector.lowering.lowered import Lowered
+from inspector.lowering.pallas import CompilerParams, fields_of
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
@@ -35,6 +37,8 @@ def explore(
     static_argnums: int | Iterable[int] = (),
     donate_argnums: int | Iterable[int] = (),
     height_px: int = 640,
+    compiler_params: CompilerParams | None = None,
+    interpret: bool = False,
 ) -> Explorer:
     """What did XLA make of this function? One line, every stage, in the notebook.
 
@@ -54,6 +58,8 @@ def explore(
       static_argnums: positions of arguments that are settings.
       donate_argnums: positions of arguments whose buffers may be reused.
       height_px: initial height of the panes.
+      compiler_params: of Pallas kernels, in place of the program's own; as `inspector.lower` takes them.
+      interpret: let JAX's interpreter run the Pallas kernels, so that they can run on a CPU.
 
     Returns:
       The Explorer: a widget, with everything on it as Python values too.
@@ -67,17 +73,18 @@ def explore(
     from inspector.widgets.variants import variants_of
     from inspector.widgets.work import Work
 
-    def lower_for(axes: AxisEnv | None, platform: str | None) -> Lowered:
+    def lower_for(axes: AxisEnv | None, platform: str | None, tuning: Tuning = AS_IT_IS) -> Lowered:
         return lower(
             fun, *args, kwargs=kwargs, axis_env=axes, static_argnums=static_argnums, donate_argnums=donate_argnums,
-            platform=platform,
+            platform=platform, compiler_params=tuning.as_dict(), interpret=tuning.interpret, chip=tuning.chip,
         )  # fmt: skip
 
     wanted = variants_of(compare)
     targets = [Target.parse(text) for text in (target, *(text for _, text in wanted if text is not None))]
     for each in targets:
         _warm(each)
-    lowered = lower_for(axis_env, Target.parse(target).platform)
+    tuning = Tuning.of(compiler_params, interpret=interpret, chip=Target.parse(target).chip)
+    lowered = lower_for(axis_env, Target.parse(target).platform, tuning)
     inputs = _dynamic(fun, args, kwargs or {}, positions(static_argnums))
     work = Work(
         lower=lambda pairs, platform: lower_for(list(pairs or ()) or None, platform),
@@ -86,12 +93,15 @@ def explore(
         targets=offered_targets(),
         platform=_platform,
         suit=_with_devices,
+        tune=lambda pairs, platform, tuned: lower_for(list(pairs or ()) or None, platform, tuned),
+        kernel_fields=fields_of,
     )
     explorer = Explorer(
         lowered,
         work,
         options=options,
         target=_suitable(lowered, target),
+        tuning=tuning if lowered.kernels else AS_IT_IS,
         can_lower=bool(args or kwargs) and callable(fun),
         height_px=height_px,
         side_by_side=len({_platform(each) for each in targets}) > 1,

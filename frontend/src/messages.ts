@@ -4,7 +4,7 @@ export const VERSION = 1;
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
-export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "graph" | "collectives" | "stats" | "run";
+export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "graph" | "collectives" | "stats" | "run" | "pallas";
 
 export type Language = "python" | "jaxpr" | "mlir" | "hlo" | "text";
 
@@ -187,6 +187,95 @@ export interface Run {
   result: RunResult | null;
 }
 
+export interface KernelOperand {
+  name: string;
+  role: "input" | "output";
+  shape: number[];
+  dtype: string;
+  block: string;
+  block_shape: number[];
+  memory_space: string;
+  index_map: string;
+  block_bytes: number;
+  starts: number[][];
+  steps: number[];
+  revisited: number[];
+  overlapping: number[];
+  copies: number | null;
+  copied_bytes: number | null;
+  remarks: string[];
+  reason: string;
+}
+
+export interface KernelAllocation {
+  name: string;
+  what: string;
+  buffers: number;
+  size_bytes: number;
+}
+
+export interface KernelMemory {
+  chip: string;
+  allocations: KernelAllocation[];
+  total_bytes: number;
+  limit_bytes: number;
+  limit_source: string;
+  capacity_bytes: number;
+}
+
+export interface KernelParam {
+  name: string;
+  type: string;
+  value: string;
+  default: string;
+  choices: string[];
+  description: string;
+  overridden: boolean;
+  reason: string;
+}
+
+export interface Kernel {
+  number: number;
+  name: string;
+  function: string;
+  source: SourceLine | null;
+  grid: (number | null)[];
+  semantics: string[];
+  step_count: number | null;
+  steps_shown: number;
+  facts: [string, string][];
+  operands: KernelOperand[];
+  memory: KernelMemory | null;
+  memory_reason: string;
+  params: KernelParam[];
+  interpret: boolean;
+}
+
+export interface KernelTrouble {
+  summary: string;
+  kernel: number | null;
+  advice: string[];
+  asked_bytes: number | null;
+  limit_bytes: number | null;
+  allocations: KernelAllocation[];
+  source: SourceLine | null;
+  help_url: string;
+}
+
+export interface Kernels {
+  type: "kernels";
+  variant: number;
+  rows: Kernel[];
+  trouble: KernelTrouble | null;
+}
+
+export interface Tuned {
+  type: "tuned";
+  id: number;
+  variant: number | null;
+  error: Error | null;
+}
+
 export interface Notice {
   type: "notice";
   level: "info" | "error";
@@ -231,11 +320,20 @@ export interface GraphRequest {
   selection: Selection | null;
 }
 
+export interface TuneRequest {
+  type: "tune";
+  id: number;
+  variant: number;
+  kernel: number;
+  values: Record<string, string>;
+  interpret: boolean;
+}
+
 export interface SelectionChanged {
   type: "select";
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Notice;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Kernels | Tuned | Notice;
 
-export type FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | SelectionChanged;
+export type FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | TuneRequest | SelectionChanged;

@@ -36,6 +36,9 @@ _DOCUMENTED = (
 )  # fmt: skip
 
 
+_ELSEWHERE = {"kernel_type": "the mesh of pl.kernel says for which core it is"}
+
+
 def backend_for(platform: str, own: str | None) -> str:
     """Whose parameters a kernel gets that is lowered for a platform: its own, unless that is another platform's."""
     if platform in ("cuda", "rocm"):
@@ -55,7 +58,7 @@ def params_class(backend: str) -> Any:
 
 @functools.cache
 def fields(backend: str) -> tuple[Facts, ...]:
-    """Every field: `name`, `type` (text), `default`, `choices`, `description`; with `reason` where this JAX lacks it."""
+    """Every field: `name`, `type` (text), `default`, `choices`, `description`; with `reason` and `remedy` where this JAX lacks it."""
     cls = params_class(backend)
     if isinstance(cls, Unavailable):
         return ()
@@ -68,18 +71,18 @@ def fields(backend: str) -> tuple[Facts, ...]:
             "choices": _choices(hints[field.name]),
             "description": described.get(field.name, ""),
             "reason": "",
+            "remedy": "",
         }
         for field in dataclasses.fields(cls)
     ]
     lacking = [name for name in _DOCUMENTED if name not in hints] if backend == "mosaic_tpu" else []
+    return (*found, *map(_lacking, lacking))
+
+
+def _lacking(name: str) -> Facts:
     reason = f"CompilerParams of JAX {jax.__version__} has no such field"
-    return (
-        *found,
-        *(
-            {"name": n, "type": "", "default": None, "choices": (), "description": "", "reason": reason}
-            for n in lacking
-        ),
-    )
+    told = {"name": name, "type": "", "default": None, "choices": (), "description": ""}
+    return told | {"reason": reason, "remedy": _ELSEWHERE.get(name, "")}
 
 
 def with_fields(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ from inspector.hlo.source import Origin
 Backend = Literal["mosaic_tpu", "triton", "mosaic_gpu"]
 Plain = None | bool | int | float | str | tuple["Plain", ...]
 """A compiler parameter without JAX's classes: an enum as its value, a dict as a tuple of pairs."""
+
+Params = tuple[tuple[str | int, tuple[tuple[str, Any], ...]], ...]
+"""Compiler parameters by kernel (its name, its number, "*" for all) and field, in an order of their own."""
 
 MAX_STEPS = 1 << 16
 """Grid steps that are looked at; of a larger grid, the first ones."""
@@ -145,6 +149,73 @@ class CostEstimate:
     flops: int
     transcendentals: int
     bytes_accessed: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ParamField:
+    """A field of Pallas's `CompilerParams`, as the installed JAX has it.
+
+    Attributes:
+      name: of the field.
+      type: as people write it, such as `int | None`.
+      default: where the caller of `pallas_call` says nothing.
+      choices: the values that it may have, where it is one of a few.
+      description: JAX's own, "" without one.
+      available: True, or why this JAX does not take it.
+    """
+
+    name: str
+    type: str
+    default: Plain
+    choices: tuple[Plain, ...]
+    description: str
+    available: Literal[True] | Unavailable = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tuning:
+    """What a lowering puts in place of what the program says of its Pallas kernels.
+
+    Attributes:
+      params: compiler parameters.
+      interpret: JAX's interpreter runs the kernels.
+      chip: what kernels take for their device, such as "v5e"; "" for the usual one.
+    """
+
+    params: Params = ()
+    interpret: bool = False
+    chip: str = ""
+
+    @classmethod
+    def of(
+        cls, params: Mapping[str | int, Mapping[str, Any]] | None, *, interpret: bool = False, chip: str = ""
+    ) -> Tuning:
+        """From a mapping of mappings."""
+        pairs = ((k, tuple((f, _hashable(v)) for f, v in fields.items())) for k, fields in (params or {}).items())
+        return cls(tuple(pairs), interpret, chip)
+
+    def as_dict(self) -> dict[str | int, dict[str, Any]]:
+        """The parameters as `lower` takes them."""
+        return {kernel: dict(fields) for kernel, fields in self.params}
+
+    def with_params(self, params: Mapping[str | int, Mapping[str, Any]]) -> Tuning:
+        """The same with more of them, the new ones on top."""
+        merged = self.as_dict()
+        for kernel, fields in params.items():
+            merged[kernel] = {**merged.get(kernel, {}), **fields}
+        return Tuning.of(merged, interpret=self.interpret, chip=self.chip)
+
+    def __str__(self) -> str:
+        said = [f"{field}={value}" for _, fields in self.params for field, value in fields]
+        return " ".join([*said, *(["interpreted"] if self.interpret else [])])
+
+
+AS_IT_IS = Tuning()
+"""Nothing in place of what the program says."""
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

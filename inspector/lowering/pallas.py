@@ -7,11 +7,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from inspector._jax import jaxprs, pallas, pallas_device, pallas_params
 from inspector.errors import OptionError, ParameterError, Unavailable
-from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Kernel, Operand, Scratch
+from inspector.hlo.pallas import (
+    MAX_STEPS,
+    Backend,
+    BlockDimension,
+    CostEstimate,
+    Kernel,
+    Operand,
+    ParamField,
+    Scratch,
+)
 from inspector.hlo.source import Frame, Origin, Root
 
 CompilerParams = Mapping[str | int, Mapping[str, Any]]
@@ -26,6 +35,22 @@ _KINDS = {
     "b300": "NVIDIA B300", "gb200": "NVIDIA GB200", "gb300": "NVIDIA GB300",
 }  # fmt: skip
 _USUAL = {"tpu": _KINDS["v5e"], "cuda": _KINDS["h100"]}
+
+
+def fields(backend: Backend) -> tuple[ParamField, ...]:
+    """The fields of a backend's `CompilerParams`: those of the installed JAX, then documented ones that it lacks."""
+    return tuple(_field(facts) for facts in pallas_params.fields(backend))
+
+
+def _field(facts: Mapping[str, Any]) -> ParamField:
+    told = {name: value for name, value in facts.items() if name not in ("reason", "remedy")}
+    lacking = Unavailable(facts["reason"], facts["remedy"]) if facts["reason"] else None
+    return ParamField(**told, available=True if lacking is None else lacking)
+
+
+def fields_of(kernel: Kernel, platform: str) -> tuple[ParamField, ...]:
+    """The fields that a kernel has on a platform ("tpu", "cuda", "cpu")."""
+    return fields(cast(Backend, pallas_params.backend_for(platform, kernel.backend)))
 
 
 class Overrides:

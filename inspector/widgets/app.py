@@ -123,6 +123,12 @@ class TextDocument:
             )
 
 
+KERNEL_PANES: tuple[messages.Pane, ...] = get_args(messages.Pane)
+"""Every pane: for programs with Pallas kernels."""
+PANES = tuple(pane for pane in KERNEL_PANES if pane != "pallas")
+"""Those of any program."""
+
+
 class App(anywidget.AnyWidget):
     """The widget. See the module's description for its use and its threads."""
 
@@ -133,7 +139,7 @@ class App(anywidget.AnyWidget):
         self,
         name: str,
         *,
-        panes: Sequence[messages.Pane] = get_args(messages.Pane),
+        panes: Sequence[messages.Pane] = PANES,
         height_px: int = 640,
         side_by_side: bool = False,
         on_request: RequestHandler | None = None,
@@ -231,7 +237,7 @@ class _Kept:
         """What a later message replaces; None for a message that is not kept."""
         message = self.message
         match message["type"]:
-            case "notice" | "variant_removed" | "graph":  # a graph answers a request, and is asked for again
+            case "notice" | "variant_removed" | "graph" | "tuned":  # a graph answers a request, and is asked for again
                 return None
             case "unavailable" | "document":
                 return ("document", message["pane"], message["variant"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import itertools
 import threading
 import time
@@ -24,17 +25,19 @@ from inspector.compilation.compiled import Compiled, Cost
 from inspector.compilation.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError, ExecutionError, Unavailable
+from inspector.errors import CancelledError, ExecutionError, InspectorError, Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
+from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.widgets import messages
-from inspector.widgets.app import App, TextDocument
+from inspector.widgets.app import KERNEL_PANES, PANES, App, TextDocument
 from inspector.widgets.collectives import collectives_message
 from inspector.widgets.controls import Controls
 from inspector.widgets.diff import Shown, diff_message
 from inspector.widgets.documents import document, lowered_panes
 from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.graph import graph_reply
+from inspector.widgets.pallas import kernels_message, read_values
 from inspector.widgets.run import run_message, run_result
 from inspector.widgets.stats import stats_message
 from inspector.widgets.variants import OptionsLike, Variant, platform_of
@@ -61,6 +64,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         *,
         options: OptionsLike = None,
         target: str | Target = "attached",
+        tuning: Tuning = AS_IT_IS,
         can_lower: bool = True,
         height_px: int = 640,
         side_by_side: bool = False,
@@ -72,6 +76,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           work: how to lower, compile and run.
           options: of the baseline.
           target: of the baseline.
+          tuning: what `lowered` has in place of what its Pallas kernels say.
           can_lower: whether another axis environment can be asked for.
           height_px: of the panes, at first.
           side_by_side: whether the optimized HLO of the variants stands side by side at first.
@@ -82,7 +87,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self.lowered = lowered
         self.selection: Mapping[str, Any] | None = None
         self._work = work
-        self._lowered = {platform_of(lowered): lowered}
+        self._lowered = {(platform_of(lowered), tuning): lowered}
+        self._tuning = tuning
         self._variants: dict[int, Variant] = {}
         self._shown: dict[int, Shown] = {}
         self._runs: dict[int, RunJob] = {}
@@ -90,7 +96,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._lock = threading.RLock()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
         self._app = App(
-            lowered.program.name, height_px=height_px, side_by_side=side_by_side, on_request=self._on_request
+            lowered.program.name,
+            height_px=height_px,
+            side_by_side=side_by_side,
+            on_request=self._on_request,
+            panes=KERNEL_PANES if lowered.kernels else PANES,
         )
         mesh = lowered.program.mesh
         axes = _axes(mesh)
@@ -124,57 +134,102 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         Raises:
           OptionError, TargetError: the request is wrong; nothing was started.
         """
-        checked = Options.of(options)
+        chosen = Target.parse(target if target is not None else self.baseline.target)
+        return self._start(Options.of(options), chosen, self._tuning_for(chosen, self._tuning))
+
+    def tune(
+        self,
+        compiler_params: Mapping[str | int, Mapping[str, Any]] | None = None,
+        *,
+        interpret: bool = False,
+        options: OptionsLike = None,
+        target: str | Target | None = None,
+    ) -> Variant:
+        """Lowers again with other compiler parameters for Pallas kernels, and starts compiling that as a variant.
+
+        Args:
+          compiler_params: fields of Pallas's `CompilerParams` by the kernel's name or number, "*" for
+            all, on top of the baseline's.
+          interpret: let JAX's interpreter run the kernels; with the target "cpu" they can run here.
+          options: of the compile.
+          target: for what; None for the baseline's target, or "cpu" for kernels that are interpreted.
+
+        Returns:
+          The variant; one that has failed where the function could not be lowered so.
+
+        Raises:
+          OptionError, TargetError: the options or the target are wrong; nothing was started.
+        """
+        target = target if target is not None else "cpu" if interpret else self.baseline.target
+        tuning = self._tuning.with_params(compiler_params or {})
+        chosen = Target.parse(target)
+        return self._start(
+            Options.of(options), chosen, self._tuning_for(chosen, dataclasses.replace(tuning, interpret=interpret))
+        )
+
+    def _start(self, options: Options, target: Target, tuning: Tuning) -> Variant:
         while True:
             with self._lock:
                 baseline = self.lowered
-                chosen = Target.parse(target if target is not None else self.baseline.target)
             try:
-                lowered = self._lowered_for(chosen)
+                lowered = self._lowered_for(target, tuning)
             except Exception as error:  # user code ran: anything may come out of it
-                return self._register_failed(checked, chosen, error)
-            request = lowered.request(checked, chosen)
+                return self._register_failed(options, target, tuning, error)
+            request = lowered.request(options, target)
             job = self._work.submit(request)
             with self._lock:
                 if self.lowered is baseline:
-                    variant = self._register(request, job, lowered)
+                    variant = self._register(request, job, lowered, tuning)
                     break
             job.cancel()  # lowered again meanwhile: this was the old program
         self._follow(variant, job)
         return variant
 
+    def _tuning_for(self, target: Target, tuning: Tuning) -> Tuning:
+        """Kernels see the target's chip, and only a CPU has to interpret them; nothing to tune without kernels."""
+        if not self.lowered.kernels:
+            return AS_IT_IS
+        interpret = tuning.interpret and self._work.platform(target) == "cpu"
+        return dataclasses.replace(tuning, chip=target.chip, interpret=interpret)
+
     def _add(self, options: Options, text: str) -> None:
         """From the controls, on the comm's thread: lowering for another platform, which runs user code, is done later."""
         target = Target.parse(text or self.baseline.target)
-        if self._work.platform(target) in self._lowered:
+        if (self._work.platform(target), self._tuning_for(target, self._tuning)) in self._lowered:
             self.add(options, target)
         else:
             self._later(lambda: self.add(options, target))
 
-    def _lowered_for(self, target: Target) -> LoweredView:
+    def _lowered_for(self, target: Target, tuning: Tuning) -> LoweredView:
         """The program for a target's platform, lowered when first asked for; raises what lowering raises."""
         platform = self._work.platform(target)
         with self._lock:
             baseline, known = self.lowered, self._lowered
-        if platform not in known:
-            mesh = baseline.program.mesh
-            known[platform] = self._work.lower(_axes(mesh), platform)
-        return known[platform]
+        if (platform, tuning) not in known:
+            known[platform, tuning] = self._lower_as(_axes(baseline.program.mesh), platform, tuning)
+        return known[platform, tuning]
 
-    def _register(self, request: CompileRequest, job: Job[Compiled], lowered: LoweredView) -> Variant:
+    def _lower_as(self, axes: Sequence[tuple[str, int]] | None, platform: str, tuning: Tuning) -> LoweredView:
+        if self._work.tune is None or tuning == AS_IT_IS:
+            return self._work.lower(axes, platform)
+        return self._work.tune(axes, platform, tuning)
+
+    def _register(self, request: CompileRequest, job: Job[Compiled], lowered: LoweredView, tuning: Tuning) -> Variant:
         """Adds a variant; the caller holds the lock."""
         number = next(self._numbers)
-        variant = Variant(number, not self._variants, request.options, request.target, lowered, job)
+        variant = Variant(number, not self._variants, request.options, request.target, lowered, tuning, job)
         self._variants[number] = variant
         self._app.publish(variant.message())
         if lowered is not self.lowered:
             for entry in lowered_panes(lowered, number):
                 self._publish_pane(entry)
+        if lowered.kernels:
+            self._later(lambda: self._publish_kernels(variant))
         return variant
 
-    def _register_failed(self, options: Options, target: Target, error: Exception) -> Variant:
+    def _register_failed(self, options: Options, target: Target, tuning: Tuning, error: Exception) -> Variant:
         with self._lock:
-            variant = Variant(next(self._numbers), not self._variants, options, target, error=error)
+            variant = Variant(next(self._numbers), not self._variants, options, target, None, tuning, error=error)
             variant.shown.set()
             self._variants[variant.number] = variant
             self._app.publish(variant.message())
@@ -286,8 +341,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _show(self, variant: Variant, job: Job[Compiled]) -> None:
         """Tells how a compile has ended, and fills the panes when well."""
         try:
-            if job.exception() is None and self._holds(variant):
+            error = job.exception()
+            if error is None and self._holds(variant):
                 self._fill(variant, job.result())
+            elif error is not None:
+                self._publish_kernels(variant, error)
         finally:
             self._publish_state(variant)
             variant.shown.set()
@@ -323,6 +381,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._publish_diffs(variant)
         self._publish_collectives(variant, program, module)
 
+    def _publish_kernels(self, variant: Variant, error: BaseException | None = None) -> None:
+        """The program's Pallas kernels, and what the compiler had against them."""
+        lowered = variant.lowered
+        if lowered is not None and lowered.kernels:
+            fields = [self._work.kernel_fields(kernel, platform_of(lowered)) for kernel in lowered.kernels]
+            message = kernels_message(variant.number, lowered.kernels, fields, variant.target, error)
+            self._publish_of(variant, message)
+
     def _publish_diffs(self, variant: Variant) -> None:
         """Of the variant against the baseline; of every other one when the baseline itself came last."""
         with self._lock:
@@ -357,6 +423,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self.remove(self._variant(message["variant"]))
             case "graph":
                 self._later(lambda: self._draw(message))
+            case "tune":
+                self._later(lambda: self._tune(message))
             case "select":
                 self.selection = message["selection"]
 
@@ -422,6 +490,38 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         self._app.publish(graph_reply(request, module))
 
+    # ------------------------------------------------------------------ other compiler parameters
+
+    def _tune(self, request: messages.TuneRequest) -> None:
+        try:
+            made = self._tuned(self._variant(request["variant"]), request)
+        except InspectorError as error:
+            said = messages.Error(kind=type(error).__name__, message=str(error))
+            self._app.publish(messages.Tuned(type="tuned", id=request["id"], variant=None, error=said))
+            return
+        self._app.publish(messages.Tuned(type="tuned", id=request["id"], variant=made.number, error=None))
+
+    def _tuned(self, variant: Variant, request: messages.TuneRequest) -> Variant:
+        """A variant like another one, its kernels with other parameters or interpreted.
+
+        Raises:
+          InspectorError: there is no such kernel or field, a value is wrong, or the function cannot be lowered so.
+        """
+        lowered = variant.lowered or self.lowered
+        if request["interpret"]:
+            chosen = self._work.suit(lowered, Target.parse("cpu"))
+            return self._start_tuned(Options(), chosen, dataclasses.replace(variant.tuning, interpret=True))
+        kernel = lowered.kernels[request["kernel"]]
+        values = read_values(self._work.kernel_fields(kernel, platform_of(lowered)), request["values"])
+        tuning = variant.tuning.with_params({kernel.number: values})
+        return self._start_tuned(variant.options, variant.target, tuning)
+
+    def _start_tuned(self, options: Options, target: Target, tuning: Tuning) -> Variant:
+        """As `_start`, but what lowering says is raised: it belongs beside what was typed."""
+        tuning = self._tuning_for(target, tuning)
+        self._lowered_for(target, tuning)
+        return self._start(options, target, tuning)
+
     # ------------------------------------------------------------------ another axis environment
 
     def _start_lowering(self, pairs: Sequence[tuple[str, int]]) -> None:
@@ -430,13 +530,15 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _lower(self, pairs: Sequence[tuple[str, int]]) -> None:
         """Lowers again and starts over with the baseline's options and the other variants'."""
         try:
-            lowered = self._work.lower(pairs, platform_of(self.lowered))
+            first = (platform_of(self.lowered), self.baseline.tuning)
+            lowered = self._lower_as(pairs, *first)
             panes = lowered_panes(lowered)
             asked = [(v.options, self._work.suit(lowered, v.target)) for v in self.variants]
-            platforms = {platform_of(lowered): lowered}
-            for platform in {self._work.platform(target) for _, target in asked} - platforms.keys():
-                platforms[platform] = self._work.lower(pairs, platform)
-            programs = [platforms[self._work.platform(target)] for _, target in asked]
+            keys = [(self._work.platform(v.target), v.tuning) for v in self.variants]
+            known = {first: lowered}
+            for key in dict.fromkeys(keys):
+                known.setdefault(key, lowered if key == first else self._lower_as(pairs, *key))
+            programs = [known[key] for key in keys]
             requests = [program.request(*pair) for program, pair in zip(programs, asked, strict=True)]
             jobs = [self._work.submit(request) for request in requests]
         except Exception as error:  # user code ran: anything may come out of it
@@ -444,10 +546,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             return
         with self._lock:
             cancels = [self._forget(variant) for variant in self.variants]
-            self.lowered, self._lowered = lowered, platforms
+            self.lowered, self._lowered = lowered, known
             for entry in panes:
                 self._publish_pane(entry)
-            variants = [self._register(*entry) for entry in zip(requests, jobs, programs, strict=True)]
+            tunings = [tuning for _, tuning in keys]
+            variants = [self._register(*entry) for entry in zip(requests, jobs, programs, tunings, strict=True)]
         self._controls.set_baseline(str(variants[0].target))
         for cancel in cancels:
             cancel()

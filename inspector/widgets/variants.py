@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError
+from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.widgets import messages
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Variant:
       options: what was asked.
       target: for what.
       lowered: the program, lowered for the target's platform; None when that failed.
+      tuning: what was put in place of what the program says of its Pallas kernels.
       job: the compile; None when the request itself was refused.
       error: why it was refused, or None.
       shown: set once nothing more of it comes to the panes.
@@ -40,6 +42,7 @@ class Variant:
     options: Options
     target: Target
     lowered: LoweredView | None = None
+    tuning: Tuning = AS_IT_IS
     job: Job[Compiled] | None = None
     error: Exception | None = None
     shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)
@@ -48,7 +51,7 @@ class Variant:
     def label(self) -> str:
         """What sets it apart: its options, or its target where they are the defaults."""
         said = str(self.options) if self.options.as_dict() else ""
-        text = said.replace("--", "").strip()
+        text = f"{said.replace('--', '')} {self.tuning}".strip()
         return text or ("baseline" if self.is_baseline else str(self.target))
 
     @property

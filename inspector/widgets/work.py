@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from inspector.compilation.request import CompileRequest
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
+from inspector.hlo.pallas import Kernel, ParamField, Tuning
 from inspector.hlo.source import Root
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class LoweredView(Protocol):
     def hlo_proto(self) -> bytes: ...
     @property
     def root(self) -> Root: ...
+    @property
+    def kernels(self) -> tuple[Kernel, ...]: ...
 
     def request(self, options: Options, target: Target) -> CompileRequest: ...
     def collectives(self) -> Any: ...
@@ -56,6 +59,8 @@ class Work:
       count: sums what XLA counts for each instruction; waits for it.
       suit: the target itself, or one with the devices that a program needs; asked when a program
         that was lowered again keeps its targets.
+      tune: as `lower`, with other compiler parameters for the program's Pallas kernels; None where there are none.
+      kernel_fields: the compiler parameters that a kernel can have on a platform.
     """
 
     lower: Callable[[Sequence[tuple[str, int]] | None, str], LoweredView]
@@ -65,6 +70,8 @@ class Work:
     count: Callable[[Compiled], Cost] = lambda compiled: compiled.counted_cost()
     platform: Callable[[Target], str] = lambda target: target.platform or "cpu"
     suit: Callable[[LoweredView, Target], Target] = lambda _, target: target
+    tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], LoweredView] | None = None
+    kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
 
 
 class RunJob(Protocol):

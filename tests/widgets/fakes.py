@@ -24,6 +24,7 @@ from inspector.execution.run import Run
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
+from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Root
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.work import Work
@@ -44,6 +45,7 @@ class FakeLowered:
     hlo: str = HLO
     hlo_proto: bytes = PROTO
     root: Root = Root()  # noqa: RUF009 - frozen
+    kernels: tuple[Kernel, ...] = ()
 
     def request(self, options: Options, target: Target) -> CompileRequest:
         options.check()

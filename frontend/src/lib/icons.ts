@@ -15,6 +15,7 @@ const PATHS = {
   right: "M6 3.5L10.5 8 6 12.5",
   close: "M4 4l8 8M12 4l-8 8",
   stop: "M4.5 4.5h7v7h-7z",
+  play: "M5 3.5l7.5 4.5L5 12.5z",
   plus: "M8 3v10M3 8h10",
   minus: "M3 8h10",
   fit: "M2.5 5.5v-3h3M10.5 2.5h3v3M13.5 10.5v3h-3M5.5 13.5h-3v-3M5.5 5.5h5v5h-5z",

@@ -28,6 +28,7 @@ export const TITLES: Record<PaneName, string> = {
   collectives: "Collectives",
   stats: "Stats",
   run: "Run",
+  pallas: "Pallas",
 };
 
 /** Runs `draw` when something changed, at once on screen, and later when not. */

@@ -8,6 +8,7 @@ import { graphPane } from "../panes/graph.ts";
 import { hloPane } from "../panes/hlo.ts";
 import { jaxprPane } from "../panes/jaxpr.ts";
 import { optimizedPane } from "../panes/optimized.ts";
+import { pallasPane } from "../panes/pallas.ts";
 import type { Context, Pane } from "../panes/pane.ts";
 import { runPane } from "../panes/run.ts";
 import { sourcePane } from "../panes/source.ts";
@@ -31,6 +32,7 @@ const FACTORIES: Record<PaneName, (context: Context) => Pane> = {
   collectives: collectivesPane,
   stats: statsPane,
   run: runPane,
+  pallas: pallasPane,
 };
 const DEFAULT_HEIGHT_PX = 640;
 const MIN_HEIGHT_PX = 240;

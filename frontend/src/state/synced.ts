@@ -7,7 +7,18 @@ import { decodeInt32, decodeJson, decodeText, gunzip, type Model } from "../lib/
 import type * as messages from "../messages.ts";
 
 export type Topic =
-  "session" | "variants" | "documents" | "stats" | "diffs" | "collectives" | "graph" | "runs" | "notices" | "kernel";
+  | "session"
+  | "variants"
+  | "documents"
+  | "stats"
+  | "diffs"
+  | "collectives"
+  | "graph"
+  | "runs"
+  | "kernels"
+  | "tuned"
+  | "notices"
+  | "kernel";
 
 /** A message with the moment it came, in milliseconds of `performance.now`. */
 export type Timed<T> = T & { receivedAt: number };
@@ -24,6 +35,10 @@ export class Synced {
   readonly variants = new Map<number, Timed<messages.Variant>>();
   readonly stats = new Map<number, messages.Stats>();
   readonly runs = new Map<number, Timed<messages.Run>>();
+  /** The Pallas kernels of a variant's program. */
+  readonly kernels = new Map<number, messages.Kernels>();
+  /** The latest reply to a request for other compiler parameters; views take it if it answers their own. */
+  tuned: messages.Tuned | null = null;
   readonly notices: messages.Notice[] = [];
   /** The latest graph that came; views take it if it answers their own request. */
   graph: messages.Graph | null = null;
@@ -118,6 +133,12 @@ export class Synced {
       case "run":
         this.runs.set(message.variant, timed(message));
         return this.signal.emit("runs");
+      case "kernels":
+        this.kernels.set(message.variant, message);
+        return this.signal.emit("kernels");
+      case "tuned":
+        this.tuned = message;
+        return this.signal.emit("tuned");
       case "notice":
         this.notices.push(message);
         return this.signal.emit("notices");
@@ -156,6 +177,7 @@ export class Synced {
     this.variants.delete(variant);
     this.stats.delete(variant);
     this.runs.delete(variant);
+    this.kernels.delete(variant);
     for (const map of [this.slots, this.arrivals]) deleteWhere(map, (key) => key.endsWith(`/${variant}`));
     deleteWhere(this.diffs, (key) => key.split("/").includes(String(variant)));
     deleteWhere(this.collectives, (key) => key.startsWith(`${variant}/`));

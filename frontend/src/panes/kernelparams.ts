@@ -1,0 +1,109 @@
+// Every field of Pallas's CompilerParams, to be changed and compiled as a new variant.
+
+import { textButton } from "../lib/controls.ts";
+import { fill, h } from "../lib/dom.ts";
+import type * as messages from "../messages.ts";
+import type { Context } from "./pane.ts";
+
+export class ParamsForm {
+  readonly element = h("section", { class: "insp-params" });
+  private readonly said = h("p", { class: "insp-params-said", role: "alert" });
+  private readonly inputs = new Map<string, HTMLInputElement | HTMLSelectElement>();
+  // Random start: two browsers on one kernel must not take each other's replies.
+  private requestId = Math.floor(Math.random() * 2 ** 30);
+  private row: messages.Kernel | null = null;
+  private variant = 0;
+
+  constructor(private readonly context: Context) {}
+
+  show(row: messages.Kernel, variant: number): void {
+    this.row = row;
+    this.variant = variant;
+    this.inputs.clear();
+    this.said.textContent = "";
+    const lines = row.params.map((p) => this.line(p));
+    const compile = textButton(
+      "Compile with these",
+      "Lower the function again with the changed fields, as a new variant",
+      () => this.send(false),
+    );
+    const interpret = textButton(
+      "Interpret on the CPU",
+      "Let JAX's interpreter run the kernels on the CPU, for values",
+      () => this.send(true),
+    );
+    fill(
+      this.element,
+      h("h4", {}, "Compiler parameters"),
+      lines.length
+        ? h("table", { class: "insp-table" }, h("tbody", {}, ...lines))
+        : h("p", { class: "insp-unavailable" }, "This JAX tells no compiler parameters for the kernel's backend."),
+      h("div", { class: "insp-params-buttons" }, lines.length > 0 && compile, !row.interpret && interpret),
+      this.said,
+    );
+  }
+
+  /** What came of the last request: the new variant comes to the front, or the error is said here. */
+  receive(): void {
+    const { tuned } = this.context.synced;
+    if (tuned?.id !== this.requestId) return;
+    this.element.classList.remove("insp-busy");
+    this.said.textContent = tuned.error?.message ?? "";
+    if (tuned.variant !== null) this.context.local.setActive(tuned.variant);
+  }
+
+  private line(param: messages.KernelParam): HTMLElement {
+    const field = param.reason
+      ? h("span", { class: "insp-unavailable" }, `unavailable: ${param.reason}`)
+      : this.input(param);
+    const isOwn = param.value !== param.default;
+    return h(
+      "tr",
+      { class: param.overridden ? "insp-param-overridden" : isOwn ? "insp-param-own" : "" },
+      h("th", { scope: "row", title: param.description }, h("code", {}, ...breakable(param.name))),
+      h("td", {}, field),
+    );
+  }
+
+  private input(param: messages.KernelParam): HTMLElement {
+    const label = { "aria-label": param.name, title: `${param.type}; default ${param.default}\n${param.description}` };
+    const choices =
+      param.type === "bool" ? ["true", "false"] : param.type === "bool | None" ? ["none", "true", "false"] : null;
+    const element = choices
+      ? h("select", label, ...choices.map((c) => h("option", { value: c, selected: c === param.value }, c)))
+      : h("input", { ...label, type: "text", value: param.value, placeholder: param.type, spellcheck: "false" });
+    if (element instanceof HTMLInputElement) {
+      element.addEventListener("keydown", (e) => e.key === "Enter" && this.send(false));
+    }
+    this.inputs.set(param.name, element);
+    return element;
+  }
+
+  private send(interpret: boolean): void {
+    if (!this.row) return;
+    const changed = this.row.params.flatMap((p): [string, string][] => {
+      const value = this.inputs.get(p.name)?.value;
+      return value === undefined || value === p.value ? [] : [[p.name, value]];
+    });
+    if (!interpret && !changed.length) {
+      this.said.textContent = "Nothing is changed. Change a field first.";
+      return;
+    }
+    this.said.textContent = "";
+    this.requestId += 1;
+    this.element.classList.add("insp-busy");
+    this.context.synced.send({
+      type: "tune",
+      id: this.requestId,
+      variant: this.variant,
+      kernel: this.row.number,
+      values: Object.fromEntries(changed),
+      interpret,
+    });
+  }
+}
+
+/** A name that breaks after its underscores. */
+function breakable(name: string): (string | HTMLElement)[] {
+  return name.split("_").flatMap((part, i) => (i ? ["_", h("wbr"), part] : [part]));
+}

@@ -1,0 +1,305 @@
+"""The Pallas pane: kernels and what their compiler said as messages, and typed texts as compiler parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inspector.analysis.pallas import Visits, visits
+from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain, kernel_of
+from inspector.analysis.pallas_memory import VMEM, vmem_budget
+from inspector.compilation.target import Target
+from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
+from inspector.hlo.pallas import Kernel, Operand, ParamField, Plain
+from inspector.hlo.source import Frame
+from inspector.units import format_bytes, format_count
+from inspector.widgets import messages
+from inspector.widgets.cells import display_file
+
+# Of a grid, and of the blocks of an array, that the browser gets: more than an eye can follow.
+_SHOWN_STEPS = 8192
+_SHOWN_BLOCKS = 4096
+_USUAL_CHIP = "v5e"
+
+
+def kernels_message(
+    variant: int,
+    kernels: Sequence[Kernel],
+    fields: Sequence[Sequence[ParamField]],
+    target: Target,
+    error: BaseException | None = None,
+) -> messages.Kernels:
+    """The kernels of a variant's program.
+
+    Args:
+      variant: its number.
+      kernels: of the program.
+      fields: the compiler parameters that each kernel can have.
+      target: for what it is compiled.
+      error: why that failed.
+    """
+    chip = chip_of(target)
+    return messages.Kernels(
+        type="kernels",
+        variant=variant,
+        rows=[_kernel(kernel, known, chip) for kernel, known in zip(kernels, fields, strict=True)],
+        trouble=None if error is None else _trouble(str(error), kernels, chip),
+    )
+
+
+def chip_of(target: Target) -> str:
+    """Whose fast memory a budget is held against: the target's TPU, else the usual one."""
+    return target.chip if target.chip in VMEM else _USUAL_CHIP
+
+
+def _kernel(kernel: Kernel, fields: Sequence[ParamField], chip: str) -> messages.Kernel:
+    ids = kernel.program_ids
+    shown = 0 if isinstance(ids, Unavailable) else min(len(ids), _SHOWN_STEPS)
+    operands = [_operand(o, v, shown) for o, v in zip(kernel.operands, visits(kernel), strict=True)]
+    budget = vmem_budget(kernel, chip)
+    return messages.Kernel(
+        number=kernel.number,
+        name=kernel.name,
+        function=kernel.function,
+        source=_source(kernel.origins[0].frames if kernel.origins else ()),
+        grid=list(kernel.grid),
+        semantics=list(kernel.dimension_semantics),
+        step_count=None if isinstance(kernel.step_count, Unavailable) else kernel.step_count,
+        steps_shown=min([shown, *(len(o["steps"]) for o in operands if not o["reason"])]),
+        facts=_facts(kernel),
+        operands=operands,
+        memory=None
+        if isinstance(budget, Unavailable)
+        else messages.KernelMemory(
+            chip=chip,
+            allocations=[
+                messages.KernelAllocation(
+                    name=a.name,
+                    what=f"{a.role}, {_shape(a.dtype, a.shape)}",
+                    buffers=a.buffer_count,
+                    size_bytes=a.padded_bytes,
+                )
+                for a in budget.allocations
+            ],
+            total_bytes=budget.total_bytes,
+            limit_bytes=budget.limit_bytes,
+            limit_source=budget.limit_source,
+            capacity_bytes=budget.capacity_bytes,
+        ),
+        memory_reason=budget.reason if isinstance(budget, Unavailable) else "",
+        params=[_param(kernel, field) for field in fields],
+        interpret=kernel.interpret,
+    )
+
+
+def _operand(operand: Operand, found: Visits | Unavailable, shown: int) -> messages.KernelOperand:
+    known = None if isinstance(found, Unavailable) else found
+    steps = [] if known is None else _shown_steps(known, shown)
+    starts = [] if known is None else known.starts[: max(steps, default=-1) + 1].tolist()
+    return messages.KernelOperand(
+        name=operand.name,
+        role=operand.role,
+        shape=list(operand.shape),
+        dtype=operand.dtype,
+        block=", ".join(map(str, operand.dimensions)),
+        block_shape=list(operand.block_shape),
+        memory_space=operand.memory_space,
+        index_map=operand.index_map,
+        block_bytes=operand.block_bytes,
+        starts=starts,
+        steps=steps,
+        revisited=[] if known is None else _indices(known.revisited, len(starts)),
+        overlapping=[] if known is None else _indices(known.overlapping, len(starts)),
+        copies=known.copy_count if known is not None and operand.is_windowed and known.is_whole else None,
+        copied_bytes=known.copied_bytes if known is not None and operand.is_windowed and known.is_whole else None,
+        remarks=[] if known is None else list(known.remarks),
+        reason=found.reason if isinstance(found, Unavailable) else "",
+    )
+
+
+def _shown_steps(found: Visits, shown: int) -> list[int]:
+    """The blocks of the first steps, up to the first block that is one too many."""
+    steps = found.block_of_step[:shown]
+    beyond = np.flatnonzero(steps >= _SHOWN_BLOCKS)
+    listed: list[int] = steps[: beyond[0] if len(beyond) else None].tolist()
+    return listed
+
+
+def _indices(marks: Any, count: int) -> list[int]:
+    if isinstance(marks, Unavailable):
+        return []
+    found: list[int] = np.flatnonzero(marks[:count]).tolist()
+    return found
+
+
+def _facts(kernel: Kernel) -> list[tuple[str, str]]:
+    facts: list[tuple[str, str]] = [("backend", kernel.backend or "as the platform")]
+    if kernel.prefetch:
+        facts.append(("scalar prefetch", ", ".join(f"{s.name} {_shape(s.dtype, s.shape)}" for s in kernel.prefetch)))
+    if kernel.scratch:
+        facts.append(
+            ("scratch", ", ".join(f"{s.name} {_shape(s.dtype, s.shape)} in {s.memory_space}" for s in kernel.scratch))
+        )
+    if kernel.aliases:
+        facts.append(("aliases", ", ".join(f"input {i} → output {o}" for i, o in kernel.aliases)))
+    if kernel.vmapped:
+        facts.append(("vmapped dimensions", ", ".join(map(str, kernel.vmapped))))
+    if not isinstance(kernel.cost, Unavailable):
+        cost = kernel.cost
+        facts.append(
+            ("cost estimate", f"{format_count(cost.flops, 'flop')}, {format_bytes(cost.bytes_accessed)} accessed")
+        )
+    return facts
+
+
+def _shape(dtype: str, shape: Sequence[int]) -> str:
+    return f"{dtype}[{','.join(map(str, shape))}]"
+
+
+def _source(frames: Sequence[Frame]) -> messages.SourceLine | None:
+    if not frames:
+        return None
+    return messages.SourceLine(file=display_file(frames[0].file), line=frames[0].line or None)
+
+
+def _param(kernel: Kernel, field: ParamField) -> messages.KernelParam:
+    value = dict(kernel.params).get(field.name, field.default)
+    return messages.KernelParam(
+        name=field.name,
+        type=field.type,
+        value=write_value(value),
+        default=write_value(field.default),
+        choices=[write_value(c) for c in field.choices],
+        description=field.description,
+        overridden=field.name in kernel.overridden,
+        reason="" if field.available is True else str(field.available).removeprefix("unavailable: "),
+    )
+
+
+# ---------------------------------------------------------------- what the compiler said
+
+
+def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> messages.KernelTrouble | None:
+    found = explain(text)
+    if found is None:
+        return None
+    kernel = kernel_of(found.kernel, kernels)
+    number = None if kernel is None else kernel.number
+    if isinstance(found, KernelRefused):
+        frames = found.frames or (kernel.origins[0].frames if kernel is not None and kernel.origins else ())
+        return messages.KernelTrouble(
+            summary=str(found), kernel=number, advice=[], asked_bytes=None, limit_bytes=None, allocations=[],
+            source=_source(frames), help_url=found.help_url,
+        )  # fmt: skip
+    return messages.KernelTrouble(
+        summary=str(found),
+        kernel=number,
+        advice=list(advice(found, kernels, chip)),
+        asked_bytes=found.asked_bytes,
+        limit_bytes=found.limit_bytes,
+        allocations=_listed(found),
+        source=None,
+        help_url="",
+    )
+
+
+def _listed(found: MemoryOverflow) -> list[messages.KernelAllocation]:
+    return [
+        messages.KernelAllocation(name=a.tag or "allocation", what=a.shape, buffers=1, size_bytes=a.size_bytes)
+        for a in found.allocations
+    ]
+
+
+# ---------------------------------------------------------------- values as they are typed
+
+
+def write_value(value: Plain) -> str:
+    """A plain value as it is typed: `none`, `true`, `parallel, arbitrary`, JSON for what is nested."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        pairs = [v for v in value if isinstance(v, tuple)]
+        if pairs:
+            return json.dumps({str(pair[0]): pair[1] for pair in pairs})
+        return ", ".join(map(write_value, value))
+    return str(value)
+
+
+def read_values(fields: Sequence[ParamField], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Typed texts as values of their fields.
+
+    Numbers of bytes may have a unit: `32 MiB`, `32 << 20`.
+
+    Raises:
+      UnknownFlagError: no such field.
+      FlagTypeError: a text that is no value of its field.
+    """
+    known = {field.name: field for field in fields}
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        field = known.get(name)
+        if field is None or field.available is not True:
+            raise UnknownFlagError(f"There is no compiler parameter {name!r}. There are {', '.join(known)}.")
+        try:
+            values[name] = _read(text.strip(), field.type)
+        except ValueError:
+            raise FlagTypeError(f"{name} got {text!r}. Expected {field.type}{_examples(field)}.") from None
+    return values
+
+
+def _examples(field: ParamField) -> str:
+    if field.choices:
+        return f" of {', '.join(map(write_value, field.choices))}"
+    return ", such as 33554432, 32 MiB or none" if field.name.endswith("_bytes") else ""
+
+
+_BYTES = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "b": 1}
+
+
+def _read(text: str, kind: str) -> Any:
+    """A text as a type's value, by the first of its alternatives that takes it.
+
+    Raises:
+      ValueError: none does.
+    """
+    kinds = [k.strip() for k in kind.split(" | ")]
+    if text.lower() in ("none", "") and "None" in kinds:
+        return None
+    if text.lower() in ("true", "false") and "bool" in kinds:
+        return text.lower() == "true"
+    for one in kinds:
+        if one == "int":
+            return _read_int(text)
+        if one.startswith("tuple"):
+            inner = one.partition("[")[2].partition(",")[0]
+            return tuple(_read(part.strip(), inner) for part in text.strip("()[]").split(",") if part.strip())
+        if one.startswith("dict"):
+            return _read_dict(text)
+        if one == "str" and text:
+            return text.strip("'\"")
+        if one == "float":
+            return float(text)
+    raise ValueError
+
+
+def _read_int(text: str) -> int:
+    base, shift, power = text.partition("<<")
+    if shift:
+        return int(base) << int(power)
+    number, _, unit = text.partition(" ")
+    return round(float(number) * _BYTES[unit.strip().lower()]) if unit.strip().lower() in _BYTES else int(text)
+
+
+def _read_dict(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError from error
+    if not isinstance(found, dict):
+        raise ValueError
+    return found
