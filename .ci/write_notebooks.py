@@ -23,6 +23,8 @@ WAIT_FOR_EXPLORERS = (
     "_E._repr_mimebundle_ = lambda self, **options: (self.wait(), _form(self, **options))[1]"
 )
 
+START_OF_JAX = ("absl::InitializeLog()", "Could not find cuda drivers", "cuda_plugin_extension is not found")
+
 # XLA's graph has the whole Python stack, Jupyter's own files included, in tooltips.
 TOOLTIP = re.compile(r' xlink:title="[^"]*"')
 
@@ -46,6 +48,8 @@ def write(path: Path) -> None:
     notebook.metadata.language_info = {"name": "python"}  # the rest names this machine's Python
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+        if "outputs" in cell:
+            cell.outputs = [output for output in cell.outputs if not _is_start_of_jax(output)]
         for output in cell.get("outputs", ()):
             _clean(output)
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
@@ -54,6 +58,13 @@ def write(path: Path) -> None:
             raise ValueError(f"An output of {path.name} has {unwanted}: only this machine's, or a warning.")
     path.write_text(text + "\n", encoding="utf-8")
     print(f"{path.relative_to(ROOT)}: {len(text) / 1e3:.0f} kB")
+
+
+def _is_start_of_jax(output: nbformat.NotebookNode) -> bool:
+    """Whether it is what JAX says where its CUDA plugin is installed and there is no GPU."""
+    if output.get("name") != "stderr":
+        return False
+    return all(any(words in line for words in START_OF_JAX) for line in output.text.splitlines())
 
 
 def _clean(output: nbformat.NotebookNode) -> None:
