@@ -37,6 +37,7 @@ HEADS = (
     "collectives", "memory", "live / heap", "heap / XLA's temp", "cycles", "at least",
 )  # fmt: skip
 NOTHING = "–"
+_LEAST_TRACED = 100  # a heap of which XLA traced less than this part holds tables of tuples, far apart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _memory(use: MemoryUse | Unavailable, memory: Memory | Unavailable) -> tuple
     if isinstance(use, Unavailable):
         return (str(use), NOTHING, NOTHING)
     large = [s for s in use.spaces.values() if s.name in ("RAM", "HBM", "VMEM", "host") and s.allocated_bytes]
-    heaps = [(s.name, s.live_bytes, s.temp_bytes) for s in large if s.live_bytes]
+    heaps = [(s.name, s.live_bytes, s.temp_bytes) for s in large if s.live_bytes * _LEAST_TRACED > s.temp_bytes]
     main_heap = large[0].temp_bytes
     xla = Unavailable("not reported") if isinstance(memory, Unavailable) else memory.temp_bytes
     return (

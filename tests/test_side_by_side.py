@@ -1,0 +1,106 @@
+"""One program on a CPU, TPUs and GPUs that are not here: our counts and replays against XLA's own totals."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+
+import pytest
+
+import inspector
+from benchmarks.workloads import make
+from inspector.analysis.memory import MemoryUse
+from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.engines import worker_engine
+from inspector.errors import Unavailable
+
+HAS_TPU = importlib.util.find_spec("libtpu") is not None
+HAS_GPU = importlib.util.find_spec("jax_plugins") is not None
+needs_tpu = pytest.mark.skipif(not HAS_TPU, reason="libtpu is not installed: pip install 'jax-inspector[tpu]'")
+needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="no CUDA plugin: pip install 'jax-inspector[cuda]'")
+CPU = pytest.param("cpu:8")
+TPUS = [pytest.param("tpu:v5e:2x4", marks=needs_tpu), pytest.param("tpu:v6e:2x2", marks=needs_tpu)]
+GPUS = [pytest.param("gpu:h100:8", marks=needs_gpu), pytest.param("gpu:b200:1", marks=needs_gpu)]
+Compile = Callable[[str], Compiled]
+
+
+@pytest.fixture(scope="module")
+def compiled_for() -> Compile:
+    made: dict[str, Compiled] = {}
+    workload = make("mlp")
+
+    def compile_for(target: str) -> Compiled:
+        if target not in made:
+            platform = inspector.Target.parse(target).platform
+            lowered = inspector.lower(workload.fun, *workload.args, platform=platform)
+            made[target] = lowered.compile(target=target, products=("buffers",), engine=worker_engine())
+        return made[target]
+
+    return compile_for
+
+
+@pytest.mark.parametrize("target", [CPU, *TPUS])
+def test_instructions_sum_to_what_xla_reports(compiled_for: Compile, target: str) -> None:
+    compiled = compiled_for(target)
+    counted = compiled.counted_cost()
+    assert isinstance(compiled.cost, Cost)
+    assert counted.flops == compiled.cost.flops
+    assert counted.transcendentals == compiled.cost.transcendentals
+    assert counted.bytes_accessed == pytest.approx(compiled.cost.bytes_accessed, rel=1e-3)
+
+
+@pytest.mark.parametrize("target", GPUS)
+def test_a_gpu_that_reports_nothing_is_counted(compiled_for: Compile, target: str) -> None:
+    compiled = compiled_for(target)
+    assert isinstance(compiled.cost, Unavailable)
+    flops = compiled.counted_cost().flops
+    # Three products a layer of the perceptron's four, less the input's gradient: 2 x 32 x 256 x 256 each.
+    assert flops == pytest.approx(11 * 2 * 32 * 256 * 256, rel=0.05)
+
+
+@pytest.mark.parametrize("target", [CPU, *GPUS])
+def test_heaps_are_as_large_as_xla_says(compiled_for: Compile, target: str) -> None:
+    compiled = compiled_for(target)
+    use = compiled.memory_use()
+    assert isinstance(use, MemoryUse)
+    assert isinstance(compiled.memory, Memory)
+    main = next(iter(use.spaces.values()))
+    assert main.temp_bytes == compiled.memory.temp_bytes
+    assert main.argument_bytes == compiled.memory.argument_bytes
+    assert main.output_bytes == compiled.memory.output_bytes
+    assert main.live_bytes == pytest.approx(main.temp_bytes, rel=1e-3)
+
+
+@pytest.mark.parametrize("target", TPUS)
+def test_a_tpus_vector_memory_is_replayed(compiled_for: Compile, target: str) -> None:
+    use = compiled_for(target).memory_use()
+    assert isinstance(use, MemoryUse)
+    vmem = use.spaces["VMEM"]
+    assert 0.9 * vmem.temp_bytes < vmem.live_bytes <= vmem.temp_bytes
+    table = use.timeline()
+    assert table[table["space"] == "VMEM"]["source_line"].notna().any()
+
+
+@needs_tpu
+@needs_gpu
+def test_three_platforms_in_one_table(compiled_for: Compile) -> None:
+    targets = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:8")
+    table = inspector.compare(*(compiled_for(t) for t in targets))
+    assert [c for c in table.columns if not c.startswith("delta")] == list(targets)
+    for key in ("flops", "bytes_accessed", "compile_s", "kernels", "fusions", "argument_bytes"):
+        assert all(table.loc[key, t] > 0 for t in targets), key
+    assert table.loc["estimated_cycles", "tpu:v5e:2x4"] > 10_000
+    assert isinstance(table.loc["estimated_cycles", "gpu:h100:8"], Unavailable)
+    assert table.loc["vmem_allocated_bytes", "tpu:v5e:2x4"] > 1e5
+    assert isinstance(table.loc["vmem_allocated_bytes", "gpu:h100:8"], Unavailable)
+    assert isinstance(table.loc["hbm_allocated_bytes", "cpu:8"], Unavailable)
+
+
+@pytest.mark.parametrize("target", [*TPUS, *GPUS])
+def test_a_roofline_under_published_peaks(compiled_for: Compile, target: str) -> None:
+    roof = compiled_for(target).roofline()
+    assert not isinstance(roof.peak, Unavailable)
+    assert roof.peak.source.startswith("https://")
+    assert roof.total.bound_by == "memory"  # a batch of 32
+    assert not isinstance(roof.total.least_s, Unavailable)
+    assert 1e-7 < roof.total.least_s < 1e-4
