@@ -1,8 +1,9 @@
 """What chips can do at most, as their makers publish it: the roofs of `analysis/roofline.py`.
 
 Each figure is the maker's own, for one chip, without sparsity; the maker's publication stands beside it.
-What could not be found there is `Unavailable`. The capacities of TPU memories on the chip are from the
-Pallas documentation, docs.jax.dev/en/latest/pallas/tpu/hardware.html.
+What could not be found there is `Unavailable`. TPU figures were read in Google's documentation, the
+capacities of their vector memories in that of Pallas (docs.jax.dev/en/latest/pallas/tpu/hardware.html);
+NVIDIA's figures were taken from tables that name these publications.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _gpu(
 _A100 = {"f64": 19.5, "f32": 19.5, "tf32": 156, "bf16": 312, "f16": 312, "s8": 624}
 _A100_SHEET = "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
 _HOPPER = {"f64": 67, "f32": 67, "tf32": 494.7, "bf16": 989.4, "f16": 989.4, "f8": 1978.9, "s8": 1978.9}
-_HALVED = "published with sparsity; here half of it"
+_HOPPER_PAPER = "https://resources.nvidia.com/en-us-tensor-core/gtc22-whitepaper-hopper"
 _EIGHTH = "published for eight GPUs, some with sparsity; here an eighth, without"
 
 PEAKS: Mapping[str, Peak] = {
@@ -97,8 +98,8 @@ PEAKS: Mapping[str, Peak] = {
         _gpu("a100", _A100, 2039, 80, 600, _A100_SHEET),
         _gpu("a100-40gb", _A100, 1555, 40, 600, _A100_SHEET),
         _gpu("a100-pcie", _A100, 1935, 80, 600, _A100_SHEET),
-        _gpu("h100", _HOPPER, 3350, 80, 900, _NVIDIA + "h100/", _HALVED),
-        _gpu("h200", _HOPPER, 4800, 141, 900, _NVIDIA + "h200/", _HALVED),
+        _gpu("h100", _HOPPER, 3350, 80, 900, _HOPPER_PAPER, f"memory as on {_NVIDIA}h100/"),
+        _gpu("h200", _HOPPER, 4800, 141, 900, _NVIDIA + "h200/", "products published with sparsity; here half of it"),
         _gpu(
             "b200",
             {"f64": 37, "f32": 75, "tf32": 1125, "bf16": 2250, "f16": 2250, "f8": 4500, "s8": 4500, "f4": 9000},
