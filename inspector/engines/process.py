@@ -38,6 +38,10 @@ class StartError(Exception):
     """A process could not be started. The text says why, with what it wrote."""
 
 
+class ServerLostError(StartError):
+    """The fork server ended meanwhile; another one can be started."""
+
+
 class Process(Protocol):
     """A worker process, from its start to its end."""
 
@@ -61,6 +65,10 @@ class Process(Protocol):
 
     def close(self) -> int | None:
         """Ends it, releases everything. Its exit code, negative for a signal, None when not known."""
+        ...
+
+    def went_with_server(self) -> bool:
+        """Once closed: whether it ended because its fork server did, whatever it was doing."""
         ...
 
     def read_log(self) -> str:
@@ -103,6 +111,7 @@ class ForkServer:
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._log: Log | None = None
+        self._closed = False
 
     @staticmethod
     def supported() -> bool:
@@ -110,17 +119,25 @@ class ForkServer:
         return sys.platform == "linux"
 
     def fork(self, environment: Mapping[str, Any]) -> Process:
-        """A new worker.
+        """A new worker, of a new server when the one there was has been killed.
 
         Raises:
           StartError: the server or the worker did not start.
         """
+        try:
+            return self._fork(environment)
+        except ServerLostError:
+            return self._fork(environment)
+
+    def _fork(self, environment: Mapping[str, Any]) -> Process:
         ours, theirs = socket.socketpair()
         log = Log()
         order = {"do": "fork", "environment": environment}
         try:
             with self._lock:
                 reply = self._ask(order, [theirs.fileno(), log.file.fileno()])
+            if "error" in reply:
+                raise StartError(f"The fork server could not make a worker: {reply['error']}")
         except BaseException:
             ours.close()
             log.close()
@@ -136,25 +153,29 @@ class ForkServer:
           ProcessLookupError: its server is gone, and with it the worker.
         """
         until = time.monotonic() + _REAP_LIMIT_S
-        with contextlib.suppress(StartError):
-            while time.monotonic() < until:
-                with self._lock:
-                    if self._control is None:
-                        return None
-                    reply = self._ask({"do": "reap", "pid": pid})
-                if not reply["known"]:
-                    raise ProcessLookupError(f"The fork server has no worker {pid}.")
-                if reply["status"] is not None:
-                    return int(reply["status"])
-                time.sleep(0.005)
+        while time.monotonic() < until:
+            with self._lock:
+                try:
+                    reply = self._ask({"do": "reap", "pid": pid}) if self._control is not None else {"known": False}
+                except StartError as e:
+                    raise ProcessLookupError(str(e)) from e
+            if not reply["known"]:
+                raise ProcessLookupError(f"The fork server has no worker {pid}.")
+            if reply["status"] is not None:
+                return int(reply["status"])
+            time.sleep(0.005)
         return None
 
     def close(self) -> None:
-        """Ends the server and with it every worker."""
+        """Ends the server and with it every worker; there will be no other."""
         with self._lock:
+            self._closed = True
             self._end()
 
     def _ask(self, order: Mapping[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        if self._closed:
+            raise StartError("The fork server is closed.")
+        lost = ServerLostError if self._control is not None else StartError
         try:
             control = self._control or self._start()
             data = json.dumps(order).encode()
@@ -163,7 +184,7 @@ class ForkServer:
         except (OSError, EOFError, ValueError) as e:
             said = self._log.read() if self._log else ""
             self._end()
-            raise StartError(f"The fork server failed: {e!r}. It wrote: {said[-2000:] or 'nothing'}") from e
+            raise lost(f"The fork server failed: {e!r}. It wrote: {said[-2000:] or 'nothing'}") from e
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -207,6 +228,7 @@ class _Forked:
         self._lock = threading.Lock()
         self._killed = False
         self._reaped = False
+        self._gone = False
 
     def alive(self) -> bool:
         if self._killed:
@@ -240,6 +262,9 @@ class _Forked:
         shutil.rmtree(self._scratch, ignore_errors=True)
         return status
 
+    def went_with_server(self) -> bool:
+        return self._gone
+
     def read_log(self) -> str:
         return self._log.read()
 
@@ -250,6 +275,7 @@ class _Forked:
         except ProcessLookupError:
             gone = True
         with self._lock:
+            self._gone = self._gone or (gone and not self._reaped)
             self._reaped = self._reaped or gone or status is not None
         return status
 
@@ -297,6 +323,9 @@ class _Spawned:
         finally:
             self._log.close()
             self._scratch.delete()
+
+    def went_with_server(self) -> bool:
+        return False
 
     def read_log(self) -> str:
         return self._log.read()
@@ -401,7 +430,7 @@ def _await_ready(process: Process) -> Process:
     except (EOFError, OSError, WireError) as e:
         status = process.close()
         death = Death.of(status, process.read_log())
-        raise StartError(
+        raise (ServerLostError if process.went_with_server() else StartError)(
             f"A worker process ended while it started ({death.how}): {death.fatal or 'it wrote nothing'}"
         ) from e
     finally:

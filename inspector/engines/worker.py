@@ -330,6 +330,9 @@ class _Environment:
             self._worker = self._starter.start(self._message)
         except StartError as e:
             raise WorkerDiedError(f"{e} Use engine='inline' to compile in this process.") from e
+        if self._closed:  # while it started, which took longer than closing waits
+            self._discard()
+            raise closed_error()
         return self._worker
 
     def _cancel(self, job: Job[Any]) -> None:

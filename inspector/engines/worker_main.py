@@ -35,12 +35,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from inspector._jax import expendable
 from inspector.engines.scratch import Scratch, delete_orphans
 
 if TYPE_CHECKING:
     from inspector.engines.wire import Blob
 
-_PR_SET_PDEATHSIG = 1
 _PARENT_CHECK_S = 0.5
 _MESSAGE_BYTES = 1 << 16
 
@@ -119,7 +119,9 @@ def _abandon(workers: dict[int, Scratch]) -> None:
 
 def _obey(control: socket.socket, workers: dict[int, Scratch], kernel: int) -> None:
     """Does one order; `workers` are the pids that are not reaped yet, with their scratch directories."""
-    data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
+    data, descriptors = b"", list[int]()
+    with contextlib.suppress(ConnectionError):  # of a kernel that was killed before it read a reply
+        data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
     if not data:
         _abandon(workers)
     order = json.loads(data)
@@ -131,43 +133,45 @@ def _obey(control: socket.socket, workers: dict[int, Scratch], kernel: int) -> N
             workers.pop(pid).release()  # the kernel deletes it
         reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None, "known": known}
     else:
-        scratch = Scratch(kernel)
-        pid = _fork(control, descriptors, {**order["environment"], "scratch": scratch.path})
-        workers[pid] = scratch
-        reply = {"pid": pid, "scratch": scratch.path}
+        try:
+            pid, scratch = _fork(control, descriptors, order["environment"], kernel)
+            workers[pid] = scratch
+            reply = {"pid": pid, "scratch": scratch.path}
+        except OSError as e:  # no room for a directory or a process: no reason to lose the workers that there are
+            reply = {"error": str(e)}
         for descriptor in descriptors:
             os.close(descriptor)
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(ConnectionError):
         control.send(json.dumps(reply).encode())
 
 
-def _fork(control: socket.socket, descriptors: list[int], environment: dict[str, Any]) -> int:
+def _fork(
+    control: socket.socket, descriptors: list[int], environment: dict[str, Any], kernel: int
+) -> tuple[int, Scratch]:
+    """A new worker's pid, and its scratch directory. Raises OSError when there is no room for either."""
     server = os.getpid()
-    pid = os.fork()
+    scratch = Scratch(kernel)
+    try:
+        pid = os.fork()
+    except OSError:
+        scratch.delete()
+        raise
     if pid:
-        return pid
+        return pid, scratch
     try:
         control.close()
-        _die_with(server)
+        expendable.die_with(server)
         stream_fd, log_fd = descriptors
         os.dup2(log_fd, 1)
         os.dup2(log_fd, 2)
         stream = socket.socket(fileno=stream_fd)
-        _serve(stream.makefile("rb"), stream.makefile("wb"), environment)
+        _serve(stream.makefile("rb"), stream.makefile("wb"), {**environment, "scratch": scratch.path})
     except BaseException:  # for the log, from which the kernel reads why
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
     finally:
         os._exit(0)  # never back into the server's loop, no atexit handlers of the server
-
-
-def _die_with(parent: int) -> None:
-    """The system kills this process when its parent ends, even in the middle of a compile."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)
 
 
 def _end_with_parent(parent: int, scratch: str) -> None:
@@ -184,8 +188,8 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
 
     # Ctrl-C in a terminal is the kernel's, and a core file of XLA nobody's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _no_core_files()
-    _first_to_go()
+    expendable.leave_no_core_file()
+    expendable.go_first()
     try:
         server = _start(environment)
     except Exception as e:
@@ -321,12 +325,6 @@ def _max_map_count() -> int:
     return int(Path("/proc/sys/vm/max_map_count").read_text())
 
 
-def _first_to_go() -> None:
-    """When the machine runs out of memory, the system ends this process and not the kernel."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-
-
 def _exit_at_once() -> None:
     """Makes an `exit` in the middle of a request, such as LLVM's for a flag it does not know, end the process.
 
@@ -336,10 +334,3 @@ def _exit_at_once() -> None:
     with contextlib.suppress(OSError, AttributeError):  # not in every C library
         c_library = ctypes.CDLL(None)
         c_library.on_exit(c_library["_exit"], None)
-
-
-def _no_core_files() -> None:
-    if sys.platform != "win32":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

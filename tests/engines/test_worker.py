@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -18,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import inspector
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
@@ -161,6 +165,91 @@ def test_an_idle_worker_that_died_is_not_noticed(engine: WorkerEngine) -> None:
 
 
 @linux
+def test_a_request_whose_fork_server_died_is_done_by_another_worker() -> None:
+    mine = {*all_pids(os.getpid())}
+    engine = WorkerEngine(WorkerSettings(start="fork"))
+    try:
+        engine.warm(CPU).result(120)
+        (server,) = served_pids(os.getpid()).keys() - mine - set(worker_pids(os.getpid()))
+        job = engine.submit(request(slow, 4, 4))
+        queued = engine.submit(request(jnp.cos))
+        elsewhere = engine.submit(request(product, 4, 4, target=Target.parse("cpu:2")))
+        _wait_stage(job, "compiling")
+        os.kill(server, signal.SIGKILL)
+        assert [bool(each.result(120).hlo) for each in (job, queued, elsewhere)] == [True] * 3
+        assert server not in served_pids(os.getpid())
+    finally:
+        engine.close()
+
+
+@linux
+def test_a_fork_server_that_keeps_dying_costs_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = WorkerEngine(WorkerSettings(start="fork"))
+    deaths = []
+    began = process._Forked.receive
+
+    def dies(self: process._Forked) -> Any:
+        header, blobs = began(self)
+        if header.get("stage") == "compiling":
+            deaths.append(engine._starter._fork_server._popen)
+            os.kill(deaths[-1].pid, signal.SIGKILL)
+        return header, blobs
+
+    monkeypatch.setattr(process._Forked, "receive", dies)
+    try:
+        with pytest.raises(WorkerDiedError, match="while compiling 'jit_slow'"):
+            engine.submit(request(slow, 4, 4)).result(120)
+        assert len(deaths) == 2
+    finally:
+        engine.close()
+
+
+@linux
+def test_a_fork_server_killed_between_requests_is_started_again() -> None:
+    engine = WorkerEngine(WorkerSettings(start="fork"))
+    try:
+        engine.warm(CPU).result(120)
+        server = engine._starter._fork_server._popen
+        assert server is not None
+        os.kill(server.pid, signal.SIGKILL)
+        assert engine.submit(request(jnp.cos, target=Target.parse("cpu:2"))).result(120).hlo
+    finally:
+        engine.close()
+
+
+@linux
+def test_no_room_for_a_worker_costs_the_others_nothing(tmp_path: Path) -> None:
+    engine = WorkerEngine(WorkerSettings(start="fork"))
+    try:
+        engine.warm(CPU).result(120)
+        server = engine._starter._fork_server._popen
+        assert server is not None
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (3, 4096))
+        with pytest.raises(WorkerDiedError, match=r"could not make a worker: .*Too many open files"):
+            engine.warm(Target.parse("cpu:2")).result(120)
+        assert engine.submit(request(jnp.cos)).result(120).hlo
+    finally:
+        engine.close()
+
+
+@linux
+def test_nothing_is_left_when_a_kernel_goes_before_it_reads_a_reply() -> None:
+    server = process.ForkServer()
+    control = server._start()
+    assert server._popen is not None
+    ours, theirs = socket.socketpair()
+    with ours, theirs, process.Log().file as log:
+        order = {"do": "fork", "environment": {"platform": "cpu", "device_count": 1, "max_executables": 1}}
+        socket.send_fds(control, [json.dumps(order).encode()], [theirs.fileno(), log.fileno()])
+        scratch = Path(json.loads(control.recv(1 << 16, socket.MSG_PEEK))["scratch"])
+        assert scratch.is_dir()
+        control.close()  # with a reply in it, which makes the other end's next read an error
+        assert server._popen.wait(60) == 0
+    assert not scratch.exists()
+    server.close()
+
+
+@linux
 def test_cancel_stops_the_compile(engine: WorkerEngine) -> None:
     engine.warm(CPU).result(120)
     before = worker_pids(os.getpid())
@@ -185,6 +274,19 @@ def test_time_limit() -> None:
     try:
         with pytest.raises(TimeLimitError, match=r"split_count=2147483647 took longer than the limit of 4 s"):
             engine.submit(request(product, flags=hang)).result(120)
+        assert engine.submit(request(jnp.cos)).result(60).hlo
+    finally:
+        engine.close()
+
+
+def test_time_limit_of_the_settings() -> None:
+    hang = {"xla_cpu_parallel_codegen_split_count": 2**31 - 1}
+    engine = WorkerEngine()
+    try:
+        with inspector.settings.scope(time_limit_s=4):
+            limited = engine.submit(request(product, flags=hang))
+        with pytest.raises(TimeLimitError, match=r"took longer than the limit of 4 s"):
+            limited.result(120)
         assert engine.submit(request(jnp.cos)).result(60).hlo
     finally:
         engine.close()
