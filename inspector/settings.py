@@ -44,12 +44,15 @@ class Settings:
       cache_directory: where on disk; "" for memory only.
       cache_memory_bytes: the most that this process remembers.
       cache_disk_bytes: the most that stays in the directory; the least recently used goes first.
+      time_limit_s: a compile or run in a worker process that takes longer is stopped (`TimeLimitError`); None for
+        no limit.
     """
 
     cache: bool = dataclasses.field(default_factory=_cache)
     cache_directory: str = dataclasses.field(default_factory=_cache_directory)
     cache_memory_bytes: int = 256 << 20
     cache_disk_bytes: int = 2 << 30
+    time_limit_s: float | None = None
 
 
 _process = Settings()

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from inspector import settings
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
@@ -45,7 +46,8 @@ class WorkerSettings:
     """How workers live.
 
     Attributes:
-      time_limit_s: a request that takes longer costs its worker; None for no limit.
+      time_limit_s: a request that takes longer costs its worker; None for what `inspector.settings` says when
+        it is submitted.
       max_requests: requests after which a worker is replaced.
       memory_limit_bytes: resident memory above which it is replaced after a request; None for a
         quarter of the machine's, at least 2 GiB.
@@ -209,16 +211,17 @@ class _Starter:
 class _Environment:
     """One device environment: its queue, its worker, the job under way."""
 
-    def __init__(self, where: Environment, starter: _Starter, settings: WorkerSettings) -> None:
+    def __init__(self, where: Environment, starter: _Starter, limits: WorkerSettings) -> None:
         self._message = {
             **dataclasses.asdict(where),
-            "max_executables": settings.max_executables,
-            "max_requests": settings.max_requests,
-            "memory_limit_bytes": settings.memory_limit_bytes or max(2 << 30, _memory_bytes() // 4),
-            "max_memory_bytes": settings.max_memory_bytes or max(2 << 30, _memory_bytes() * 4 // 5),
+            "max_executables": limits.max_executables,
+            "max_requests": limits.max_requests,
+            "memory_limit_bytes": limits.memory_limit_bytes or max(2 << 30, _memory_bytes() // 4),
+            "max_memory_bytes": limits.max_memory_bytes or max(2 << 30, _memory_bytes() * 4 // 5),
         }
         self._starter = starter
-        self._time_limit_s = settings.time_limit_s
+        self._settings_limit_s = limits.time_limit_s
+        self._time_limit_s: float | None = None  # of the job under way; the lane's thread alone uses it
         self._lane = Lane(f"inspector-worker-{where}")
         self._lock = threading.Lock()
         self._worker: Process | None = None  # set on the lane's thread only
@@ -228,7 +231,13 @@ class _Environment:
     def put(self, work: Callable[[_Environment, Job[T]], T]) -> Job[T]:
         """Queues work; it runs on the lane's thread."""
         job: Job[T] = Job(cancel=lambda: self._cancel(job))
-        self._lane.put(job, lambda: work(self, job))
+        time_limit_s = settings.current().time_limit_s if self._settings_limit_s is None else self._settings_limit_s
+
+        def do() -> T:
+            self._time_limit_s = time_limit_s
+            return work(self, job)
+
+        self._lane.put(job, do)
         return job
 
     def prepare(self, job: Job[Any]) -> None:

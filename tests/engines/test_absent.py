@@ -18,7 +18,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 import inspector
 from inspector._jax.slices import Slice
 from inspector.engines import worker_engine
-from inspector.errors import LoweringError, TargetError, Unavailable
+from inspector.errors import LoweringError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.hlo.mesh import Mesh as OurMesh
 from tests.conftest import RunPython
 
@@ -261,3 +261,31 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
     """)
     said = one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout
     assert json.loads(said.splitlines()[-1]) == [True, "no assembler"]
+
+
+@needs_tpu
+@pytest.mark.parametrize("flag", ["xla_vlp_verify_device_assignment", "xla_tpu_skip_llo_late_decomposer"])
+def test_what_kills_libtpu_costs_a_worker(flag: str) -> None:
+    lowered = lower(step, F32, target="tpu:v5e:2x2")
+    with pytest.raises(WorkerDiedError, match=rf"killed by SIGABRT.* with the flags {flag}=true"):
+        lowered.compile({flag: True}, target="tpu:v5e:2x2")
+    with inspector.settings.scope(cache=False):
+        assert lowered.compile(target="tpu:v5e:2x2").engine == "worker"
+
+
+@needs_tpu
+def test_init_args_choose_a_worker(tmp_path: Path) -> None:
+    lowered = lower(step, F32, target="tpu:v5e:2x2")
+    dumping = {"xla_jf_dump_to": str(tmp_path), "xla_jf_dump_llo_text": True}
+    compiled = lowered.compile(dumping, target="tpu:v5e:2x2")
+    assert any(tmp_path.rglob("*")), "libtpu read the flags when it started"
+    assert compiled.hlo == lowered.compile(target="tpu:v5e:2x2").hlo
+
+
+@needs_tpu
+def test_a_flag_of_another_compiler_is_refused_or_warned_of() -> None:
+    with pytest.raises(OptionError, match="xla_tpu_enable_latency_hiding_scheduler"):
+        inspector.lower(step, F32).compile({"xla_tpu_enable_latency_hiding_scheduler": True}, target="cpu")
+    lowered = lower(step, F32, target="tpu:v5e:2x2")
+    (warning,) = lowered.compile({"xla_cpu_enable_fast_math": True}, target="tpu:v5e:2x2").warnings
+    assert "xla_cpu_enable_fast_math is for XLA's CPU compiler" in warning
