@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from inspector.widgets import messages
 
-_ALIASES = ("TextPane", "Pane", "Language", "State", "GraphMode", "Stage")
+_ALIASES = ("TextPane", "Pane", "Language", "State", "GraphMode", "Stage", "Product")
 _UNIONS = ("ToBrowser", "FromBrowser")
 _SCALARS: dict[Any, str] = {
     str: "string",

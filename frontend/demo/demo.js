@@ -1,6 +1,6 @@
 // Mounts the app outside Jupyter, with a kernel made of recorded messages.
 //
-// index.html?scenario=mlp|mesh|loading|failed|cancelled|unavailable|waiting|gone|big &theme=light|dark &width=PX &lab=1 &lines=N
+// index.html?scenario=mlp|mesh|recorded|loading|failed|cancelled|unavailable|waiting|gone|big &theme=light|dark &width=PX &lab=1 &lines=N
 // `window.demo` has the model, every message the app sent, and `emit(content, buffers)`.
 
 import createExplorer from "../../inspector/widgets/static/explorer.js";
@@ -16,7 +16,7 @@ if (query.get("width")) host.style.width = `${query.get("width")}px`;
 const listeners = new Set();
 const closings = new Set();
 const sent = [];
-let kernel = { ready() {}, graph() {}, run() {}, cancel() {}, remove() {}, select() {} };
+let kernel = { ready() {}, graph() {}, run() {}, record() {}, cancel() {}, remove() {}, select() {} };
 
 const model = {
   on: (name, callback) => (name === "msg:custom" ? listeners : closings).add(callback),
@@ -36,8 +36,28 @@ const play = (messages) => messages.forEach(({ content, buffers }) => emit(conte
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** A kernel that answers from a recording. */
-function recorded({ messages, graphs, runs }) {
+function recorded({ messages, graphs, runs, products }) {
+  const reply =
+    (product) =>
+    async ({ id, index }) => {
+      await wait(40);
+      const { content, buffers } = products[product].replies[index];
+      emit({ ...content, id }, buffers.map(decode));
+    };
+  let isCancelled = false;
   return {
+    record: async ({ variant, product }) => {
+      isCancelled = false;
+      const state = { type: "recording", variant, product, stage: "compiling", elapsed_s: 0, error: null };
+      emit({ ...state, state: "running" });
+      await wait(query.has("slow") ? 3000 : 150);
+      if (isCancelled) emit({ ...state, state: "cancelled" });
+      else if (query.has("refused")) emit({ ...state, state: "failed", error: ERROR });
+      else play(products[product].messages);
+    },
+    cancel: () => (isCancelled = true),
+    pass: reply("passes"),
+    code: reply("code"),
     ready: () => play(messages),
     graph: async ({ id, variant, mode }) => {
       await wait(40);
@@ -184,6 +204,7 @@ async function bigKernel() {
 
 const scenarios = {
   mlp: async () => recorded(await load("mlp")),
+  recorded: async () => recorded(await load("recorded")),
   mesh: async () => recorded(await load("mesh")),
   loading: async () => ({ ready: await withoutCompiled([variant(0, "running"), variant(1, "queued")]) }),
   failed: async () => ({ ready: await withoutCompiled([variant(0, "failed", { error: ERROR })]) }),

@@ -1,7 +1,8 @@
 """Records the demo page's fixtures: what a real Explorer tells a browser about real programs.
 
-Use: `python frontend/demo/record.py`, which writes `mlp.json` and `mesh.json` beside it. A fixture
-holds the messages that answer `ready`, and for each variant its graph and the result of a run.
+Use: `python frontend/demo/record.py`, which writes `mlp.json`, `mesh.json` and `recorded.json` beside it. A
+fixture holds the messages that answer `ready`, and for each variant its graph and the result of a run;
+`recorded.json` holds compiler passes and code too, with the replies about each.
 """
 
 from __future__ import annotations
@@ -66,6 +67,31 @@ def record(explorer: Any) -> dict[str, Any]:
     return {"messages": messages, "graphs": graphs, "runs": runs}
 
 
+def record_products(explorer: Any) -> dict[str, Any]:
+    """What an Explorer tells of the baseline's passes and code: by product its messages, and the reply to each request."""
+    explorer.wait(LIMIT_S)
+    browser = Browser(explorer)
+    browser.ask({"type": "ready", "client": "recorder"})
+    found: dict[str, Any] = {}
+    for product, kind, reply in (("passes", "pass", "pass_change"), ("code", "code", "code_text")):
+        before = len(browser.sent)
+        browser.ask({"type": "record", "variant": 0, "product": product})
+        browser.wait_for(lambda m, p=product: m["type"] == "recording" and m["product"] == p and m["state"] == "done")
+        messages = browser.sent[before:]
+        replies = {}
+        for index in _worth_asking(explorer._recordings.value(0, product)):  # noqa: SLF001
+            browser.ask({"type": kind, "id": index, "variant": 0, "index": index})
+            browser.wait_for(lambda m, r=reply, i=index: m["type"] == r and m["id"] == i)
+            replies[index] = browser.sent[-1]
+        found[product] = {"messages": messages, "replies": replies}
+    return found
+
+
+def _worth_asking(entries: Any) -> list[int]:
+    """All code; of the passes those that changed something, and the first."""
+    return [index for index, entry in enumerate(entries) if index == 0 or getattr(entry, "changed", True)]
+
+
 def _has_run(message: dict[str, Any], variant: int) -> bool:
     return message["type"] == "run" and message["variant"] == variant and message["state"] in ("done", "failed")
 
@@ -86,9 +112,11 @@ def main() -> None:
     mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     w = jax.ShapeDtypeStruct((64, 32), jnp.float32)
     sharded = inspector.explore(programs.sharded_step(mesh), x, w, target="cpu:8")
-    for name, explorer in (("mlp", mlp), ("mesh", sharded)):
+    fixtures = {"mlp": record(mlp), "mesh": record(sharded)}
+    fixtures["recorded"] = record(mlp) | {"products": record_products(mlp)}
+    for name, fixture in fixtures.items():
         path = HERE / f"{name}.json"
-        path.write_text(json.dumps(record(explorer), separators=(",", ":")))
+        path.write_text(json.dumps(fixture, separators=(",", ":")))
         sys.stdout.write(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB\n")
 
 

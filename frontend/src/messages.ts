@@ -1,18 +1,20 @@
 // Generated from inspector/widgets/messages.py by generate_messages.py. Do not edit.
 
-export const VERSION = 1;
+export const VERSION = 2;
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
-export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "graph" | "collectives" | "stats" | "run" | "pallas";
+export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "graph" | "collectives" | "stats" | "passes" | "code" | "run" | "pallas";
 
-export type Language = "python" | "jaxpr" | "mlir" | "hlo" | "text";
+export type Language = "python" | "jaxpr" | "mlir" | "hlo" | "llvm" | "ptx" | "asm" | "sass" | "llo" | "text";
 
 export type State = "queued" | "running" | "done" | "failed" | "cancelled";
 
 export type GraphMode = "whole" | "scopes" | "around";
 
 export type Stage = "hlo" | "optimized";
+
+export type Product = "passes" | "code";
 
 export interface Session {
   type: "session";
@@ -276,6 +278,68 @@ export interface Tuned {
   error: Error | null;
 }
 
+export interface Recording {
+  type: "recording";
+  variant: number;
+  product: Product;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+}
+
+export interface PassRow {
+  pipeline: string;
+  name: string;
+  changed: boolean;
+  duration_s: number | null;
+  reason: string;
+}
+
+export interface PassList {
+  type: "passes";
+  variant: number;
+  rows: PassRow[];
+  note: string;
+}
+
+export interface PassChange {
+  type: "pass_change";
+  id: number;
+  variant: number;
+  index: number;
+  hunks: [number, number, number, number][];
+  summary: string;
+  error: Error | null;
+}
+
+export interface CodeList {
+  type: "code";
+  variant: number;
+  note: string;
+}
+
+export interface CodeEntry {
+  stage: string;
+  kernel: string;
+  language: Language;
+}
+
+export interface CodeTable {
+  entries: CodeEntry[];
+  instructions: Record<string, string[]>;
+}
+
+export interface CodeText {
+  type: "code_text";
+  id: number;
+  variant: number;
+  index: number;
+  reason: string;
+  remedy: string;
+  error: Error | null;
+}
+
 export interface Notice {
   type: "notice";
   level: "info" | "error";
@@ -291,6 +355,26 @@ export interface RunRequest {
   type: "run";
   variant: number;
   repeat: number;
+}
+
+export interface RecordRequest {
+  type: "record";
+  variant: number;
+  product: Product;
+}
+
+export interface PassRequest {
+  type: "pass";
+  id: number;
+  variant: number;
+  index: number;
+}
+
+export interface CodeRequest {
+  type: "code";
+  id: number;
+  variant: number;
+  index: number;
 }
 
 export interface CancelRequest {
@@ -334,6 +418,6 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Kernels | Tuned | Notice;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Recording | PassList | PassChange | CodeList | CodeText | Kernels | Tuned | Notice;
 
-export type FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | TuneRequest | SelectionChanged;
+export type FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | RecordRequest | PassRequest | CodeRequest | TuneRequest | SelectionChanged;

@@ -170,8 +170,12 @@ class App(anywidget.AnyWidget):
             )
         )
 
-    def publish(self, message: messages.ToBrowser) -> None:
+    def publish(self, message: messages.ToBrowser, buffers: Sequence[bytes] = ()) -> None:
         """Sends a message to all browsers and keeps it for those that come later. Thread-safe.
+
+        Args:
+          message: what is told.
+          buffers: what goes with it, as the message's class says.
 
         Raises:
           ValueError: not a message of `messages.ToBrowser`; documents go through `publish_document`.
@@ -180,7 +184,7 @@ class App(anywidget.AnyWidget):
             raise ValueError("A document has buffers: use publish_document(TextDocument(...)).")
         if found := messages.problem(message, messages.ToBrowser):
             raise ValueError(f"Not a message for the browser: {found}.")
-        self._publish(_Kept(message, [], time.monotonic()))
+        self._publish(_Kept(message, list(buffers), time.monotonic()))
 
     def publish_document(self, document: TextDocument) -> None:
         """Sends a text to all browsers and keeps it for those that come later. Thread-safe.
@@ -237,8 +241,10 @@ class _Kept:
         """What a later message replaces; None for a message that is not kept."""
         message = self.message
         match message["type"]:
-            case "notice" | "variant_removed" | "graph" | "tuned":  # a graph answers a request, and is asked for again
-                return None
+            case "notice" | "variant_removed" | "graph" | "tuned" | "pass_change" | "code_text":
+                return None  # what answers a request is asked for again
+            case "recording":
+                return ("recording", message["variant"], message["product"])
             case "unavailable" | "document":
                 return ("document", message["pane"], message["variant"])
             case "collectives":

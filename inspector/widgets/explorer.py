@@ -38,6 +38,7 @@ from inspector.widgets.documents import document, lowered_panes
 from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.graph import graph_reply
 from inspector.widgets.pallas import kernels_message, read_values
+from inspector.widgets.recordings import Recordings
 from inspector.widgets.run import run_message, run_result
 from inspector.widgets.stats import stats_message
 from inspector.widgets.variants import OptionsLike, Variant, platform_of
@@ -95,6 +96,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._numbers = itertools.count()
         self._lock = threading.RLock()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
+        self._recordings = Recordings(work.submit, self._later)
         self._app = App(
             lowered.program.name,
             height_px=height_px,
@@ -292,6 +294,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             runs = tuple(self._runs.values())
         for run in runs:
             run.cancel()
+        self._recordings.close()
         for variant in self.variants:
             if variant.job is not None:
                 variant.job.cancel()
@@ -425,6 +428,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self._later(lambda: self._draw(message))
             case "tune":
                 self._later(lambda: self._tune(message))
+            case "record":
+                self._record(self._variant(message["variant"]), message["product"])
+            case "pass":
+                self._later(lambda: self._recordings.answer_pass(message))
+            case "code":
+                self._later(lambda: self._recordings.answer_code(message))
             case "select":
                 self.selection = message["selection"]
 
@@ -438,8 +447,17 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         run = self._runs.get(variant.number)
         if run is not None:
             run.cancel()
+        self._recordings.cancel(variant.number)
         if variant.job is not None:
             variant.job.cancel()
+
+    def _record(self, variant: Variant, product: messages.Product) -> None:
+        def publish(message: messages.ToBrowser, buffers: Sequence[bytes]) -> None:
+            with self._lock:
+                if self._holds(variant):
+                    self._app.publish(message, buffers)
+
+        self._recordings.start(variant.number, product, self._compiled(variant), publish)
 
     def _start_run(self, variant: Variant, repeat: int) -> None:
         """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
@@ -562,10 +580,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         del self._variants[variant.number]
         self._shown.pop(variant.number, None)
         run = self._runs.pop(variant.number, None)
+        stop_recording = self._recordings.forget(variant.number)
         self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
         variant.shown.set()
 
         def cancel() -> None:
+            stop_recording()
             if run is not None:
                 run.cancel()
             if variant.job is not None:

@@ -14,12 +14,15 @@ from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-VERSION = 1
+VERSION = 2
 _CHECKED_ITEMS = 16
 
 TextPane = Literal["source", "jaxpr", "stablehlo", "hlo", "optimized"]
-Pane = Literal["source", "jaxpr", "stablehlo", "hlo", "optimized", "graph", "collectives", "stats", "run", "pallas"]
-Language = Literal["python", "jaxpr", "mlir", "hlo", "text"]
+Pane = Literal[
+    "source", "jaxpr", "stablehlo", "hlo", "optimized", "graph", "collectives", "stats", "passes", "code", "run", "pallas"
+]
+Product = Literal["passes", "code"]
+Language = Literal["python", "jaxpr", "mlir", "hlo", "llvm", "ptx", "asm", "sass", "llo", "text"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 GraphMode = Literal["whole", "scopes", "around"]
 Stage = Literal["hlo", "optimized"]
@@ -446,6 +449,105 @@ class Tuned(TypedDict):
     error: Error | None
 
 
+class Recording(TypedDict):
+    """The state of what is recorded of a variant on demand, by a compile of its own."""
+
+    type: Literal["recording"]
+    variant: int
+    product: Product
+    state: State
+    stage: str
+    elapsed_s: float
+    error: Error | None
+
+
+class PassRow(TypedDict):
+    """A compiler pass; `duration_s` is None exactly when `reason` says why."""
+
+    pipeline: str
+    name: str
+    changed: bool
+    duration_s: float | None
+    reason: str
+
+
+class PassList(TypedDict):
+    """The compiler passes of a variant, in order; `note` explains an empty or a short list."""
+
+    type: Literal["passes"]
+    variant: int
+    rows: list[PassRow]
+    note: str
+
+
+class PassChange(TypedDict):
+    """The reply to `PassRequest` number `id`: what a pass changed, or an error.
+
+    Without an error there are three buffers, gzip of: the text after the pass; the lines that the hunks took
+    out of the text before, in order; a JSON list with the name of the instruction that each line defines, or
+    None.
+
+    Attributes:
+      index: of the pass in the list.
+      hunks: line ranges `[a0, a1, b0, b1]`, half open, of before (a) and after (b).
+      summary: in words.
+    """
+
+    type: Literal["pass_change"]
+    id: int
+    variant: int
+    index: int
+    hunks: list[tuple[int, int, int, int]]
+    summary: str
+    error: Error | None
+
+
+class CodeList(TypedDict):
+    """What code there is of a variant. One buffer: gzip of a `CodeTable` as JSON; `note` says what is missing."""
+
+    type: Literal["code"]
+    variant: int
+    note: str
+
+
+class CodeEntry(TypedDict):
+    """One kernel at one stage; the kernel is "" for what belongs to the whole program."""
+
+    stage: str
+    kernel: str
+    language: Language
+
+
+class CodeTable(TypedDict):
+    """The code by kernel and stage.
+
+    Attributes:
+      entries: in order of stages.
+      instructions: by kernel the optimized HLO's instructions that it computes, the one it is named after
+        first.
+    """
+
+    entries: list[CodeEntry]
+    instructions: dict[str, list[str]]
+
+
+class CodeText(TypedDict):
+    """The reply to `CodeRequest` number `id`: one buffer, gzip of the text, or why there is none.
+
+    Attributes:
+      index: of the entry in the table.
+      reason, remedy: why the text cannot be shown here and what would help, or "".
+    """
+
+    type: Literal["code_text"]
+    id: int
+    variant: int
+    index: int
+    reason: str
+    remedy: str
+    error: Error | None
+
+
 class Notice(TypedDict):
     """Something that the user must know and that belongs to no pane."""
 
@@ -473,8 +575,34 @@ class RunRequest(TypedDict):
     repeat: int
 
 
+class RecordRequest(TypedDict):
+    """Record something of a variant, by compiling it once more."""
+
+    type: Literal["record"]
+    variant: int
+    product: Product
+
+
+class PassRequest(TypedDict):
+    """Tell what a recorded pass changed. `id` numbers the request; late replies are dropped."""
+
+    type: Literal["pass"]
+    id: int
+    variant: int
+    index: int
+
+
+class CodeRequest(TypedDict):
+    """Send the text of a recorded entry. `id` numbers the request; late replies are dropped."""
+
+    type: Literal["code"]
+    id: int
+    variant: int
+    index: int
+
+
 class CancelRequest(TypedDict):
-    """Stop what is under way for a variant: its compile or its run."""
+    """Stop what is under way for a variant: its compile, its run, its recordings."""
 
     type: Literal["cancel"]
     variant: int
@@ -544,11 +672,27 @@ ToBrowser = (
     | Collectives
     | Graph
     | Run
+    | Recording
+    | PassList
+    | PassChange
+    | CodeList
+    | CodeText
     | Kernels
     | Tuned
     | Notice
 )
-FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | TuneRequest | SelectionChanged
+FromBrowser = (
+    Ready
+    | RunRequest
+    | CancelRequest
+    | RemoveRequest
+    | GraphRequest
+    | RecordRequest
+    | PassRequest
+    | CodeRequest
+    | TuneRequest
+    | SelectionChanged
+)
 
 
 def problem(value: object, kind: Any, path: str = "message") -> str | None:

@@ -1,13 +1,13 @@
 // A text with what is known of its lines.
 
 import { Text } from "@codemirror/state";
-import type { Document, Language, LineTable, TextPane } from "../messages.ts";
+import type { Document, Language, LineTable, Pane } from "../messages.ts";
 import { definedNames, definitionKey } from "./names.ts";
 import { NONE } from "./origins.ts";
 
 /** Lines count from 0 throughout. */
 export class TextDocument {
-  readonly pane: TextPane;
+  readonly pane: Pane;
   readonly variant: number | null;
   readonly language: Language;
   readonly title: string;
@@ -19,7 +19,7 @@ export class TextDocument {
   private foldEnds: Int32Array | null = null;
 
   constructor(
-    message: Document,
+    message: Pick<Document, "variant" | "language" | "title"> & { readonly pane: Pane },
     text: string,
     /** The interned origin of each line, or NONE. */
     readonly lineOrigins: Int32Array,

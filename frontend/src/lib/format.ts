@@ -46,8 +46,8 @@ export function formatPercent(value: number, base: number): string {
 }
 
 /** `1, "line"` -> `1 line`; thousands are separated. */
-export function plural(count: number, word: string): string {
-  return `${grouped(count)} ${word}${count === 1 ? "" : "s"}`;
+export function plural(count: number, word: string, many = `${word}s`): string {
+  return `${grouped(count)} ${count === 1 ? word : many}`;
 }
 
 /** `1234567` -> `1,234,567`. Not `toLocaleString`, whose first call takes 50 ms. */

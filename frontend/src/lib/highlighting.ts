@@ -66,6 +66,34 @@ const JAXPR = new RegExp(
   "g",
 );
 
+const LLVM = new RegExp(
+  [
+    String.raw`(?<comment>;.*$)`,
+    STRING,
+    String.raw`(?<keyword>\b(?:define|declare|target|source_filename|attributes|internal|private|global|constant|ret|br|label|switch|unreachable|to)\b)`,
+    String.raw`(?<type>\b(?:i\d+|half|bfloat|float|double|ptr|void|label|metadata)\b|<\d+ x \w+>)`,
+    String.raw`(?<op>(?<=^\s+|= |= tail |= musttail )[a-z][\w.]*)`,
+    String.raw`(?<attribute>![\w.]+|#\d+)`,
+    String.raw`(?<name>[%@][\w.\-$]+)`,
+    NUMBER,
+  ].join("|"),
+  "g",
+);
+
+/** Assembly of any machine: an address, an instruction, registers and numbers. */
+const MACHINE = new RegExp(
+  [
+    String.raw`(?<comment>//.*$|;(?= ).*$|/\*.*?\*/)`,
+    STRING,
+    String.raw`(?<keyword>^\s*\.?[\w.$<>\-]+:(?!\s*\S)|^\s*\.[a-z]\w*|\$region\d+)`,
+    String.raw`(?<attribute>^\s*(?:0x)?[0-9a-f]+\s*:|@!?%?U?P\w*)`,
+    String.raw`(?<op>(?<=^\s*(?:(?:0x)?[0-9a-f]+\s*:\s+(?:\{ )?)?|= |\*/\s+|@!?%?U?P\w* )[A-Za-z][\w.:]*)`,
+    String.raw`(?<name>%[\w.$]+|\b(?:[re]?[a-ds][ixp]|[xyz]mm\d+|U?R\d+|U?P\d|r\d+[dwb]?|[xwvq]\d+)\b)`,
+    NUMBER,
+  ].join("|"),
+  "g",
+);
+
 /** What says where a line comes from, at its end: shown through links instead. */
 const DETAILS: Partial<Record<Language, RegExp>> = {
   hlo: /, (?:metadata|frontend_attributes|backend_config)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\})*\}/g,
@@ -83,6 +111,13 @@ export function highlighting(language: Language): Extension {
       return tokens(MLIR);
     case "jaxpr":
       return tokens(JAXPR);
+    case "llvm":
+      return tokens(LLVM);
+    case "ptx":
+    case "asm":
+    case "sass":
+    case "llo":
+      return tokens(MACHINE);
     case "text":
       return [];
   }

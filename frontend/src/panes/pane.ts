@@ -27,6 +27,8 @@ export const TITLES: Record<PaneName, string> = {
   graph: "Graph",
   collectives: "Collectives",
   stats: "Stats",
+  passes: "Passes",
+  code: "Code",
   run: "Run",
   pallas: "Pallas",
 };

@@ -3,11 +3,13 @@
 import { drag, fill, h } from "../lib/dom.ts";
 import { followTheme } from "../lib/theme.ts";
 import type { Pane as PaneName } from "../messages.ts";
+import { codePane } from "../panes/code.ts";
 import { collectivesPane } from "../panes/collectives.ts";
 import { graphPane } from "../panes/graph.ts";
 import { hloPane } from "../panes/hlo.ts";
 import { jaxprPane } from "../panes/jaxpr.ts";
 import { optimizedPane } from "../panes/optimized.ts";
+import { passesPane } from "../panes/passes.ts";
 import { pallasPane } from "../panes/pallas.ts";
 import type { Context, Pane } from "../panes/pane.ts";
 import { runPane } from "../panes/run.ts";
@@ -31,6 +33,8 @@ const FACTORIES: Record<PaneName, (context: Context) => Pane> = {
   graph: graphPane,
   collectives: collectivesPane,
   stats: statsPane,
+  passes: passesPane,
+  code: codePane,
   run: runPane,
   pallas: pallasPane,
 };

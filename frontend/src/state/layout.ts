@@ -24,7 +24,7 @@ export interface Layout {
 export type GroupKey = number | "dock";
 
 const COLUMNS: Pane[][] = [["source"], ["jaxpr", "stablehlo", "hlo"], ["optimized"]];
-const DOCK: Pane[] = ["stats", "collectives", "graph", "run", "pallas"];
+const DOCK: Pane[] = ["stats", "collectives", "graph", "passes", "code", "run", "pallas"];
 const MIN_WEIGHT = 0.08;
 
 export function defaultLayout(available: readonly Pane[]): Layout {

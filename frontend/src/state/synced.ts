@@ -5,6 +5,7 @@ import { Origins } from "../lib/origins.ts";
 import { Signal } from "../lib/signal.ts";
 import { decodeInt32, decodeJson, decodeText, gunzip, type Model } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
+import { Recorded, type RecordedTopic } from "./recorded.ts";
 
 export type Topic =
   | "session"
@@ -18,7 +19,8 @@ export type Topic =
   | "kernels"
   | "tuned"
   | "notices"
-  | "kernel";
+  | "kernel"
+  | RecordedTopic;
 
 /** A message with the moment it came, in milliseconds of `performance.now`. */
 export type Timed<T> = T & { receivedAt: number };
@@ -40,6 +42,7 @@ export class Synced {
   /** The latest reply to a request for other compiler parameters; views take it if it answers their own. */
   tuned: messages.Tuned | null = null;
   readonly notices: messages.Notice[] = [];
+  readonly recorded = new Recorded((topic) => this.signal.emit(topic));
   /** The latest graph that came; views take it if it answers their own request. */
   graph: messages.Graph | null = null;
   private readonly slots = new Map<string, Slot>();
@@ -139,6 +142,16 @@ export class Synced {
       case "tuned":
         this.tuned = message;
         return this.signal.emit("tuned");
+      case "recording":
+        return this.recorded.receiveRecording(timed(message));
+      case "passes":
+        return this.recorded.receivePasses(message);
+      case "pass_change":
+        return void this.recorded.receiveChange(message, buffers);
+      case "code":
+        return void this.recorded.receiveCode(message, buffers);
+      case "code_text":
+        return void this.recorded.receiveText(message, buffers);
       case "notice":
         this.notices.push(message);
         return this.signal.emit("notices");
@@ -177,6 +190,7 @@ export class Synced {
     this.variants.delete(variant);
     this.stats.delete(variant);
     this.runs.delete(variant);
+    this.recorded.remove(variant);
     this.kernels.delete(variant);
     for (const map of [this.slots, this.arrivals]) deleteWhere(map, (key) => key.endsWith(`/${variant}`));
     deleteWhere(this.diffs, (key) => key.split("/").includes(String(variant)));

@@ -1,0 +1,200 @@
+// The back-end's code of the active variant: one kernel at one stage.
+
+import { openSearchPanel } from "@codemirror/search";
+import type { EditorView } from "@codemirror/view";
+import { toolButton } from "../lib/controls.ts";
+import { TextDocument } from "../lib/documents.ts";
+import { fill, h } from "../lib/dom.ts";
+import { createEditor, setWrapping } from "../lib/editor.ts";
+import { grouped } from "../lib/format.ts";
+import { NONE } from "../lib/origins.ts";
+import type * as messages from "../messages.ts";
+import type { CodeIndex } from "../state/recorded.ts";
+import { type Context, Drawing, type Pane } from "./pane.ts";
+import { absence } from "./recording.ts";
+import { RowList } from "./rowlist.ts";
+import { empty, failure, loading } from "./states.ts";
+
+const WHAT =
+  "Compiles this variant once more and keeps the back-end's code: what each kernel is before and after optimization, and as machine code.";
+const PROGRAM = "Whole program";
+
+class CodePane implements Pane {
+  readonly element = h("div", { class: "insp-recorded", "data-pane": "code" });
+  readonly tools = h("div", { class: "insp-tools" });
+  private readonly drawing = new Drawing(() => this.draw());
+  private readonly stages = h("select", {
+    class: "insp-select",
+    "aria-label": "Stage",
+    onchange: () => this.setStage(this.stages.value),
+  });
+  private readonly detail = h("div", { class: "insp-recorded-detail insp-editor" });
+  private readonly list = new RowList("Kernels", "Filter kernels", [null, "52px"], (kernel) => this.choose(kernel));
+  private readonly ends: (() => void)[];
+  /** What is shown of a variant; a stage that the next one has too is kept. */
+  private readonly kernels = new Map<number, string>();
+  private stage = "";
+  private requestId = Math.floor(Math.random() * 2 ** 30);
+  private requested = "";
+  private listed: CodeIndex | null = null;
+  private drawn: messages.CodeText | null = null;
+  private editor: EditorView | null = null;
+
+  constructor(private readonly context: Context) {
+    const { synced, local } = context;
+    this.tools.append(
+      this.list.filter,
+      this.stages,
+      toolButton("wrap", "Wrap long lines", () => local.setWrap(!local.wrap)),
+      toolButton("find", "Find (Ctrl-F)", () => this.editor && openSearchPanel(this.editor)),
+    );
+    this.ends = [
+      synced.signal.on(["recordings", "code", "codeText", "variants", "kernel"], this.drawing.request),
+      local.signal.on(["active", "selection"], this.drawing.request),
+      local.signal.on(["wrap"], () => this.editor && setWrapping(this.editor, local.wrap)),
+    ];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+    this.clear();
+  }
+
+  private draw(): void {
+    const { active } = this.context.local;
+    const index = active === null ? null : this.context.synced.recorded.codes(active);
+    const isThere = Boolean(index?.kernels.length);
+    for (const tool of this.tools.children) (tool as HTMLElement).hidden = !isThere;
+    if (active === null || !index || !isThere) {
+      this.clear();
+      this.listed = null;
+      const nothing = index ? empty("No code", index.note) : absence(this.context, "code", "Kernels", WHAT);
+      return fill(this.element, nothing);
+    }
+    this.follow(active, index);
+    if (this.listed !== index) this.drawList(index);
+    const kernel = this.kernels.get(active)!;
+    this.list.select(kernel);
+    this.drawStages(index, kernel);
+    this.drawDetail(active, index, kernel);
+  }
+
+  /** Takes the kernel of the selected instruction, or the first one. */
+  private follow(variant: number, index: CodeIndex): void {
+    const { selection } = this.context.local;
+    const selected =
+      selection?.stage === "optimized" && selection.instruction ? index.kernel(selection.instruction) : null;
+    const known = this.kernels.get(variant);
+    const isKnown = known !== undefined && index.kernels.includes(known);
+    const first = index.kernels.find((kernel) => kernel !== "") ?? "";
+    this.kernels.set(variant, selected ?? (isKnown ? known : first));
+  }
+
+  private drawList(index: CodeIndex): void {
+    this.listed = index;
+    const rows = index.kernels.map((kernel) => ({
+      key: kernel,
+      group: "",
+      text: kernel || PROGRAM,
+      className: "",
+      cells: [
+        h("th", { scope: "row", title: kernel || PROGRAM }, kernel || h("span", { class: "insp-dim" }, PROGRAM)),
+        h(
+          "td",
+          { class: "insp-dim insp-number", title: "instructions of the optimized HLO that it computes" },
+          String(index.table.instructions[kernel]?.length ?? ""),
+        ),
+      ],
+    }));
+    this.list.show(rows, index.note);
+    fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.detail));
+  }
+
+  /** The kernel's stages to choose from. */
+  private drawStages(index: CodeIndex, kernel: string): void {
+    const stages = index.stagesOf(kernel);
+    if (!stages.includes(this.stage)) this.stage = stages[stages.length - 1]!;
+    fill(this.stages, ...stages.map((stage) => h("option", { value: stage, selected: stage === this.stage }, stage)));
+  }
+
+  private drawDetail(variant: number, index: CodeIndex, kernel: string): void {
+    const { synced } = this.context;
+    const place = index.place(this.stage, kernel)!;
+    const wanted = `${variant}/${place}`;
+    if (this.requested !== wanted) {
+      this.requested = wanted;
+      synced.send({ type: "code", id: ++this.requestId, variant, index: place });
+    }
+    const { code } = synced.recorded;
+    if (code?.message.id !== this.requestId) {
+      this.clear();
+      return fill(this.detail, loading(`Reading ${kernel || PROGRAM}`, null));
+    }
+    if (this.drawn === code.message) return;
+    this.clear();
+    this.drawn = code.message;
+    const { message, text } = code;
+    if (message.error) return fill(this.detail, failure(message.error, `${this.stage} cannot be shown`));
+    if (text === null) return fill(this.detail, empty(`${this.stage}: ${message.reason}`, message.remedy));
+    this.drawText(index, kernel, index.table.entries[place]!.language, text);
+  }
+
+  private drawText(index: CodeIndex, kernel: string, language: messages.Language, text: string): void {
+    const { local } = this.context;
+    const count = text.split("\n").length;
+    const about = { pane: "code", variant: local.active, language, title: "" } as const;
+    const table = { labels: null, instructions: new Array<null>(count).fill(null) };
+    const document = new TextDocument(about, text, new Int32Array(count).fill(NONE), table);
+    const head = h(
+      "div",
+      { class: "insp-summary" },
+      h("span", { class: "insp-tok-op" }, kernel || PROGRAM),
+      h("span", { class: "insp-dim" }, ` ${this.stage} · ${grouped(count)} lines`),
+      this.instructionLink(index, kernel),
+    );
+    const host = h("div", { class: "insp-code-host" });
+    fill(this.detail, head, host);
+    const ignore = (): void => undefined;
+    const events = { onLine: ignore, onHover: ignore, onMove: ignore, onClear: () => local.select(null) };
+    this.editor = createEditor(document, events, local, host);
+  }
+
+  /** Leads to the instruction that the kernel has its name from. */
+  private instructionLink(index: CodeIndex, kernel: string): HTMLElement | null {
+    const name = index.instruction(kernel);
+    if (name === null) return null;
+    const onclick = (): void => {
+      this.context.local.selectInstruction("code", "optimized", name);
+      this.context.local.reveal("optimized");
+    };
+    return h("button", { type: "button", class: "insp-link", title: "Select the instruction", onclick }, `%${name}`);
+  }
+
+  private choose(kernel: string): void {
+    const { local, synced } = this.context;
+    const variant = local.active!;
+    this.kernels.set(variant, kernel);
+    const name = synced.recorded.codes(variant)?.instruction(kernel) ?? null;
+    if (name !== null) local.selectInstruction("code", "optimized", name);
+    else local.select(null);
+    this.drawing.request();
+  }
+
+  private setStage(stage: string): void {
+    this.stage = stage;
+    this.drawing.request();
+  }
+
+  private clear(): void {
+    this.editor?.destroy();
+    this.editor = null;
+    this.drawn = null;
+    fill(this.detail);
+  }
+}
+
+export const codePane = (context: Context): Pane => new CodePane(context);

@@ -1,0 +1,42 @@
+// What the Passes and the Code pane have in common: they show what must be recorded first.
+
+import { textButton } from "../lib/controls.ts";
+import { h } from "../lib/dom.ts";
+import type * as messages from "../messages.ts";
+import type { Context } from "./pane.ts";
+import { empty, failure, loading } from "./states.ts";
+
+/** What stands in the place of a recording that is not there: why, and how to get it. */
+export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
+  const { synced, local } = context;
+  const variant = synced.variants.get(local.active ?? -1);
+  if (synced.kernel === "gone")
+    return empty(`${title} were not recorded`, "The kernel is gone. Run the cell again to record them.");
+  if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
+  const recording = synced.recorded.recording(variant.variant, product);
+  const record = (text: string): HTMLElement =>
+    textButton(text, "Compile once more and record", () =>
+      synced.send({ type: "record", variant: variant.variant, product }),
+    );
+  const cancel = (): void => synced.send({ type: "cancel", variant: variant.variant });
+  if (recording?.state === "queued" || recording?.state === "running")
+    return h(
+      "div",
+      { class: "insp-record" },
+      loading("Waiting for the compiler", recording),
+      textButton("Cancel", "Stop recording", cancel),
+    );
+  if (recording?.state === "done") return loading(`Receiving ${title.toLowerCase()}`, null);
+  if (variant.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);
+  if (variant.state === "cancelled") return empty(`No ${title.toLowerCase()}`, "This variant was cancelled.");
+  if (variant.state !== "done") return loading("Compiling", variant);
+  if (recording?.state === "failed")
+    return h(
+      "div",
+      { class: "insp-record" },
+      failure(recording.error, `${title} could not be recorded`),
+      record("Try again"),
+    );
+  const was = recording?.state === "cancelled" ? "Recording was cancelled. " : "";
+  return h("div", { class: "insp-record" }, empty(`${title} are not recorded yet`, was + what), record("Record"));
+}

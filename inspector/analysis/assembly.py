@@ -1,0 +1,35 @@
+"""Which instructions of the HLO a kernel of the back-end is for, by names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from inspector.compilation.assembly import PROGRAM, Assembly, as_symbol
+from inspector.hlo.module import Instruction, Module
+
+
+def instructions_of_kernels(assembly: Assembly, module: Module) -> Mapping[str, tuple[str, ...]]:
+    """The instructions that a kernel computes: the one it has its name from, then those inside of that.
+
+    Kernels are named after a fusion or another instruction; one whose name tells nothing is left out.
+
+    Args:
+      assembly: the code.
+      module: the optimized HLO of the same compile.
+    """
+    by_symbol = {as_symbol(i.name): i for i in module.instructions()}
+    found = {}
+    for code in assembly:
+        if code.kernel == PROGRAM or code.kernel in found:
+            continue
+        named = [by_symbol[s] for s in map(as_symbol, (code.kernel, *code.symbols)) if s in by_symbol]
+        if named:
+            found[code.kernel] = tuple(dict.fromkeys(i.name for outer in named for i in _with_inner(outer)))
+    return found
+
+
+def _with_inner(instruction: Instruction) -> Iterator[Instruction]:
+    yield instruction
+    for computation in instruction.called_computations:
+        for inner in computation.instructions:
+            yield from _with_inner(inner)

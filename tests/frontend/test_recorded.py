@@ -1,0 +1,139 @@
+"""The Passes and the Code pane over recorded replies: asked for, shown, linked, refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+OpenDemo = Callable[..., Page]
+
+
+def sent(page: Page, kind: str) -> list[dict[str, object]]:
+    messages: list[dict[str, object]] = page.evaluate("kind => demo.sent.filter(m => m.type === kind)", kind)
+    return messages
+
+
+def record(page: Page, pane: str) -> None:
+    page.click(f"[data-tab={pane}]")
+    page.get_by_role("button", name="Record", exact=True).click()
+    page.wait_for_selector(f"[data-pane={pane}] .cm-line")
+
+
+def rows(page: Page, pane: str) -> list[str]:
+    return page.locator(f"[data-pane={pane}] tr th").all_inner_texts()
+
+
+def test_nothing_is_compiled_before_it_is_asked_for(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    for pane in ("passes", "code"):
+        page.click(f"[data-tab={pane}]")
+        expect(page.locator(f"[data-pane={pane}]")).to_contain_text("not recorded yet")
+    assert sent(page, "record") == []
+    page.click("[data-tab=passes]")
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator("[data-pane=passes] .insp-clock")).to_be_visible()
+    page.wait_for_selector("[data-pane=passes] .cm-line")
+    assert sent(page, "record") == [{"type": "record", "variant": 0, "product": "passes"}]
+
+
+def test_passes_that_changed_the_program_are_listed_with_their_change(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    listed = rows(page, "passes")
+    assert {"algsimp", "fusion", "layout-assignment"} <= set(listed)
+    expect(page.locator("[data-pane=passes] .insp-note")).to_contain_text(
+        re.compile(rf"{len(listed)} passes of \d+ changed the program")
+    )
+    page.locator("[data-pane=passes] tr", has_text=re.compile("^●?fusion")).first.click()
+    summary = page.locator("[data-pane=passes] .insp-summary")
+    expect(summary).to_contain_text(re.compile(r"fusion HLO passes after layout assignment.*\d+ new"))
+    expect(page.locator("[data-pane=passes] .cm-deletedChunk").first).to_be_visible()
+    page.get_by_role("button", name="Split", exact=True).click()
+    expect(page.locator("[data-pane=passes] .cm-merge-b .cm-changedLine").first).to_be_visible()
+
+
+def test_all_passes_can_be_listed_filtered_and_walked_by_keys(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    changed = len(rows(page, "passes"))
+    page.get_by_role("button", name="All", exact=True).click()
+    assert len(rows(page, "passes")) > 4 * changed
+    page.get_by_role("button", name="Changed", exact=True).click()
+    page.get_by_label("Filter passes").fill("layout assig")
+    filtered = rows(page, "passes")
+    assert 0 < len(filtered) < changed
+    page.get_by_label("Filter passes").fill("nosuchpass")
+    expect(page.locator("[data-pane=passes] tbody")).to_contain_text("Nothing matches")
+    page.get_by_label("Filter passes").fill("")
+    page.locator("[data-pane=passes] tr[aria-selected=true]").focus()
+    page.keyboard.press("ArrowDown")
+    second = rows(page, "passes")[1]
+    expect(page.locator("[data-pane=passes] tr[aria-selected=true] th")).to_have_text(second)
+    expect(page.locator("[data-pane=passes] .insp-summary")).to_contain_text(second)
+
+
+def test_the_code_of_a_kernel_is_shown_stage_by_stage(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "code")
+    stage = page.get_by_label("Stage")
+    assert stage.locator("option").all_inner_texts() == ["LLVM IR", "LLVM IR, optimized", "assembly"]
+    expect(page.locator("[data-pane=code] .insp-summary")).to_contain_text("assembly")
+    first = rows(page, "code")[0]
+    expect(page.locator("[data-pane=code] .cm-line").first).to_have_text(f"{first}:")
+    stage.select_option("LLVM IR")
+    expect(page.locator("[data-pane=code] .cm-content")).to_contain_text(f"@{first}(")
+    expect(page.locator("[data-pane=code] .insp-tok-op", has_text="getelementptr").first).to_be_visible()
+
+
+def test_an_instruction_leads_to_its_kernel_and_back(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "code")
+    kernel = rows(page, "code")[3]
+    page.locator("[data-pane=code] tr", has_text=kernel).first.click()
+    chosen = page.locator("[data-pane=optimized] .insp-chosen")
+    expect(chosen).to_contain_text(f"%{kernel} = ")
+    other = page.locator(
+        "[data-pane=optimized] .cm-line", has_text=re.compile(r"^ {2}(ROOT )?%(?!ynn)\w+_fusion[.\d]* = ")
+    ).first
+    name = re.search(r"%([\w.\-]+) =", other.inner_text())
+    assert name is not None
+    other.click(position={"x": 60, "y": 8})
+    expect(page.locator("[data-pane=code] tr[aria-selected=true] th")).to_have_text(name[1])
+
+
+def test_recording_can_be_cancelled_and_asked_for_again(demo: OpenDemo) -> None:
+    page = demo("recorded", slow=1)
+    page.click("[data-tab=code]")
+    page.get_by_role("button", name="Record", exact=True).click()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    assert sent(page, "cancel") == [{"type": "cancel", "variant": 0}]
+    expect(page.locator("[data-pane=code]")).to_contain_text("Recording was cancelled", timeout=5000)
+    expect(page.get_by_role("button", name="Record", exact=True)).to_be_visible()
+
+
+def test_a_refusal_is_shown_with_its_words(demo: OpenDemo) -> None:
+    page = demo("recorded", refused=1)
+    page.click("[data-tab=passes]")
+    page.get_by_role("button", name="Record", exact=True).click()
+    pane = page.locator("[data-pane=passes]")
+    expect(pane).to_contain_text("Passes could not be recorded")
+    expect(pane.get_by_role("button", name="Try again")).to_be_visible()
+    expect(pane.locator(".insp-state-message")).to_contain_text("XLA refused the request")
+
+
+@pytest.mark.parametrize("width", [420, 900])
+def test_list_and_text_fit_narrow_notebooks(demo: OpenDemo, width: int) -> None:
+    page = demo("recorded", until=".cm-line", width=width)
+    record(page, "passes")
+    pane = page.locator("[data-pane=passes]")
+    box, inner = pane.bounding_box(), pane.locator(".insp-recorded-detail").bounding_box()
+    assert box is not None
+    assert inner is not None
+    assert inner["x"] + inner["width"] <= box["x"] + box["width"] + 1
+    assert inner["width"] > 280
+    assert inner["height"] > 100

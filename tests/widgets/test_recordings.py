@@ -1,0 +1,200 @@
+"""What is recorded on demand, over record fakes: asked once, told, cancelled, gone with its variant."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from inspector.compilation.assembly import Assembly, Code
+from inspector.compilation.passes import Pass, Passes
+from inspector.compilation.texts import Texts
+from inspector.errors import CompilationError, Unavailable
+from inspector.widgets.explorer import Explorer
+from tests.widgets.fakes import HLO, FakeWork, Mailbox
+
+TEXTS = Texts.of([HLO, HLO.replace("f32", "f16", 1)])
+PASSES = Passes(
+    (
+        Pass(0, "simplification", "algsimp", True, 0.25, 0, 1, TEXTS),
+        Pass(1, "simplification", "dce", False, Unavailable("not timed"), 1, 1, TEXTS),
+    ),
+    "a note",
+)
+ASSEMBLY = Assembly(
+    (
+        Code("thunks", "", (), "text", "text", zlib.compress(b"000: kKernel")),
+        Code("assembly", "fusion", ("fusion",), "asm", "elf", zlib.compress(b"no ELF")),
+    )
+)
+
+
+@pytest.fixture
+def work() -> FakeWork:
+    return FakeWork()
+
+
+@pytest.fixture
+def explorer(work: FakeWork) -> Iterator[Explorer]:
+    made = work.explorer()
+    work.finish(0)
+    made.wait(10)
+    yield made
+    made.close()
+
+
+class Box(Mailbox):
+    """Keeps the buffers of messages too."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        super().__init__(explorer)
+        self.buffers: list[tuple[dict[str, Any], list[bytes]]] = []
+        self.explorer._app.send = self._keep
+
+    def _keep(self, content: dict[str, Any], buffers: Any = None) -> None:
+        self.all.append(content)
+        self.buffers.append((content, list(buffers or [])))
+
+    def texts(self, kind: str) -> list[str]:
+        (found,) = (buffers for content, buffers in self.buffers if content["type"] == kind)
+        return [gzip.decompress(b).decode() for b in found]
+
+
+@pytest.fixture
+def box(explorer: Explorer) -> Box:
+    return Box(explorer)
+
+
+def record(box: Box, product: str, variant: int = 0) -> None:
+    box.send({"type": "record", "variant": variant, "product": product})
+
+
+def drain(explorer: Explorer) -> None:
+    explorer._drain(time.monotonic() + 10)
+
+
+def test_passes_are_recorded_by_a_second_compile_of_the_same(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    assert len(work.requests) == 1
+    record(box, "passes")
+    assert work.requests[1].products == frozenset({"passes"})
+    assert (work.requests[1].program, work.requests[1].options) == (work.requests[0].program, work.requests[0].options)
+    assert box.last("recording")["state"] == "queued"
+    work.jobs[1].advance("compiling")
+    assert (box.last("recording")["state"], box.last("recording")["stage"]) == ("running", "compiling")
+    record(box, "passes")
+    assert len(work.requests) == 2, "what is under way is not asked for again"
+    work.finish(1, passes=PASSES)
+    drain(explorer)
+    told = box.last("passes")
+    assert told["note"] == "a note"
+    assert [(r["name"], r["changed"], r["duration_s"], r["reason"]) for r in told["rows"]] == [
+        ("algsimp", True, 0.25, ""),
+        ("dce", False, None, "not timed"),
+    ]
+    assert box.last("recording")["state"] == "done"
+    record(box, "passes")
+    assert len(work.requests) == 2, "nor what is done"
+
+
+def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    record(box, "passes")
+    work.finish(1, passes=PASSES)
+    drain(explorer)
+    box.send({"type": "pass", "id": 5, "variant": 0, "index": 0})
+    drain(explorer)
+    reply = box.last("pass_change", id=5)
+    after, removed, names = box.texts("pass_change")
+    assert reply["error"] is None
+    assert len(reply["hunks"]) == 1
+    (a0, a1, b0, b1) = reply["hunks"][0]
+    assert (a1 - a0, b1 - b0, removed.count("f32") - after.split("\n")[b0].count("f32")) == (1, 1, 1)
+    assert len(json.loads(names)) == after.count("\n") + 1
+    box.send({"type": "pass", "id": 6, "variant": 0, "index": 99})
+    drain(explorer)
+    assert box.last("pass_change", id=6)["error"]["kind"] == "IndexError"
+
+
+def test_code_is_told_with_its_instructions_and_its_text_when_asked(
+    work: FakeWork, explorer: Explorer, box: Box
+) -> None:
+    record(box, "code")
+    assert work.requests[1].products == frozenset({"assembly"})
+    work.finish(1, assembly=ASSEMBLY)
+    drain(explorer)
+    (table,) = map(json.loads, box.texts("code"))
+    assert [(e["stage"], e["kernel"]) for e in table["entries"]] == [("thunks", ""), ("assembly", "fusion")]
+    box.send({"type": "code", "id": 1, "variant": 0, "index": 0})
+    drain(explorer)
+    assert box.texts("code_text") == ["000: kKernel"]
+    box.send({"type": "code", "id": 2, "variant": 0, "index": 1})
+    drain(explorer)
+    assert "ELF" in box.last("code_text", id=2)["reason"] or "capstone" in box.last("code_text", id=2)["reason"]
+
+
+def test_what_a_back_end_does_not_give_is_said(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    for index, product in enumerate(("passes", "code"), start=1):
+        record(box, product)
+        why_not = Unavailable("the compiler wrote none", "Try another.")
+        work.finish(index, passes=why_not, assembly=why_not)
+        drain(explorer)
+        assert box.last(product)["note"] == "The compiler wrote none. Try another."
+
+
+def test_a_failure_is_told_and_may_be_tried_again(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    record(box, "passes")
+    work.jobs[1].fail(CompilationError("no"))
+    drain(explorer)
+    assert box.last("recording")["error"] == {"kind": "CompilationError", "message": "no"}
+    record(box, "passes")
+    assert len(work.requests) == 3
+
+
+def test_cancelling_a_variant_stops_its_recordings(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    record(box, "passes")
+    record(box, "code")
+    box.send({"type": "cancel", "variant": 0})
+    drain(explorer)
+    assert [job.stage for job in work.jobs[1:]] == ["cancelled", "cancelled"]
+    assert {m["product"]: m["state"] for m in box.of("recording")} == {"passes": "cancelled", "code": "cancelled"}
+    assert explorer.baseline.state == "done"
+
+
+def test_a_removed_variant_takes_its_recordings_along(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    variant = explorer.add({"xla_cpu_enable_fast_math": True})
+    work.finish(1)
+    explorer.wait(10)
+    record(box, "passes", variant.number)
+    explorer.remove(variant)
+    assert work.jobs[2].stage == "cancelled"
+    drain(explorer)
+    assert not box.of("recording", state="cancelled")
+    explorer._app._replay("another")
+    assert not [m for m in box.all if m.get("to") == "another" and m["type"] == "recording"]
+
+
+def test_what_is_compiled_still_cannot_be_recorded(work: FakeWork, box: Box) -> None:
+    explorer = work.explorer()
+    other = Box(explorer)
+    record(other, "passes")
+    assert "still compiling" in other.last("notice")["message"]
+    other.send({"type": "pass", "id": 1, "variant": 0, "index": 0})
+    drain(explorer)
+    assert "Record them first" in other.last("notice")["message"]
+    explorer.close()
+
+
+def test_what_a_result_has_already_is_shown_without_a_compile(work: FakeWork, box: Box) -> None:
+    explorer = work.explorer()
+    work.finish(1, passes=PASSES)
+    explorer.wait(10)
+    other = Box(explorer)
+    record(other, "passes")
+    drain(explorer)
+    assert len(work.requests) == 2
+    assert len(other.last("passes")["rows"]) == 2
+    explorer.close()
