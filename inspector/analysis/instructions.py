@@ -9,6 +9,8 @@ from inspector.analysis.cost import InstructionCost, Place, places
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
 from inspector.hlo.module import Instruction, Module
+from inspector.hlo.shape import Shape
+from inspector.hlo.source import Origin
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,10 +24,11 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
     estimated_cycles`.
 
     `fusion` is the fusion instruction that holds it or None, `scope` the JAX name stack without the
-    primitive, the source the innermost Python line or None. `flops`, `transcendentals`,
-    `bytes_accessed` and the part of these in the main memory are of one execution and hold what the instruction calls; the rows whose
-    `counted_in` is missing sum to the module's totals. `executions` is how often it runs in one execution
-    of the module, from the trip counts of the loops around it. `estimated_cycles` is the TPU compiler's.
+    primitive, the source the innermost Python line or None. `flops`, `transcendentals`, `bytes_accessed` and
+    the part of these in the main memory are of one execution and hold what the instruction calls; the rows
+    whose `counted_in` is missing sum to the module's totals. `executions` is how often it runs in one
+    execution of the module, from the trip counts of the loops around it. `estimated_cycles` is the TPU
+    compiler's.
 
     Args:
       module: the module.
@@ -33,9 +36,8 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
     """
     import pandas as pd
 
-    where = places(module)
-    rows = [_row(i, fusion, costs[i.name], where.get(i.name, _NOWHERE)) for i, fusion in _with_fusion(module)]
-    return pd.DataFrame(rows, columns=list(_COLUMNS))
+    rows = _Rows(module, costs)
+    return pd.DataFrame([rows.of(instruction) for instruction in module.instructions()], columns=list(_COLUMNS))
 
 
 _COLUMNS = (
@@ -46,37 +48,61 @@ _COLUMNS = (
 
 _NEVER = Unavailable("nothing calls its computation")
 _NOWHERE = Place("", _NEVER, fused=False)
+_NO_ORIGIN = Origin("")
 
 
-def _with_fusion(module: Module) -> list[tuple[Instruction, str | None]]:
-    fusions = {
-        called.name: caller.name
-        for caller in module.instructions()
-        if caller.opcode == "fusion"
-        for called in caller.called_computations
-    }
-    return [(i, fusions.get(i.computation.name)) for i in module.instructions()]
+class _Rows:
+    """Rows, with what many of them share made once."""
 
+    def __init__(self, module: Module, costs: Mapping[str, InstructionCost]) -> None:
+        self._costs = costs
+        self._places = places(module)
+        self._origins = module.origins()
+        self._shapes: dict[int, tuple[str, int]] = {}
+        self._keep: list[Shape] = []
+        self._fused: dict[str | None, Unavailable] = {}
+        self._fusions = {
+            called.name: caller.name
+            for caller in module.instructions()
+            if caller.opcode == "fusion"
+            for called in caller.called_computations
+        }
 
-def _row(instruction: Instruction, fusion: str | None, cost: InstructionCost, place: Place) -> tuple[object, ...]:
-    origin = instruction.origin
-    frame = origin.frames[0] if origin.frames else None
-    none = Unavailable(f"it is a part of {place.counted_in} and has no memory of its own")
-    return (
-        instruction.name,
-        instruction.opcode,
-        instruction.computation.name,
-        str(instruction.shape),
-        sum(operand.shape.byte_size for operand in instruction.operands),
-        instruction.shape.byte_size,
-        cost.flops,
-        fusion,
-        origin.op_name.rpartition("/")[0],
-        frame.file if frame else None,
-        frame.line if frame else None,
-        cost.transcendentals,
-        *((none, none) if place.fused else (cost.bytes_accessed, cost.main_memory_bytes)),
-        place.counted_in,
-        place.executions,
-        estimated_cycles(instruction),
-    )
+    def of(self, instruction: Instruction) -> tuple[object, ...]:
+        """The cells of `_COLUMNS`."""
+        cost, place = self._costs[instruction.name], self._places.get(instruction.name, _NOWHERE)
+        origin = self._origins.get(instruction.name, _NO_ORIGIN)
+        frame = origin.frames[0] if origin.frames else None
+        text, output_bytes = self._shape(instruction.shape)
+        moved = (cost.bytes_accessed, cost.main_memory_bytes)
+        return (
+            instruction.name,
+            instruction.opcode,
+            instruction.computation.name,
+            text,
+            sum(self._shape(operand.shape)[1] for operand in instruction.operands),
+            output_bytes,
+            cost.flops,
+            self._fusions.get(instruction.computation.name),
+            origin.op_name.rpartition("/")[0],
+            frame.file if frame else None,
+            frame.line if frame else None,
+            cost.transcendentals,
+            *((self._no_memory(place.counted_in),) * 2 if place.fused else moved),
+            place.counted_in,
+            place.executions,
+            estimated_cycles(instruction),
+        )
+
+    def _shape(self, shape: Shape) -> tuple[str, int]:
+        """Text and bytes; a module gives equal shapes as one object."""
+        known = self._shapes.get(id(shape))
+        if known is None:
+            known = self._shapes[id(shape)] = (str(shape), shape.byte_size)
+            self._keep.append(shape)
+        return known
+
+    def _no_memory(self, container: str | None) -> Unavailable:
+        if container not in self._fused:
+            self._fused[container] = Unavailable(f"it is a part of {container} and has no memory of its own")
+        return self._fused[container]
