@@ -42,8 +42,23 @@ _ELSEWHERE = {"kernel_type": "the mesh of pl.kernel says for which core it is"}
 def backend_for(platform: str, own: str | None) -> str:
     """Whose parameters a kernel gets that is lowered for a platform: its own, unless that is another platform's."""
     if platform in ("cuda", "rocm"):
-        return own if own in ("triton", "mosaic_gpu") else "triton"
+        if own in ("triton", "mosaic_gpu"):
+            return own
+        is_mosaic = _prefers_mosaic() and not isinstance(params_class("mosaic_gpu"), Unavailable)
+        return "mosaic_gpu" if is_mosaic else "triton"
     return own or "mosaic_tpu" if platform == "cpu" else "mosaic_tpu"
+
+
+def has_default(backend: str) -> bool:
+    """Whether JAX itself takes that backend for a kernel without parameters, here and now.
+
+    Up to JAX 0.10 that of a GPU is Mosaic, which needs packages that may not be there.
+    """
+    return backend != "triton" or not _prefers_mosaic()
+
+
+def _prefers_mosaic() -> bool:
+    return bool(getattr(jax.config, "jax_pallas_use_mosaic_gpu", False))
 
 
 def params_class(backend: str) -> Any:
@@ -132,6 +147,9 @@ def _check_lengths(values: Mapping[str, Any], where: str, expected: Mapping[str,
                 f"compiler_params of {where}: {name} has {len(value)} values {tuple(plain(value))!r}, but the kernel has"
                 f" {count} {what}. Expected one value for each."
             )
+    warps = values.get("num_warps")
+    if warps is not None and (warps < 1 or warps & (warps - 1)):  # which Triton's compiler ends its process for
+        raise OptionError(f"compiler_params of {where}: num_warps is {warps}. Expected a power of two.")
     for name, value in values.items():
         if name.endswith("_bytes") and isinstance(value, int) and value < 1:
             raise OptionError(f"compiler_params of {where}: {name} is {value}. Expected a positive number of bytes.")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from inspector._jax import jaxprs, pallas, pallas_device, pallas_params
-from inspector.errors import OptionError, ParameterError, Unavailable
+from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable
 from inspector.hlo.pallas import (
     MAX_STEPS,
     Backend,
@@ -87,10 +87,11 @@ class Overrides:
         Raises:
           OptionError: no such kernel or field, or a value that cannot be.
           FlagTypeError: a value of the wrong type.
+          LoweringError: a kernel is for another platform.
         """
-        if not self._wanted and not self._interpret:
-            return jaxpr
         equations = pallas.kernel_equations(jaxpr)
+        if not equations and not self._wanted:
+            return jaxpr
         names = [_name(eqn) for eqn in equations]
         chosen = {number: self._fields_of(number, names) for number in range(len(equations))}
         self._refuse_strangers(names)
@@ -130,15 +131,25 @@ class Overrides:
 
     def _replacement(self, eqn: Any, number: int, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         changed: dict[str, Any] = {"interpret": True} if self._interpret else {}
-        if fields:
-            given = eqn.params["compiler_params"]
-            backend = pallas_params.backend_for(self._platform, pallas.backend_of(given))
+        given = eqn.params["compiler_params"]
+        own = pallas.backend_of(given)
+        backend = pallas_params.backend_for(self._platform, own)
+        if not fields and not changed and own not in (None, backend):
+            raise LoweringError(_FOREIGN.format(name=name, own=own, platform=self._platform))
+        if fields or (given is None and self._platform == "cuda" and not pallas_params.has_default(backend)):
             mapping = eqn.params["grid_mapping"]
             where = f"kernel {name!r}" if name else f"kernel {number}"
             changed["compiler_params"] = pallas_params.with_fields(
                 backend, given, fields, where, grid_rank=len(mapping.grid), input_count=mapping.num_inputs
             )
         return changed
+
+
+_FOREIGN = (
+    "The Pallas kernel {name!r} has the compiler parameters of {own} and cannot be lowered for {platform}. Lower it for"
+    " what it was written for, let JAX's interpreter run it with interpret=True, or, when its body suits the other"
+    " backend too, give it that one's parameters, such as compiler_params={{{name!r}: {{...}}}}."
+)
 
 
 def _name(eqn: Any) -> str:

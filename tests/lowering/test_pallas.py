@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import pickle
 from collections.abc import Mapping
 from typing import Any
@@ -12,15 +14,18 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 import inspector
-from inspector.errors import FlagTypeError, OptionError, ParameterError, Unavailable, UnknownFlagError
+from inspector.errors import FlagTypeError, LoweringError, OptionError, ParameterError, Unavailable, UnknownFlagError
 from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Kernel, Scratch
+from inspector.lowering.pallas import fields
 from tests.kernels import line, matmul, scale, struct
 
 SQUARE = struct(512, 512)
+deprecated_in_0_12 = pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
 LIMIT = 7654321
 
 
@@ -304,6 +309,81 @@ def test_the_interpreter_runs_on_the_cpu_what_the_kernel_says() -> None:
     assert np.array_equal(outputs[0], x @ y)  # small integers, exact in float32
 
 
+def test_interpreted_it_gives_what_the_users_own_interpret_gives() -> None:
+    x = np.linspace(-3, 3, 64 * 128, dtype=np.float32).reshape(64, 128)
+    ours = inspector.lower(scale, x, platform="cpu", interpret=True).compile(target="cpu").run(x, repeat=1).outputs[0]
+    assert np.array_equal(ours, jax.jit(lambda a: scale(a, interpret=True))(x))
+
+
 def test_a_kernel_that_is_not_interpreted_does_not_lower_for_the_cpu_and_says_what_to_do() -> None:
     with pytest.raises(inspector.InspectorError, match=r"interpret=True.*platform='tpu'"):
         inspector.lower(scale, SQUARE, platform="cpu")
+
+
+# ---------------------------------------------------------------- on GPUs
+
+
+@deprecated_in_0_12
+def test_a_kernel_without_parameters_lowers_for_gpus_by_triton() -> None:
+    kernel = inspector.lower(scale, SQUARE, platform="cuda").kernels[0]
+    assert kernel.backend in ("triton", None)  # None: JAX itself chooses Triton
+
+
+def test_a_kernel_for_tpus_says_why_it_does_not_lower_for_gpus_and_the_other_way_round() -> None:
+    with pytest.raises(
+        LoweringError, match=r"'matmul' has the compiler parameters of mosaic_tpu and cannot be lowered for cuda"
+    ):
+        inspector.lower(matmul, SQUARE, SQUARE, platform="cuda")
+    with pytest.raises(
+        LoweringError, match=r"'scale' has the compiler parameters of triton and cannot be lowered for tpu"
+    ):
+        lowered(lambda x: scale(x, compiler_params=triton.CompilerParams()), SQUARE)
+
+
+@deprecated_in_0_12
+def test_parameters_of_the_other_backend_make_it_lower_there() -> None:
+    def fun(x: Any) -> Any:
+        return scale(x, compiler_params=pltpu.CompilerParams())
+
+    kernel = inspector.lower(fun, SQUARE, platform="cuda", compiler_params={"scale": {"num_warps": 8}}).kernels[0]
+    assert (kernel.backend, dict(kernel.params)["num_warps"]) == ("triton", 8)
+    with pytest.raises(OptionError, match=r"num_warps is 3\. Expected a power of two\."):
+        inspector.lower(fun, SQUARE, platform="cuda", compiler_params={"scale": {"num_warps": 3}})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("jax_plugins.xla_cuda12") is None, reason="the CUDA plugin is not installed"
+)
+def test_a_triton_kernel_compiles_for_a_gpu_that_is_not_here() -> None:
+    compiled = inspector.lower(scale, SQUARE, platform="cuda", chip="h100").compile(target="gpu:h100:1")
+    assert 'custom_call_target="__gpu$xla.gpu.triton"' in compiled.hlo
+
+
+# ---------------------------------------------------------------- the fields themselves
+
+
+def test_every_documented_field_is_there_or_unavailable_with_the_reason() -> None:
+    found = {field.name: field for field in fields("mosaic_tpu")}
+    own = {field.name for field in dataclasses.fields(pltpu.CompilerParams)}
+    assert own <= found.keys()
+    assert {name for name, field in found.items() if field.available is not True} == found.keys() - own
+    assert "kernel_type" in found
+    assert found["vmem_limit_bytes"].type == "int | None"
+    assert "VMEM" in found["vmem_limit_bytes"].description
+    assert found["dimension_semantics"].choices == ("parallel", "core_parallel", "subcore_parallel", "arbitrary")
+    assert found["shape_invariant_numerics"].default is True
+
+
+def test_every_field_can_be_given_its_default() -> None:
+    """The checks of types take what JAX's own class has."""
+    for field in fields("mosaic_tpu"):
+        if field.available is True:
+            result = lowered(scale, SQUARE, compiler_params={0: {field.name: field.default}})
+            assert dict(result.kernels[0].params)[field.name] == field.default
+
+
+def test_a_backend_that_cannot_be_imported_has_no_fields() -> None:
+    for backend in ("triton", "mosaic_gpu"):
+        assert all(field.available is True for field in fields(backend))  # type: ignore[arg-type]
+    assert [field.name for field in fields("triton")] == ["num_warps", "num_stages"]
