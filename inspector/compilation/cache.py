@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from inspector.compilation import saved
+from inspector.compilation.cell_files import module_digest, renamed
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.request import CompileRequest
 from inspector.errors import ModuleError, Unavailable
@@ -32,7 +33,8 @@ def cache_key(request: CompileRequest, compiler: str) -> str:
       request: module, options and target.
       compiler: who would compile it: versions, machine, configuration.
     """
-    text = f"{saved.FORMAT_VERSION}\n{request.digest}\n{request.program.platform}\n{compiler}"
+    digest = request.digest_with(module_digest(request.program.module))
+    text = f"{saved.FORMAT_VERSION}\n{digest}\n{request.program.platform}\n{compiler}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -80,8 +82,9 @@ class DiskCache:
         file = self._file(key)
         try:
             compiled = saved.load(file)
-            if compiled.program.module != request.program.module or compiled.build_options != request.build_options:
+            if not _is_of(compiled, request):
                 raise ModuleError(f"{str(file)!r} holds another program than its name says.")
+            compiled = renamed(compiled, request.program.module)
         except FileNotFoundError:
             return None
         except (ModuleError, OSError) as e:
@@ -125,6 +128,12 @@ class DiskCache:
 
     def _file(self, key: str) -> Path:
         return self._directory / f"{key}{_SUFFIX}"
+
+
+def _is_of(compiled: Compiled, request: CompileRequest) -> bool:
+    held, asked = compiled.program.module, request.program.module
+    same = held == asked or module_digest(held) == module_digest(asked)
+    return same and compiled.build_options == request.build_options
 
 
 def _bytes(compiled: Compiled) -> int:

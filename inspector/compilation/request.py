@@ -50,7 +50,11 @@ class CompileRequest:
     @property
     def digest(self) -> str:
         """SHA-256 over module, options, target and products, in hex."""
-        text = f"{self.program.digest}\n{self.build_options.to_json()}\n{self.target}"
+        return self.digest_with(self.program.digest)
+
+    def digest_with(self, module_digest: str) -> str:
+        """`digest`, where another digest tells the modules apart."""
+        text = f"{module_digest}\n{self.build_options.to_json()}\n{self.target}"
         text += "".join(f"\n{product}" for product in sorted(self.products))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,0 +1,65 @@
+"""The same cells in another kernel are the same program, told in that kernel's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from inspector.compilation.cell_files import module_digest, renamed
+from inspector.hlo.schema import installed_schema
+from inspector.lowering.lower import lower
+from inspector.lowering.lowered import Lowered
+
+CELL = "def f(x):\n    return jnp.sin(x) @ x\n"
+OTHER = "\n" + CELL  # a line further down
+
+
+def lowered(file: str, cell: str = CELL) -> Lowered:
+    """`f`, as ipykernel compiles a cell of that file name."""
+    scope: dict[str, Any] = {"jnp": jnp}
+    exec(compile(cell, file, "exec"), scope)
+    return lower(scope["f"], jax.ShapeDtypeStruct((8, 8), jnp.float32))
+
+
+def cell(pid: int, number: int = 123456) -> str:
+    return f"/tmp/ipykernel_{pid}/{number}.py"
+
+
+@pytest.mark.parametrize("pid", [4321, 9, 1234567])
+def test_a_restarted_kernel_makes_the_same_program(pid: int) -> None:
+    here, there = (lowered(cell(p)).program.module for p in (pid, 4321))
+    assert (here == there) == (pid == 4321)
+    assert module_digest(here) == module_digest(there)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [lambda: lowered(cell(9, 654321)), lambda: lowered(cell(9), OTHER), lambda: lowered("/tmp/9/123456.py")],
+    ids=["another cell", "another line", "no cell"],
+)
+def test_what_differs_otherwise_is_another_program(other: Callable[[], Lowered]) -> None:
+    assert module_digest(other().program.module) != module_digest(lowered(cell(4321)).program.module)
+
+
+def test_long_names_are_read() -> None:
+    """Lengths of more than one byte."""
+    here, there = (lowered(f"/{'long/' * 1000}ipykernel_{p}/1.py").program.module for p in (1, 100_000))
+    assert module_digest(here) == module_digest(there)
+
+
+def test_what_was_compiled_there_is_told_in_the_names_of_here() -> None:
+    there, here = (lowered(cell(pid)) for pid in (4321, 9))
+    compiled, wanted = (each.compile(target="cpu") for each in (there, here))
+    assert cell(4321) in compiled.hlo
+    made = renamed(compiled, here.program.module)
+    assert made.hlo == wanted.hlo
+    message = installed_schema().message("xla.HloModuleProto")
+    ours, theirs = (message.FromString(each.hlo_proto) for each in (made, wanted))
+    assert ours.stack_frame_index == theirs.stack_frame_index
+    assert ours.computations == message.FromString(compiled.hlo_proto).computations
+    assert made.executable == compiled.executable
+    assert renamed(wanted, here.program.module) is wanted
