@@ -98,8 +98,11 @@ def _import_everything() -> None:
         "jaxlib.lapack",
         "scipy.linalg",  # LAPACK's functions come from there
         "jaxlib.mlir.dialects.mhlo",  # 90 ms in the first request
+        "jaxlib.mlir.dialects.builtin",
+        "jaxlib.triton.dialect",  # where the CUDA plugin is installed
         "inspector._jax.absent",
         "inspector.engines.messages",
+        "inspector.engines.recording",
         "inspector.engines.serving",
     ):
         with contextlib.suppress(ImportError):  # a module that another JAX does not have costs time, not the server
