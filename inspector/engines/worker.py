@@ -54,6 +54,7 @@ class WorkerSettings:
       max_memory_bytes: resident memory above which it is stopped in the middle of a request; None for
         four fifths of the machine's.
       max_executables: executables that a worker keeps alive for running.
+      max_workers: workers, one a device environment, that wait for requests; of more, the longest unused end.
       start: "fork" through the fork server, "spawn" in a fresh interpreter, "auto" for the first
         where it works.
     """
@@ -63,6 +64,7 @@ class WorkerSettings:
     memory_limit_bytes: int | None = None
     max_memory_bytes: int | None = None
     max_executables: int = 4
+    max_workers: int = 6
     start: Literal["auto", "fork", "spawn"] = "auto"
 
 
@@ -140,9 +142,11 @@ class WorkerEngine:
         with self._lock:
             if self._closed:
                 raise closed_error()
-            if where not in self._environments:
-                self._environments[where] = _Environment(where, self._starter, self._settings)
-            return self._environments[where]
+            found = self._environments.pop(where, None) or _Environment(where, self._starter, self._settings)
+            self._environments[where] = found  # the last used is the last
+            for unused in list(self._environments.values())[: -self._settings.max_workers]:
+                unused.rest()
+            return found
 
     def _compile(self, environment: _Environment, job: Job[Compiled], request: CompileRequest) -> Compiled:
         from inspector._jax.compile_options import read_config
@@ -226,6 +230,7 @@ class _Environment:
         self._lock = threading.Lock()
         self._worker: Process | None = None  # set on the lane's thread only
         self._busy: tuple[Job[Any], Process] | None = None
+        self._resting = False
         self._closed = False
 
     def put(self, work: Callable[[_Environment, Job[T]], T]) -> Job[T]:
@@ -243,6 +248,16 @@ class _Environment:
     def prepare(self, job: Job[Any]) -> None:
         """Starts a worker unless one is ready."""
         self._ready(job)
+
+    def rest(self) -> None:
+        """Ends the worker when what is queued has been done; another request gets a new one."""
+        if self._worker is not None and not self._resting:
+            self._resting = True
+            self._lane.put(Job[None](), self._rest)
+
+    def _rest(self) -> None:
+        self._resting = False
+        self._discard()
 
     def ask(
         self,

@@ -322,6 +322,26 @@ def test_workers_are_replaced_when_they_grow() -> None:
 
 
 @linux
+def test_the_longest_unused_workers_end() -> None:
+    targets = [Target.parse(f"cpu:{n}") for n in (1, 2, 3, 4)]
+    engine = WorkerEngine(WorkerSettings(max_workers=2))
+    mine = {*worker_pids(os.getpid())}
+    try:
+        for target in (*targets, *targets):  # each is asked again after its worker ended
+            assert engine.submit(request(jnp.cos, target=target)).result(120).hlo
+        until = time.monotonic() + 10
+        while len(left := {*worker_pids(os.getpid())} - mine) > 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(left) == 2
+        job = engine.submit(request(slow, 4, 4, target=targets[0]))
+        for target in targets[1:]:  # at work, though the longest unused
+            engine.warm(target).result(120)
+        assert job.result(120).hlo
+    finally:
+        engine.close()
+
+
+@linux
 def test_close_ends_every_process() -> None:
     mine = set(all_pids(os.getpid()))
     engine = WorkerEngine()
