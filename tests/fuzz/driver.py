@@ -30,9 +30,9 @@ from tests.conftest import ROOT
 from tests.fuzz.kernel import LOST_AFTER_S
 
 OUTCOMES = ("ok", "refused before", "refused by XLA", "crashed", "timed out")
-_KERNEL_LIFE = 400
+_KERNEL_LIFE = 500
 _START_LIMIT_S = 180.0
-_GONE_LIMIT_S = 8.0
+_GONE_LIMIT_S = 20.0
 _DYING_S = 5.0
 _TAG = "INSPECTOR_FUZZ_KERNEL"
 
@@ -212,6 +212,11 @@ def summary(outcomes: list[dict[str, Any]]) -> str:
         lines.append(f"{kind:<24}{sum(count.values()):>10}" + "".join(f"{count[c]:>16}" for c in columns))
     total = collections.Counter(o["outcome"] for o in requests)
     lines.append(f"{'all':<24}{len(requests):>10}" + "".join(f"{total[c]:>16}" for c in columns))
+    targets: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for outcome in requests:
+        targets[outcome.get("target", "?")][outcome["outcome"]] += 1
+    for target, count in sorted(targets.items()):
+        lines.append(f"{target:<24}{sum(count.values()):>10}" + "".join(f"{count[c]:>16}" for c in columns))
     seconds = sum(o["seconds"] for o in requests)
     ends = collections.Counter(o["kind"] for o in outcomes if o["index"] < 0)
     lines.append(

@@ -12,12 +12,15 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+Platform = Literal["cpu", "tpu", "cuda"]
 Kind = Literal["flag", "flags", "passes", "build", "hlo", "proto", "stablehlo", "fault"]
 Fault = Literal["worker killed", "worker hung", "worker answers garbage", "out of memory", "fork server killed"]
 
 WEIGHTS: dict[Kind, int] = {
     "flag": 46, "flags": 12, "passes": 10, "build": 9, "hlo": 5, "proto": 4, "stablehlo": 10, "fault": 4,
 }  # fmt: skip
+PLATFORMS: dict[Platform, int] = {"cpu": 60, "tpu": 25, "cuda": 15}
+"""Those that can be compiled for share the requests by these weights."""
 FAULTS: tuple[Fault, ...] = (
     "worker killed", "worker killed", "worker hung", "worker answers garbage", "worker answers garbage", "out of memory",
     "fork server killed",
@@ -40,7 +43,7 @@ _WORDS = ("add", "multiply", "dot", "reduce", "fusion", "parameter", "broadcast"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """An option as the catalogue has it: a name, a type's kind and its choices."""
+    """An option as the catalogue has it: a name, a type's kind and its choices; `of_libtpu` is for TPUs only."""
 
     name: str
     kind: str
@@ -48,6 +51,7 @@ class Field:
     choices: tuple[str, ...]
     default: Any
     of_flags: bool
+    of_libtpu: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Hostile:
 
     Attributes:
       kind: what is hostile of it.
+      platform: for what is compiled.
       program: which of the programs, as a number to be taken modulo how many there are.
       flags: by name, of any type.
       build: other fields of `Options`.
@@ -65,6 +70,7 @@ class Hostile:
     """
 
     kind: Kind
+    platform: Platform
     program: int
     flags: dict[str, Any]
     build: dict[str, Any]
@@ -73,7 +79,9 @@ class Hostile:
     seed: str
 
 
-def hostile(seed: int, index: int, fields: Sequence[Field], passes: Sequence[str]) -> Hostile:
+def hostile(
+    seed: int, index: int, fields: Sequence[Field], passes: Sequence[str], platforms: Sequence[Platform] = ("cpu",)
+) -> Hostile:
     """Request number `index`.
 
     Args:
@@ -81,10 +89,12 @@ def hostile(seed: int, index: int, fields: Sequence[Field], passes: Sequence[str
       index: from 0.
       fields: the catalogue, in a fixed order.
       passes: names of passes, in a fixed order.
+      platforms: that can be compiled for, in a fixed order.
     """
     source = random.Random(f"{seed}:{index}")
     kind = source.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-    flags = [field for field in fields if field.of_flags]
+    platform = source.choices(platforms, [PLATFORMS[name] for name in platforms])[0]
+    flags = [field for field in fields if field.of_flags and (platform == "tpu" or not field.of_libtpu)]
     given: dict[str, Any] = {}
     build: dict[str, Any] = {}
     if kind in ("flag", "flags"):
@@ -98,6 +108,7 @@ def hostile(seed: int, index: int, fields: Sequence[Field], passes: Sequence[str
         build = _build(source)
     return Hostile(
         kind=kind,
+        platform=platform,
         program=source.randrange(1 << 16),
         flags=given,
         build=build,
@@ -108,8 +119,10 @@ def hostile(seed: int, index: int, fields: Sequence[Field], passes: Sequence[str
 
 
 def mutated_text(text: str, source: random.Random) -> str:
-    """A module's text with one to three lines lost, swapped, doubled or changed, or its end cut off."""
+    """A module's text with one to three lines lost, swapped, doubled, changed or nested deeply, or its end cut off."""
     lines = text.split("\n")
+    if source.random() < 0.03:
+        lines[source.randrange(len(lines))] += source.choice("({[<") * 100_000
     for _ in range(source.choice((1, 1, 2, 3))):
         i, j = source.randrange(len(lines)), source.randrange(len(lines))
         line = lines[i]

@@ -26,11 +26,13 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
+from inspector._jax.absent import absent_platform
 from inspector.compilation import catalogue, flags
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
+from inspector.engines.environment import Environment
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import (
     CompilationError,
@@ -43,7 +45,13 @@ from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered
 from tests.fuzz import hostile
 
-TIME_LIMIT_S = 6.0
+TIME_LIMIT_S = 10.0
+# A platform's targets, by how many devices the program takes.
+TARGETS: dict[hostile.Platform, dict[int, str]] = {
+    "cpu": {1: "cpu", 8: "cpu:8"},
+    "tpu": {1: "tpu:v5e:2x2", 8: "tpu:v5e:2x4"},
+    "cuda": {1: "gpu:h100:2", 8: "gpu:h100:8"},
+}
 LOST_AFTER_S = 90.0
 _CHECK_EVERY = 50
 _LITTLE_MEMORY_BYTES = 64 << 20
@@ -74,22 +82,24 @@ class Kernel:
         self.engine = WorkerEngine(WorkerSettings(time_limit_s=TIME_LIMIT_S))
         self.fields = _fields()
         self.passes = _passes()
-        self.programs = _programs()
-        self.plain = [self._compile(i, p, Options()).result(LOST_AFTER_S).hlo for i, p in enumerate(self.programs)]
+        self.platforms = [name for name in hostile.PLATFORMS if name == "cpu" or absent_platform(name) is None]
+        self.programs = {name: _programs(name) for name in self.platforms}
+        self.plain: dict[tuple[hostile.Platform, int], str] = {}
         self.jaxlib = jax.lib.__version__
         self.done = 0
 
     def do(self, index: int) -> dict[str, Any]:
         """The outcome of one request: `{index, kind, outcome, error, text, seconds, bad}`; `bad` is "" where all is well."""
-        asked = hostile.hostile(self.seed, index, self.fields, self.passes)
+        asked = hostile.hostile(self.seed, index, self.fields, self.passes, self.platforms)
+        self._plain(asked)
         started = time.monotonic()
         outcome, error, bad = self._outcome(asked)
         self.done += 1
         if not bad and (asked.kind == "fault" or outcome in ("crashed", "timed out") or self.done % _CHECK_EVERY == 0):
-            bad = self._still_sound(asked.program)
+            bad = self._still_sound(asked)
         kind = asked.fault or asked.kind
         return {
-            "index": index, "kind": kind, "outcome": outcome, "seconds": round(time.monotonic() - started, 3), "bad": bad,
+            "index": index, "kind": kind, "target": str(self._target(asked)), "outcome": outcome, "seconds": round(time.monotonic() - started, 3), "bad": bad,
             "error": type(error).__name__ if error else "", "text": str(error)[:600] if error else "",
             "asked": repr({**asked.flags, **asked.build})[:300],
         }  # fmt: skip
@@ -104,11 +114,11 @@ class Kernel:
         try:
             lowered = self._lowered(asked)
             options = Options(flags=asked.flags, **asked.build)
-            job = self._compile(asked.program, lowered, options)
+            job = self._compile(asked, lowered, options)
             job.add_progress_callback(stage)
             with self._fault(asked):
                 compiled = job.result(LOST_AFTER_S)
-            if asked.run:
+            if asked.run and asked.platform == "cpu":
                 compiling = True
                 inputs = tuple(np.ones(a.shape, a.dtype) for a in compiled.program.arguments)
                 self.engine.run(RunRequest(compiled, inputs, (False,) * len(inputs), 1, 0)).result(LOST_AFTER_S)
@@ -125,41 +135,54 @@ class Kernel:
             return "unclassified", e, f"{type(e).__name__} is none of inspector's errors"
         return "ok", None, ""
 
-    def _compile(self, number: int, lowered: Lowered, options: Options) -> Job[Any]:
-        target = Target.parse(f"cpu:{self._devices(number)}")
-        return self.engine.submit(CompileRequest(lowered.program, options, target))
+    def _compile(self, asked: hostile.Hostile, lowered: Lowered, options: Options) -> Job[Any]:
+        return self.engine.submit(CompileRequest(lowered.program, options, self._target(asked)))
 
-    def _devices(self, number: int) -> int:
-        return self.programs[number % len(self.programs)].program.options.num_partitions or 1
+    def _target(self, asked: hostile.Hostile) -> Target:
+        return Target.parse(TARGETS[asked.platform][self._program(asked).program.options.num_partitions or 1])
+
+    def _program(self, asked: hostile.Hostile) -> Lowered:
+        programs = self.programs[asked.platform]
+        return programs[asked.program % len(programs)]
 
     def _lowered(self, asked: hostile.Hostile) -> Lowered:
-        program = self.programs[asked.program % len(self.programs)]
+        program = self._program(asked)
         source = random.Random(asked.seed)
-        if asked.kind == "hlo":
-            return inspector.lower(hostile.mutated_text(program.hlo, source))
-        if asked.kind == "proto":
-            return inspector.lower(hostile.mutated_bytes(program.hlo_proto, source))
-        if asked.kind == "stablehlo":
-            if source.random() < 0.2:
-                return inspector.lower(hostile.mutated_bytes(program.program.module, source))
-            return inspector.lower(hostile.mutated_text(program.stablehlo, source))
-        return program
+        module: str | bytes
+        match asked.kind:
+            case "hlo":
+                module = hostile.mutated_text(program.hlo, source)
+            case "proto":
+                module = hostile.mutated_bytes(program.hlo_proto, source)
+            case "stablehlo" if source.random() < 0.2:
+                module = hostile.mutated_bytes(program.program.module, source)
+            case "stablehlo":
+                module = hostile.mutated_text(program.stablehlo, source)
+            case _:
+                return program
+        return inspector.lower(module, platform=asked.platform)
 
-    def _still_sound(self, program: int) -> str:
+    def _plain(self, asked: hostile.Hostile) -> str:
+        """The optimized HLO of the program as it is, of the first time."""
+        key = asked.platform, asked.program % len(self.programs[asked.platform])
+        if key not in self.plain:
+            self.plain[key] = self._compile(asked, self._program(asked), Options()).result(LOST_AFTER_S).hlo
+        return self.plain[key]
+
+    def _still_sound(self, asked: hostile.Hostile) -> str:
         """After whatever happened, a plain request gives what it always gave."""
-        number = program % len(self.programs)
         try:
-            hlo = self._compile(number, self.programs[number], Options()).result(LOST_AFTER_S).hlo
+            hlo = self._compile(asked, self._program(asked), Options()).result(LOST_AFTER_S).hlo
         except Exception as e:
             return f"a plain request afterwards failed: {type(e).__name__}: {e}"[:600]
-        return "" if hlo == self.plain[number] else "a plain request afterwards gave another module"
+        return "" if hlo == self._plain(asked) else "a plain request afterwards gave another module"
 
     def _fault(self, asked: hostile.Hostile) -> contextlib.AbstractContextManager[Any]:
         if asked.fault is None:
             return contextlib.nullcontext()
         source = random.Random(asked.seed)
         delay_s = source.choice((0.0, 0.002, 0.01, 0.03))
-        return _During(delay_s, lambda: _inject(self.engine, self._devices(asked.program), asked.fault, source))
+        return _During(delay_s, lambda: _inject(self.engine, self._target(asked), asked.fault, source))
 
 
 class _During:
@@ -181,9 +204,9 @@ class _During:
         self._undo()
 
 
-def _inject(engine: WorkerEngine, devices: int, fault: str | None, source: random.Random) -> Callable[[], None]:
+def _inject(engine: WorkerEngine, target: Target, fault: str | None, source: random.Random) -> Callable[[], None]:
     """Does harm to a worker. What undoes it, where it would last."""
-    environment = engine._environments[devices]
+    environment = engine._environments[Environment.of(target, Options())]
     worker: Any = environment._worker
     server = engine._starter._fork_server._popen
     if worker is None:
@@ -248,9 +271,9 @@ def _fields() -> list[hostile.Field]:
             choices=option.choices,
             default=None if isinstance(option.default, Unavailable) else option.default,
             of_flags=option.name not in flags.OPTION_FIELDS,
+            of_libtpu=flags.flag_type(option.name).home == "libtpu",
         )
         for option in catalogue.options()
-        if flags.flag_type(option.name).home != "libtpu"  # refused for the CPU before a worker sees them
     ]
 
 
@@ -259,7 +282,7 @@ def _passes() -> Sequence[str]:
     return ["fusion", "algsimp", "dce", "cse"] if isinstance(run, Unavailable) else sorted(run)
 
 
-def _programs() -> list[Lowered]:
+def _programs(platform: hostile.Platform) -> list[Lowered]:
     def dot(x: jax.Array) -> jax.Array:
         return jnp.sin(x) @ x
 
@@ -276,12 +299,13 @@ def _programs() -> list[Lowered]:
     square = jax.ShapeDtypeStruct((4, 4), jnp.float32)
     vector = jax.ShapeDtypeStruct((16,), jnp.float32)
     return [
-        inspector.lower(dot, square), inspector.lower(step, square, square), inspector.lower(windows, vector),
-        inspector.lower(solve, square), _sharded(),
+        inspector.lower(dot, square, platform=platform), inspector.lower(step, square, square, platform=platform),
+        inspector.lower(windows, vector, platform=platform), inspector.lower(solve, square, platform=platform),
+        _sharded(platform),
     ]  # fmt: skip
 
 
-def _sharded() -> Lowered:
+def _sharded(platform: hostile.Platform) -> Lowered:
     mesh = AbstractMesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 
     def local(x: jax.Array) -> Any:
@@ -290,7 +314,8 @@ def _sharded() -> Lowered:
 
     specs = (P("x", None), P("x", "y"), P(None, "x", None))
     fun = jax.shard_map(local, mesh=mesh, in_specs=P("x", "y"), out_specs=specs, check_vma=False)
-    return inspector.lower(fun, jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=NamedSharding(mesh, P("x", "y"))))
+    spread = jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=NamedSharding(mesh, P("x", "y")))
+    return inspector.lower(fun, spread, platform=platform)
 
 
 if __name__ == "__main__":
