@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,10 @@ import pytest
 from jax import lax
 
 import inspector
+from inspector import exploring
+from inspector.compilation.options import Options
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
 from inspector.errors import CancelledError, FlagTypeError, TargetError
 from inspector.exploring import explore
 from inspector.widgets.explorer import Explorer
@@ -127,3 +132,28 @@ def test_a_name_stays_what_it_is_whatever_is_imported(one_device_python: Any) ->
         "    importlib.import_module(f'inspector.{module.name}')\n"
         "assert all(callable(getattr(inspector, n)) for n in ('explore', 'lower', 'compare', 'xla_computation'))\n"
     )
+
+
+def test_the_memories_of_a_device_that_is_not_here_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = inspector.lower(lambda x: x + 1, 1.0, platform="tpu").program
+    absent = CompileRequest(program, Options(), Target.parse("tpu:v5e:2x2"))
+    assert exploring._with_buffers(absent).products == {"buffers"}
+    here = CompileRequest(program, Options(), Target.parse("cpu:2"))
+    assert exploring._with_buffers(here) == here
+    dumping = CompileRequest(program, Options(flags={"xla_dump_to": "/tmp/elsewhere"}), Target.parse("tpu:v5e:2x2"))
+    assert exploring._with_buffers(dumping) == dumping
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/tmp/elsewhere")
+    assert exploring._with_buffers(absent) == absent
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
+def test_three_memories_beside_one(opened: list[Explorer]) -> None:
+    shown = explore(lambda x: jnp.tanh(x @ x) @ x, jnp.ones((256, 256)), target="cpu", compare=["tpu:v5e:1x1"])
+    opened.append(shown)
+    box = Mailbox(shown)
+    shown.wait(120)
+    rows = {row["key"]: row["value"] for row in box.last("stats", variant=1)["rows"]}
+    assert rows["hbm_allocated_bytes"] >= 2 * 256 * 256 * 4
+    assert rows["estimated_cycles"] > 0
+    table = shown.compare()
+    assert table.loc["hbm_allocated_bytes"].iloc[1] == rows["hbm_allocated_bytes"]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from inspector.analysis.kernels import structure
 from inspector.compilation.compiled import Compiled, Cost
 from inspector.errors import Unavailable
-from inspector.hlo.module import Module
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,16 +73,11 @@ def stats(compiled: Compiled, counted: Cost | None = None) -> tuple[Stat, ...]:
     return (*rows, Stat("compile_s", "compile time", "seconds", compile_s))
 
 
-def program_stats(compiled: Compiled, module: Module) -> tuple[Stat, ...]:
-    """Memory spaces, where the compile recorded them, and what the device executes.
-
-    Args:
-      compiled: the program.
-      module: its optimized HLO, which takes a while to read.
-    """
+def program_stats(compiled: Compiled) -> tuple[Stat, ...]:
+    """Memory spaces, where the compile recorded them, and what the device executes; reads the whole module."""
     use = compiled.memory_use()
     spaces = [] if isinstance(use, Unavailable) else list(use.spaces.values())
-    numbers = structure(module)
+    numbers = structure(compiled.module())
     return (
         *(Stat(_space_key(s.name), f"all of {s.name}", "bytes", s.allocated_bytes) for s in spaces),
         *(
@@ -129,7 +123,7 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
     if not compiled:
         raise ValueError("compare() takes one or more Compiled, got none.")
     labels = _labels(compiled)
-    rows = [(*stats(c, _counted(c)), *program_stats(c, c.module())) for c in compiled]
+    rows = [(*stats(c, _counted(c)), *program_stats(c)) for c in compiled]
     keys = _in_order([row.key for row in column] for column in rows)
     table = pd.DataFrame(index=pd.Index(keys, name="number"))
     columns = [

@@ -5,17 +5,15 @@ from __future__ import annotations
 from inspector.analysis.stats import program_stats, stats
 from inspector.compilation.compiled import Compiled, Cost
 from inspector.errors import Unavailable
-from inspector.hlo.module import Module
 from inspector.widgets import messages
 
 
-def stats_message(variant: int, compiled: Compiled, module: Module, counted: Cost | None = None) -> messages.Stats:
+def stats_message(variant: int, compiled: Compiled, counted: Cost | None = None) -> messages.Stats:
     """Rows of the Stats pane; what is unknown carries its reason.
 
     Args:
       variant: its number.
       compiled: its program.
-      module: the program's optimized HLO.
       counted: what stands in for a cost that the back end does not report.
     """
     return messages.Stats(
@@ -30,6 +28,6 @@ def stats_message(variant: int, compiled: Compiled, module: Module, counted: Cos
                 reason=row.value.reason if isinstance(row.value, Unavailable) else None,
                 less_is_better=row.less_is_better,
             )
-            for row in (*stats(compiled, counted), *program_stats(compiled, module))
+            for row in (*stats(compiled, counted), *program_stats(compiled))
         ],
     )
