@@ -223,6 +223,7 @@ export interface KernelMemory {
   limit_bytes: number;
   limit_source: string;
   capacity_bytes: number;
+  used_bytes: number | null;
 }
 
 export interface KernelParam {

@@ -107,6 +107,11 @@ def visits(kernel: Kernel) -> tuple[Visits | Unavailable, ...]:
     return _visits(kernel)
 
 
+def remarks(kernel: Kernel) -> tuple[str, ...]:
+    """The remarks on all operands."""
+    return tuple(said for found in visits(kernel) if not isinstance(found, Unavailable) for said in found.remarks)
+
+
 @functools.lru_cache(maxsize=64)
 def _visits(kernel: Kernel) -> tuple[Visits | Unavailable, ...]:
     ids = kernel.program_ids

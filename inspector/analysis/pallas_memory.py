@@ -2,7 +2,8 @@
 
 An estimate from the kernel alone: blocks, each as often as the pipeline buffers it, and scratch. The
 compiler adds spilled registers and stack of its own, and may place a whole operand in VMEM, which
-then has no buffers; when it refuses a kernel, its own numbers are in the error (`pallas_errors.py`).
+then has no buffers. Its own number is in the optimized HLO (`used_vmem`); when it refuses a kernel, in the
+error (`pallas_errors.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inspector.errors import TargetError, Unavailable
+from inspector.hlo.backend_config import vmem_scratch_bytes
+from inspector.hlo.module import Module
 from inspector.hlo.pallas import Kernel, Operand, Scratch
 from inspector.units import format_bytes
 
@@ -139,6 +142,28 @@ def vmem_budget(kernel: Kernel, chip: str) -> VmemBudget | Unavailable:
         memory.capacity_bytes,
         chip,
     )
+
+
+def used_vmem(kernel: Kernel, module: Module) -> int | Unavailable:
+    """What the compiler gave a kernel, in bytes: its own needs included, operands that lie in VMEM anyway not.
+
+    Args:
+      kernel: of the program.
+      module: its optimized HLO for a TPU.
+    """
+    names = {origin.op_name for origin in kernel.origins}
+    calls = [
+        instruction
+        for computation in module.computations
+        for instruction in computation.instructions
+        if instruction.custom_call_target == _KERNEL_CALL
+    ]
+    named = [i for i in calls if i.op_name in names] or [i for i in calls if i.name.rpartition(".")[0] == kernel.name]
+    known = [used for used in map(vmem_scratch_bytes, named) if not isinstance(used, Unavailable)]
+    return max(known) if known else Unavailable("the optimized HLO has no such kernel call with its memory")
+
+
+_KERNEL_CALL = "tpu_custom_call"
 
 
 def _is_in_vmem(operand: Operand) -> bool:

@@ -9,13 +9,19 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import Unavailable
 from inspector.hlo.source import Origin
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from inspector.analysis.pallas_memory import VmemBudget
 
 Backend = Literal["mosaic_tpu", "triton", "mosaic_gpu"]
 Plain = None | bool | int | float | str | tuple["Plain", ...]
@@ -292,6 +298,38 @@ class Kernel:
         if not isinstance(said, tuple):
             return ("arbitrary",) * len(self.grid)
         return tuple(str(s) for s in said)
+
+    def table(self) -> pd.DataFrame:
+        """One row an operand: its blocks, how often the grid makes the pipeline copy them, and what is odd about them."""
+        from inspector.analysis.pallas import operand_table
+
+        return operand_table(self)
+
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know of its blocks, a sentence each: races, lost writes, parts that are never written."""
+        from inspector.analysis.pallas import remarks
+
+        return remarks(self)
+
+    def vmem(self, chip: str) -> VmemBudget | Unavailable:
+        """The vector memory that it asks for on a TPU generation ("v5e"), against its limit.
+
+        Raises:
+          TargetError: no such generation.
+        """
+        from inspector.analysis.pallas_memory import vmem_budget
+
+        return vmem_budget(self, chip)
+
+    def plot(self, step: int = 0) -> Figure:
+        """Every array as a rectangle, and the blocks that one grid step works on.
+
+        Raises:
+          ParameterError: there is no such step.
+        """
+        from inspector.analysis.pallas_plot import plot_blocks
+
+        return plot_blocks(self, step)
 
     def __repr__(self) -> str:
         grid = " x ".join("?" if size is None else str(size) for size in self.grid) or "none"

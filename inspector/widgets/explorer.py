@@ -21,7 +21,7 @@ import ipywidgets as widgets
 from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.source import hlo_listing
 from inspector.analysis.stats import compare
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import Compiled, Cost
 from inspector.compilation.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
@@ -357,13 +357,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         if variant.number not in self._shown:
             self._show_program(variant, compiled)
         self._publish_state(variant)
-        self._publish_of(variant, stats_message(variant.number, compiled))
+        self._publish_stats(variant, compiled)
         if isinstance(compiled.cost, Unavailable):  # counting waits for a worker, which this thread may serve
             threading.Thread(target=self._count, args=(variant, compiled), daemon=True).start()
 
     def _count(self, variant: Variant, compiled: Compiled) -> None:
         """Fills in the cost that the back end did not report."""
-        self._publish_of(variant, stats_message(variant.number, compiled, self._work.count(compiled)))
+        self._publish_stats(variant, compiled, self._work.count(compiled))
+
+    def _publish_stats(self, variant: Variant, compiled: Compiled, counted: Cost | None = None) -> None:
+        with self._lock:
+            shown = self._shown.get(variant.number)
+        if shown is not None:
+            self._publish_of(variant, stats_message(variant.number, compiled, shown.module, counted))
 
     def _show_program(self, variant: Variant, program: Preview | Compiled) -> None:
         """The optimized HLO and what follows from it alone; a preview's is the result's."""
@@ -377,13 +383,16 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self._shown[variant.number] = Shown(module, listing)
         self._publish_diffs(variant)
         self._publish_collectives(variant, program, module)
+        self._publish_kernels(variant)
 
     def _publish_kernels(self, variant: Variant, error: BaseException | None = None) -> None:
         """The program's Pallas kernels, and what the compiler had against them."""
         lowered = variant.lowered
         if lowered is not None and lowered.kernels:
             fields = [self._work.kernel_fields(kernel, platform_of(lowered)) for kernel in lowered.kernels]
-            message = kernels_message(variant.number, lowered.kernels, fields, variant.target, error)
+            shown = self._shown.get(variant.number)
+            module = None if shown is None else shown.module
+            message = kernels_message(variant.number, lowered.kernels, fields, variant.target, error, module)
             self._publish_of(variant, message)
 
     def _publish_diffs(self, variant: Variant) -> None:

@@ -355,7 +355,11 @@ class KernelAllocation(TypedDict):
 
 
 class KernelMemory(TypedDict):
-    """The fast memory that a kernel asks for on a chip, against its limit."""
+    """The fast memory that a kernel asks for on a chip, against its limit.
+
+    Attributes:
+      used_bytes: what the compiler gave it, None before it has, or where it does not say.
+    """
 
     chip: str
     allocations: list[KernelAllocation]
@@ -363,6 +367,7 @@ class KernelMemory(TypedDict):
     limit_bytes: int
     limit_source: str
     capacity_bytes: int
+    used_bytes: int | None
 
 
 class KernelParam(TypedDict):

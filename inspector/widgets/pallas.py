@@ -10,9 +10,10 @@ import numpy as np
 
 from inspector.analysis.pallas import Visits, visits
 from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain, kernel_of
-from inspector.analysis.pallas_memory import VMEM, vmem_budget
+from inspector.analysis.pallas_memory import VMEM, used_vmem, vmem_budget
 from inspector.compilation.target import Target
 from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
+from inspector.hlo.module import Module
 from inspector.hlo.pallas import Kernel, Operand, ParamField, Plain
 from inspector.hlo.source import Frame
 from inspector.units import format_bytes, format_count
@@ -31,6 +32,7 @@ def kernels_message(
     fields: Sequence[Sequence[ParamField]],
     target: Target,
     error: BaseException | None = None,
+    module: Module | None = None,
 ) -> messages.Kernels:
     """The kernels of a variant's program.
 
@@ -40,12 +42,13 @@ def kernels_message(
       fields: the compiler parameters that each kernel can have.
       target: for what it is compiled.
       error: why that failed.
+      module: the optimized HLO, once there is one.
     """
     chip = chip_of(target)
     return messages.Kernels(
         type="kernels",
         variant=variant,
-        rows=[_kernel(kernel, known, chip) for kernel, known in zip(kernels, fields, strict=True)],
+        rows=[_kernel(kernel, known, chip, module) for kernel, known in zip(kernels, fields, strict=True)],
         trouble=None if error is None else _trouble(str(error), kernels, chip),
     )
 
@@ -55,11 +58,12 @@ def chip_of(target: Target) -> str:
     return target.chip if target.chip in VMEM else _USUAL_CHIP
 
 
-def _kernel(kernel: Kernel, fields: Sequence[ParamField], chip: str) -> messages.Kernel:
+def _kernel(kernel: Kernel, fields: Sequence[ParamField], chip: str, module: Module | None) -> messages.Kernel:
     ids = kernel.program_ids
     shown = 0 if isinstance(ids, Unavailable) else min(len(ids), _SHOWN_STEPS)
     operands = [_operand(o, v, shown) for o, v in zip(kernel.operands, visits(kernel), strict=True)]
     budget = vmem_budget(kernel, chip)
+    used = None if module is None else used_vmem(kernel, module)
     return messages.Kernel(
         number=kernel.number,
         name=kernel.name,
@@ -88,6 +92,7 @@ def _kernel(kernel: Kernel, fields: Sequence[ParamField], chip: str) -> messages
             limit_bytes=budget.limit_bytes,
             limit_source=budget.limit_source,
             capacity_bytes=budget.capacity_bytes,
+            used_bytes=None if isinstance(used, Unavailable) else used,
         ),
         memory_reason=budget.reason if isinstance(budget, Unavailable) else "",
         params=[_param(kernel, field) for field in fields],

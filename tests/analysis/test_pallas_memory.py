@@ -12,7 +12,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 import inspector
 from inspector.analysis.pallas_errors import MemoryOverflow, explain
-from inspector.analysis.pallas_memory import VMEM, padded_bytes, vmem_budget, vmem_table
+from inspector.analysis.pallas_memory import VMEM, padded_bytes, used_vmem, vmem_budget, vmem_table
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.pallas import Kernel
 from tests.kernels import matmul, scale, struct
@@ -144,3 +144,27 @@ def test_the_estimate_is_what_libtpu_asks_for(rows: int) -> None:
     budget = vmem_budget(kernel, "v5e")
     assert not isinstance(budget, Unavailable)
     assert found.asked_bytes == pytest.approx(budget.total_bytes, rel=0.006, abs=4096)
+
+
+@has_libtpu
+@pytest.mark.slow
+def test_what_the_compiler_gave_is_the_estimate_and_its_own_needs() -> None:
+    big = struct(2048, 2048, dtype="bfloat16")
+    lowered = inspector.lower(
+        lambda x, y: matmul(scale(x, rows=256), y, bm=512, bk=512, bn=512), big, big, platform="tpu"
+    )
+    module = lowered.compile(target="tpu:v5e").module()
+    for one in lowered.kernels:
+        used, budget = used_vmem(one, module), vmem_budget(one, "v5e")
+        assert not isinstance(used, Unavailable)
+        assert not isinstance(budget, Unavailable)
+        # Never more than asked for and a quarter; less where XLA puts a whole array into VMEM.
+        assert used <= budget.total_bytes * 1.25
+        assert used > 0
+
+
+def test_of_a_module_without_the_kernel_it_is_unavailable() -> None:
+    some = kernel(scale, struct(64, 128))
+    assert isinstance(
+        used_vmem(some, inspector.lower(lambda x: x + 1, struct(3)).compile(target="cpu").module()), Unavailable
+    )

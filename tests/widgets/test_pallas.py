@@ -44,6 +44,7 @@ def test_a_kernel_with_its_blocks_and_memory() -> None:
         786432,
         16 << 20,
     )
+    assert row["memory"]["used_bytes"] is None  # not compiled yet
     assert dict(row["facts"])["scratch"] == "sum_ref float32[256,128] in vmem"
     params = {p["name"]: p for p in row["params"]}
     assert (params["dimension_semantics"]["value"], params["dimension_semantics"]["default"]) == (

@@ -25,7 +25,9 @@ export function memoryBudget(row: messages.Kernel): HTMLElement {
     ),
     bar(memory.allocations, memory.limit_bytes),
     table(memory.allocations),
-    h("p", { class: "insp-dim" }, "An estimate: spilled registers and the compiler's own stack come on top."),
+    memory.used_bytes === null
+      ? h("p", { class: "insp-dim" }, "An estimate: spilled registers and the compiler's own stack come on top.")
+      : h("p", {}, "The compiler gave it ", h("strong", {}, format(memory.used_bytes, "bytes")), ", all included."),
   );
 }
 
