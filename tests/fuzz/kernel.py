@@ -45,7 +45,7 @@ from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered
 from tests.fuzz import hostile
 
-TIME_LIMIT_S = 10.0
+TIME_LIMIT_S = 6.0
 # A platform's targets, by how many devices the program takes.
 TARGETS: dict[hostile.Platform, dict[int, str]] = {
     "cpu": {1: "cpu", 8: "cpu:8"},
@@ -298,11 +298,13 @@ def _programs(platform: hostile.Platform) -> list[Lowered]:
 
     square = jax.ShapeDtypeStruct((4, 4), jnp.float32)
     vector = jax.ShapeDtypeStruct((16,), jnp.float32)
-    return [
+    lowered = [
         inspector.lower(dot, square, platform=platform), inspector.lower(step, square, square, platform=platform),
-        inspector.lower(windows, vector, platform=platform), inspector.lower(solve, square, platform=platform),
-        _sharded(platform),
+        inspector.lower(windows, vector, platform=platform), _sharded(platform),
     ]  # fmt: skip
+    if platform != "cuda":  # cuSOLVER's functions are known to XLA only with a package that compiling does not need
+        lowered.append(inspector.lower(solve, square, platform=platform))
+    return lowered
 
 
 def _sharded(platform: hostile.Platform) -> Lowered:
