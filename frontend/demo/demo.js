@@ -1,6 +1,6 @@
 // Mounts the app outside Jupyter, with a kernel made of recorded messages.
 //
-// index.html?scenario=mlp|mesh|recorded|loading|failed|cancelled|unavailable|waiting|gone|big &theme=light|dark &width=PX &lab=1 &lines=N
+// index.html?scenario=mlp|mesh|recorded|targets|compiling|loading|failed|cancelled|unavailable|waiting|gone|big|columns &theme=light|dark &width=PX &lab=1 &lines=N
 // `window.demo` has the model, every message the app sent, and `emit(content, buffers)`.
 
 import createExplorer from "../../inspector/widgets/static/explorer.js";
@@ -91,11 +91,13 @@ const variant = (number, state, more = {}) => ({
   variant: number,
   label: number ? `xla_flag_${number}=true` : "baseline",
   target: "cpu",
+  platform: "cpu",
   options: {},
   state,
   stage: "compiling",
   elapsed_s: 1.4,
   error: null,
+  no_run: "",
   ...more,
 });
 
@@ -116,13 +118,25 @@ async function withoutCompiled(last) {
   return () => (play(common), last.forEach((m) => emit(m)));
 }
 
+/** Side by side: one that is done, one under way, one that failed, one cancelled. */
+async function withStates() {
+  const { messages } = await load("targets");
+  const first = messages.filter(({ content: c }) => c.type !== "variant" && (c.variant ?? 0) === 0);
+  const more = [
+    variant(1, "running", { label: "tpu:v5e:2x4", target: "tpu:v5e:2x4", platform: "tpu" }),
+    variant(2, "failed", { label: "gpu:h100:8", target: "gpu:h100:8", platform: "cuda", error: ERROR }),
+    variant(3, "cancelled", { label: "cpu:4", target: "cpu:4" }),
+  ];
+  return () => (play(first), [variant(0, "done", { target: "cpu:8" }), ...more].forEach((m) => emit(m)));
+}
+
 async function gzip(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip"));
   return new DataView(await new Response(stream).arrayBuffer());
 }
 
 /** A synthetic program: `count` lines of HLO from 2,000 source lines. */
-async function bigDocument(pane, language, count) {
+async function bigDocument(pane, language, count, number = 0) {
   const origins = [];
   for (let i = 0; i < 20000; i++)
     origins.push([
@@ -158,7 +172,7 @@ async function bigDocument(pane, language, count) {
     content: {
       type: "document",
       pane,
-      variant: pane === "optimized" ? 0 : null,
+      variant: pane === "optimized" ? number : null,
       language,
       title: "",
       line_count: count,
@@ -183,19 +197,21 @@ async function bigSource() {
   };
 }
 
-async function bigKernel() {
+/** A kernel with a text of `lines` lines for each of `panes`; of the optimized HLO one a variant. */
+async function bigKernel(panes = ["hlo", "optimized"]) {
   const count = Number(query.get("lines") ?? 230000);
-  const documents = [
-    await bigSource(),
-    await bigDocument("hlo", "hlo", count),
-    await bigDocument("optimized", "hlo", count),
-  ];
+  const documents = [await bigSource()];
+  const variants = [];
+  for (const pane of panes) {
+    documents.push(await bigDocument(pane, "hlo", count, variants.length));
+    if (pane === "optimized") variants.push(variant(variants.length, "done", { elapsed_s: 39 }));
+  }
   const { messages } = await load("mlp");
   const session = messages.find(({ content }) => content.type === "session").content;
   return {
     ready() {
-      emit(session);
-      emit(variant(0, "done", { elapsed_s: 39 }));
+      emit({ ...session, side_by_side: variants.length > 1 });
+      variants.forEach((v) => emit(v));
       window.demo.documentsSentAt = performance.now();
       for (const { content, buffers } of documents) emit(content, buffers);
     },
@@ -206,6 +222,9 @@ const scenarios = {
   mlp: async () => recorded(await load("mlp")),
   recorded: async () => recorded(await load("recorded")),
   mesh: async () => recorded(await load("mesh")),
+  targets: async () => recorded(await load("targets")),
+  compiling: async () => ({ ready: await withStates() }),
+  columns: () => bigKernel(["optimized", "optimized", "optimized"]),
   loading: async () => ({ ready: await withoutCompiled([variant(0, "running"), variant(1, "queued")]) }),
   failed: async () => ({ ready: await withoutCompiled([variant(0, "failed", { error: ERROR })]) }),
   cancelled: async () => ({ ready: await withoutCompiled([variant(0, "cancelled")]) }),
@@ -234,7 +253,7 @@ const scenarios = {
     const answers = recorded(await load("mlp"));
     return { ...answers, ready: () => (answers.ready(), setTimeout(() => closings.forEach((close) => close()), 50)) };
   },
-  big: bigKernel,
+  big: () => bigKernel(),
 };
 
 window.demo = { model, sent, emit, createExplorer };

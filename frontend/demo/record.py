@@ -1,8 +1,9 @@
 """Records the demo page's fixtures: what a real Explorer tells a browser about real programs.
 
-Use: `python frontend/demo/record.py`, which writes `mlp.json`, `mesh.json` and `recorded.json` beside it. A
-fixture holds the messages that answer `ready`, and for each variant its graph and the result of a run;
-`recorded.json` holds compiler passes and code too, with the replies about each.
+Use: `python frontend/demo/record.py`, which writes `mlp.json`, `mesh.json`, `targets.json` and `recorded.json`
+beside it; `targets.json` needs the extras `tpu` and `cuda`. A fixture holds the messages that answer `ready`, and
+for each variant its graph and the result of a run, null for a target that is not here; `recorded.json` holds
+compiler passes and code too, with the replies about each.
 """
 
 from __future__ import annotations
@@ -96,8 +97,29 @@ def _has_run(message: dict[str, Any], variant: int) -> bool:
     return message["type"] == "run" and message["variant"] == variant and message["state"] in ("done", "failed")
 
 
+def on_targets() -> Any:
+    """A gradient over eight devices, for CPU, TPU and GPU."""
+    import jax
+    import jax.numpy as jnp
+    import programs
+    from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
+
+    import inspector
+
+    mesh = AbstractMesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+
+    def argument(shape: tuple[int, ...], *axes: str | None) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=NamedSharding(mesh, PartitionSpec(*axes)))
+
+    return inspector.explore(
+        jax.jit(jax.grad(programs.sharded_loss, (0, 1))),
+        argument((512, 2048), None, "model"), argument((2048, 512), "model", None), argument((256, 512), "data", None),
+        target="cpu:8", compare=["tpu:v5e:2x4", "gpu:h100:8"],
+    )  # fmt: skip
+
+
 def main() -> None:
-    """Records both programs."""
+    """Records the programs."""
     import jax
     import jax.numpy as jnp
     import programs
@@ -112,7 +134,7 @@ def main() -> None:
     mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     w = jax.ShapeDtypeStruct((64, 32), jnp.float32)
     sharded = inspector.explore(programs.sharded_step(mesh), x, w, target="cpu:8")
-    fixtures = {"mlp": record(mlp), "mesh": record(sharded)}
+    fixtures = {"mlp": record(mlp), "mesh": record(sharded), "targets": record(on_targets())}
     fixtures["recorded"] = record(mlp) | {"products": record_products(mlp)}
     for name, fixture in fixtures.items():
         path = HERE / f"{name}.json"

@@ -9,6 +9,7 @@ import {
   movePane,
   resizeColumns,
   restoreLayout,
+  widened,
 } from "../src/state/layout.ts";
 
 const ALL: Pane[] = ["source", "jaxpr", "stablehlo", "hlo", "optimized", "graph", "collectives", "stats", "run"];
@@ -59,6 +60,22 @@ test("resizing keeps the total and never closes a column", () => {
     assert.ok(Math.abs(total(after) - total(before)) < 1e-9);
     assert.ok(Math.min(...after.columns.map((c) => c.weight)) > 0);
   }
+});
+
+test("for texts side by side their pane is wide and the others share a column", () => {
+  const before = movePane(defaultLayout(ALL), "graph", 0);
+  const wide = widened(before, "optimized");
+  assert.deepEqual(panesOf(wide), [...ALL].sort());
+  assert.deepEqual(
+    wide.columns.map((c) => c.panes),
+    [["source", "graph", "jaxpr", "stablehlo", "hlo"], ["optimized"]],
+  );
+  assert.ok(wide.columns[1]!.weight >= 2 * wide.columns[0]!.weight);
+  assert.equal(wide.columns[0]!.active, "graph");
+  const docked = movePane(before, "optimized", "dock");
+  assert.deepEqual(widened(docked, "optimized"), docked);
+  const alone = widened(defaultLayout(["optimized"]), "optimized");
+  assert.deepEqual(panesOf(alone), ["optimized"]);
 });
 
 test("a saved layout is used only for the panes there are", () => {

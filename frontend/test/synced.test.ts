@@ -30,11 +30,13 @@ const variant = (number: number, state: messages.State = "done") => ({
   variant: number,
   label: `v${number}`,
   target: "cpu",
+  platform: "cpu",
   options: {},
   state,
   stage: "",
   elapsed_s: 1,
   error: null,
+  no_run: "",
 });
 
 function documentMessage(pane: messages.TextPane, variantNumber: number | null, text: string): [object, Uint8Array[]] {
@@ -152,6 +154,51 @@ test("origins that come after a selection are linked to it", async () => {
   emit(...documentMessage("optimized", null, "x\ny\nz"));
   await settled();
   assert.deepEqual([...local.matches(synced.document("optimized", null)!)!.strong], [1]);
+});
+
+test("variants stand side by side where there are several, or where several are to come", () => {
+  const { synced, emit } = connect();
+  const local = new Local(synced);
+  const session = { type: "session", version: 1, name: "f", panes: [], height_px: 640 };
+  emit({ ...session, side_by_side: false });
+  emit(variant(0));
+  local.setOptimizedView("columns");
+  assert.equal(local.isSideBySide, false);
+  emit({ ...session, side_by_side: true });
+  assert.equal(local.isSideBySide, true);
+  emit({ ...session, side_by_side: false });
+  emit(variant(1));
+  assert.equal(local.isSideBySide, true);
+  local.setOptimizedView("unified");
+  assert.equal(local.isSideBySide, false);
+  assert.equal(local.withoutComparison, "columns");
+});
+
+test("a column that is taken away comes back with its variant's turn", () => {
+  const { synced, emit } = connect();
+  const local = new Local(synced);
+  for (const number of [0, 1, 2]) emit(variant(number));
+  local.setActive(1);
+  local.hideColumn(1);
+  assert.deepEqual(local.columns, [0, 2]);
+  assert.equal(local.active, 0);
+  local.setActive(1);
+  assert.deepEqual(local.columns, [0, 1, 2]);
+});
+
+test("instructions of one name in two variants are two", async () => {
+  const { synced, emit } = connect();
+  const local = new Local(synced);
+  for (const number of [0, 1]) {
+    emit(variant(number));
+    emit(...documentMessage("optimized", number, number ? "a\nb" : "other\nlines\nhere"));
+  }
+  await settled();
+  local.setActive(0);
+  local.select(anchorAt(synced.document("optimized", 0)!, 1));
+  assert.equal(local.levelOfInstruction("optimized", "i1"), CHOSEN);
+  local.setActive(1);
+  assert.notEqual(local.levelOfInstruction("optimized", "i1"), CHOSEN);
 });
 
 test("a kernel that cannot be reached is gone", () => {

@@ -401,7 +401,7 @@ def test_it_follows_the_theme_live(demo: OpenDemo, lab: str) -> None:
 def test_it_is_one_column_of_tabs_when_narrow(demo: OpenDemo) -> None:
     page = demo(width=480)
     expect(page.locator(".insp-group")).to_have_count(1)
-    expect(page.get_by_role("tab")).to_have_count(9)
+    expect(page.get_by_role("tab")).to_have_count(11)
     page.get_by_role("tab", name="Stats").click()
     expect(page.locator(".insp-stats")).to_be_visible()
     page.evaluate("document.getElementById('host').style.width = '1200px'")

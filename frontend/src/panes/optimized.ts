@@ -1,15 +1,18 @@
-// The optimized HLO of the active variant, as text or against the baseline.
+// The optimized HLO: of the active variant, of all variants side by side, or against the baseline.
 
 import { Change, MergeView, unifiedMergeView } from "@codemirror/merge";
 import { EditorState } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
-import { type Choice, segments } from "../lib/controls.ts";
+import { type Choice, segments, textButton } from "../lib/controls.ts";
 import { changesOf } from "../lib/diffing.ts";
 import { fill, h } from "../lib/dom.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import { editorExtensions } from "../lib/editor.ts";
+import { openMenu } from "../lib/menu.ts";
 import type * as messages from "../messages.ts";
 import type { OptimizedView } from "../state/local.ts";
+import { Columns } from "./columns.ts";
+import { textOf } from "./labels.ts";
 import type { Context, Pane } from "./pane.ts";
 import { loading } from "./states.ts";
 import { TextPane } from "./text.ts";
@@ -17,30 +20,56 @@ import { TextPane } from "./text.ts";
 const COLLAPSE = { margin: 3, minSize: 8 };
 const VIEWS: Choice<OptimizedView>[] = [
   { value: "text", text: "Text", title: "The active variant" },
+  { value: "columns", text: "Columns", title: "All variants side by side" },
   { value: "split", text: "Split", title: "Against the baseline, side by side" },
   { value: "unified", text: "Unified", title: "Against the baseline, one below the other" },
 ];
 
 class OptimizedPane extends TextPane {
   private readonly switcher = h("div", { class: "insp-segments", role: "group", "aria-label": "Optimized HLO as" });
+  private readonly hiddenButton = textButton("", "Show the columns that were taken away", () => this.openHidden());
+  private columns: Columns | null = null;
   private merge: MergeView | null = null;
+  private readonly endColumns: () => void;
   /** What is on screen, to leave it alone when nothing of it changed. */
   private drawn: { view: OptimizedView; diff: messages.Diff; a: TextDocument; b: TextDocument } | null = null;
 
   constructor(context: Context) {
     super(context, "optimized");
-    this.tools.prepend(this.switcher);
+    this.tools.prepend(this.hiddenButton, this.switcher);
+    this.endColumns = context.local.signal.on(["columns"], this.drawing.request);
+  }
+
+  override setVisible(visible: boolean): void {
+    super.setVisible(visible);
+    this.columns?.setVisible(visible);
+  }
+
+  override destroy(): void {
+    this.endColumns();
+    super.destroy();
   }
 
   protected override draw(): void {
-    this.drawSwitcher();
+    this.drawTools();
+    if (this.context.local.isSideBySide) return this.drawColumns();
     super.draw();
+  }
+
+  private drawColumns(): void {
+    if (!this.columns) {
+      this.clear();
+      this.columns = new Columns(this.context, this.name);
+      this.columns.setVisible(true);
+      fill(this.body, this.columns.element);
+    }
+    this.columns.draw();
   }
 
   protected override drawDocument(document: TextDocument): void {
     const { synced, local } = this.context;
     const { baseline } = synced;
-    const isCompared = local.optimizedView !== "text" && baseline !== null && local.active !== baseline;
+    const isCompared = this.isDiff && baseline !== null && local.active !== baseline;
     const base = isCompared ? synced.document("optimized", baseline) : null;
     if (!isCompared || !base) {
       this.drawn = null;
@@ -61,7 +90,7 @@ class OptimizedPane extends TextPane {
     if (isSame && this.shown.length) return;
     this.clear();
     this.drawn = wanted;
-    const summary = h("div", { class: "insp-summary" }, wanted.diff.summary || "No instruction differs.");
+    const summary = h("div", { class: "insp-summary" }, ...this.summary(wanted.diff));
     const host = h("div", { class: "insp-diff" });
     fill(this.body, summary, host);
     this.present(wanted.view === "split" ? this.split(wanted, host) : this.unified(wanted, host));
@@ -105,16 +134,57 @@ class OptimizedPane extends TextPane {
 
   protected override clear(): void {
     super.clear();
+    this.columns?.destroy();
+    this.columns = null;
     this.merge?.destroy();
     this.merge = null;
     this.drawn = null;
   }
 
-  private drawSwitcher(): void {
+  /** Every column has its own search; the pane's is the active one's. */
+  override find(): void {
+    if (this.columns) this.columns.find();
+    else super.find();
+  }
+
+  private get isDiff(): boolean {
+    const { optimizedView } = this.context.local;
+    return optimizedView === "split" || optimizedView === "unified";
+  }
+
+  /** What differs in words; between platforms nearly everything does, and that is said first. */
+  private summary(diff: messages.Diff): (HTMLElement | string)[] {
+    const { variants } = this.context.synced;
+    const [a, b] = [variants.get(diff.baseline), variants.get(diff.variant)];
+    const words = diff.summary || "No instruction differs.";
+    if (!a || !b || a.platform === b.platform) return [words];
+    const note = `${a.target} and ${b.target} have different compilers, so nearly everything differs. `;
+    const show = textButton("Show side by side", "All variants in columns, linked by the operations they share", () =>
+      this.context.local.setOptimizedView("columns"),
+    );
+    return [h("span", { class: "insp-summary-note" }, note), h("span", {}, words), show];
+  }
+
+  private drawTools(): void {
     const { synced, local } = this.context;
-    const canCompare = synced.variants.size > 1 && local.active !== null && local.active !== synced.baseline;
-    this.switcher.hidden = !canCompare;
-    fill(this.switcher, ...segments(VIEWS, local.optimizedView, (view) => local.setOptimizedView(view)));
+    const isBaseline = local.active === null || local.active === synced.baseline;
+    const choices = VIEWS.filter(({ value }) => !isBaseline || value === "text" || value === "columns");
+    this.switcher.hidden = synced.variants.size < 2;
+    const shown = local.isSideBySide ? "columns" : isBaseline ? "text" : local.optimizedView;
+    fill(this.switcher, ...segments(choices, shown, (view) => local.setOptimizedView(view)));
+    const count = synced.variants.size - local.columns.length;
+    this.hiddenButton.hidden = !local.isSideBySide || count === 0;
+    this.hiddenButton.textContent = `${count} more`;
+  }
+
+  private openHidden(): void {
+    const { synced, local } = this.context;
+    const hidden = [...synced.variants.values()].filter((v) => local.hidden.has(v.variant));
+    const items = hidden.map((v) => ({ text: textOf(v), run: () => local.showColumns([v.variant]) }));
+    const all = { text: "All", run: () => local.showColumns([...local.hidden]) };
+    openMenu(this.element.closest<HTMLElement>(".insp")!, this.hiddenButton, [
+      { title: "Show a column of", items: items.length > 1 ? [...items, all] : items },
+    ]);
   }
 }
 

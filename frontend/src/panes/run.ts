@@ -5,6 +5,7 @@ import { formatPercent, formatSeconds, plural } from "../lib/format.ts";
 import { strip, stripDomain } from "../lib/strip.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
+import { nameOf } from "./labels.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
 import { clock, empty, failure, loading, spinner } from "./states.ts";
 
@@ -47,8 +48,7 @@ class RunPane implements Pane {
   private draw(): void {
     const { synced } = this.context;
     const variants = [...synced.variants.values()];
-    const ready = variants.filter((v) => v.state === "done");
-    this.runAll.disabled = !ready.length;
+    this.runAll.disabled = !variants.some(canRun);
     if (!variants.length)
       return fill(this.element, empty("Nothing to run yet", "The first compiled variant can be run."));
     const results = variants.map((v) => synced.runs.get(v.variant)?.result ?? null);
@@ -76,12 +76,7 @@ class RunPane implements Pane {
       "tr",
       { class: isActive ? "insp-row-active" : "", onclick: () => this.context.local.setActive(variant.variant) },
       h("td", {}, this.button(variant, run)),
-      h(
-        "th",
-        { scope: "row" },
-        h("span", { class: "insp-label", title: variant.label }, variant.label),
-        h("span", { class: "insp-dim" }, ` ${variant.target}`),
-      ),
+      h("th", { scope: "row" }, ...nameOf(variant)),
       ...cells,
     );
   }
@@ -103,6 +98,7 @@ class RunPane implements Pane {
   }
 
   private status(variant: Timed<messages.Variant>, run: Timed<messages.Run> | null): (HTMLElement | string | false)[] {
+    if (!run && variant.no_run) return [h("span", { class: "insp-dim" }, variant.no_run)];
     if (!run)
       return [
         h("span", { class: "insp-dim" }, variant.state === "done" ? "not run yet" : `not compiled (${variant.state})`),
@@ -126,7 +122,8 @@ class RunPane implements Pane {
       {
         type: "button",
         class: "insp-button",
-        disabled: variant.state !== "done",
+        disabled: !canRun(variant),
+        title: variant.no_run,
         "aria-label": `${text} ${variant.label}`,
         onclick,
       },
@@ -141,7 +138,7 @@ class RunPane implements Pane {
 
   private runEvery(): void {
     for (const v of this.context.synced.variants.values()) {
-      if (v.state === "done") this.context.synced.send({ type: "run", variant: v.variant, repeat: this.count() });
+      if (canRun(v)) this.context.synced.send({ type: "run", variant: v.variant, repeat: this.count() });
     }
   }
 
@@ -166,6 +163,10 @@ class RunPane implements Pane {
       h("div", { class: "insp-run-arrays" }, arrays("Inputs", inputs), arrays("Outputs", outputs)),
     );
   }
+}
+
+function canRun(variant: messages.Variant): boolean {
+  return variant.state === "done" && !variant.no_run;
 }
 
 function arrays(title: string, values: readonly messages.RunArray[]): HTMLElement {

@@ -30,7 +30,12 @@ export function failure(error: messages.Error | null, title: string): HTMLElemen
   return h(
     "div",
     { class: "insp-state insp-state-failed", role: "alert" },
-    h("div", { class: "insp-state-title" }, h("span", { class: "insp-bad" }, "✗"), h("span", {}, title)),
+    h(
+      "div",
+      { class: "insp-state-title" },
+      h("span", { class: "insp-bad" }, "✗"),
+      h("span", { class: "insp-state-words" }, title),
+    ),
     error && h("div", { class: "insp-state-kind" }, error.kind),
     error && h("pre", { class: "insp-state-message" }, error.message),
   );

@@ -5,8 +5,9 @@ import { format, formatDelta, formatPercent, grouped } from "../lib/format.ts";
 import { type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
+import { nameOf, stateMark, tooltipOf } from "./labels.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
-import { clock, empty, failure, loading, spinner } from "./states.ts";
+import { clock, empty, failure, loading } from "./states.ts";
 
 class StatsPane implements Pane {
   readonly element = h("div", { class: "insp-stats insp-scroll", tabindex: 0, "aria-label": "Stats" });
@@ -48,13 +49,11 @@ class StatsPane implements Pane {
 
   private heading(variant: Timed<messages.Variant>, index: number): HTMLElement {
     const isActive = variant.variant === this.context.local.active;
-    const state = { queued: spinner(), running: spinner(), failed: "✗ ", cancelled: "– ", done: "" }[variant.state];
     return h(
       "th",
-      { scope: "col", class: isActive ? "insp-column-active" : "", title: variant.error?.message ?? variant.label },
-      state,
-      h("span", { class: "insp-label" }, variant.label),
-      h("span", { class: "insp-dim" }, ` ${variant.target}`),
+      { scope: "col", class: isActive ? "insp-column-active" : "", title: tooltipOf(variant, index === 0) },
+      variant.state !== "done" && stateMark(variant.state),
+      ...nameOf(variant),
       variant.state === "running" && clock(variant),
       index === 0 && variant.label !== "baseline" && h("span", { class: "insp-dim" }, " baseline"),
     );

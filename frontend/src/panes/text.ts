@@ -21,7 +21,7 @@ import { best, levelsFor, nearestIndex } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import { drawRuler } from "../lib/ruler.ts";
 import type { TextPane as Name } from "../messages.ts";
-import { anchorAt } from "../state/local.ts";
+import { type Anchor, anchorAt } from "../state/local.ts";
 import { type Context, Drawing, type Pane, TITLES } from "./pane.ts";
 import { empty, failure, loading } from "./states.ts";
 
@@ -35,11 +35,12 @@ export class TextPane implements Pane {
   readonly element: HTMLElement;
   readonly tools = h("div", { class: "insp-tools" });
   protected readonly body = h("div", { class: "insp-editor" });
+  protected readonly stepper = h("span", { class: "insp-stepper" });
+  protected readonly findButton = toolButton("find", "Find (Ctrl-F)", () => this.find());
   protected readonly drawing = new Drawing(() => this.draw());
   /** The editors on screen; the last one shows the pane's own document. */
   protected shown: Shown[] = [];
   private readonly ruler = h("canvas", { class: "insp-ruler", "aria-hidden": "true" });
-  private readonly stepper = h("span", { class: "insp-stepper" });
   private readonly detailsButton = toolButton("details", "Show locations and metadata", () =>
     this.context.local.setDetails(!this.context.local.details),
   );
@@ -49,16 +50,18 @@ export class TextPane implements Pane {
   private readonly ends: (() => void)[];
   private readonly scrolls = new WeakMap<TextDocument, { top: number; left: number }>();
   private readonly resizes = new ResizeObserver(() => this.drawRuler());
+  private rulerFrame: number | null = null;
   private needsReveal = false;
   private step = -1;
 
+  /** @param ofVariant the one whose text is shown, for a text that stands beside others; null for the active one. */
   constructor(
     protected readonly context: Context,
     readonly name: Name,
+    readonly ofVariant: number | null = null,
   ) {
     this.element = h("div", { class: "insp-text", "data-pane": name }, this.body, this.ruler);
-    const find = toolButton("find", "Find (Ctrl-F)", () => this.find());
-    this.tools.append(this.stepper, this.detailsButton, this.wrapButton, find);
+    this.tools.append(this.stepper, this.detailsButton, this.wrapButton, this.findButton);
     const { synced, local } = context;
     this.ends = [
       synced.signal.on(["documents", "variants", "session", "diffs", "kernel"], this.drawing.request),
@@ -88,8 +91,12 @@ export class TextPane implements Pane {
     this.clear();
   }
 
+  protected get variant(): number | null {
+    return this.ofVariant ?? this.context.local.active;
+  }
+
   protected draw(): void {
-    const slot = this.context.synced.slot(this.name, this.context.local.active);
+    const slot = this.context.synced.slot(this.name, this.variant);
     if (slot instanceof TextDocument) return this.drawDocument(slot);
     this.clear();
     fill(this.body, slot ? empty(`${TITLES[this.name]}: ${slot.reason}`, slot.remedy) : this.absence());
@@ -132,7 +139,11 @@ export class TextPane implements Pane {
     const { local } = this.context;
     const select = (line: number): void => local.select(anchorAt(document, line));
     return {
-      onLine: select,
+      onLine: (line) => {
+        // What follows the active variant, such as the graph, then shows the variant of the line.
+        if (this.ofVariant !== null) local.setActive(this.ofVariant);
+        select(line);
+      },
       onHover: (line) => local.setHover(line === null ? null : anchorAt(document, line)),
       onMove: (delta) => this.move(document, delta, select),
       onClear: () => local.select(null),
@@ -151,9 +162,9 @@ export class TextPane implements Pane {
   }
 
   private absence(): HTMLElement {
-    const { synced, local } = this.context;
+    const { synced } = this.context;
     const title = TITLES[this.name];
-    const variant = synced.variants.get(local.active ?? -1) ?? null;
+    const variant = synced.variants.get(this.variant ?? -1) ?? null;
     if (synced.kernel === "gone") return empty(`${title} was not received`, "The kernel is gone. Run the cell again.");
     if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
     if (variant.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
@@ -176,8 +187,8 @@ export class TextPane implements Pane {
   /** The selected line where this document has it: by its line, or by its instruction. */
   private chosenLine(document: TextDocument): number {
     const { selection } = this.context.local;
-    if (!selection) return -1;
-    if (selection.pane === this.name) return selection.variant === document.variant ? selection.line : -1;
+    if (!selection || selection.variant !== document.variant) return -1;
+    if (selection.pane === this.name) return selection.line;
     const isItsStage = selection.stage === this.name && selection.instruction !== null;
     return isItsStage ? document.lineOfInstruction(selection.instruction!) : -1;
   }
@@ -185,8 +196,9 @@ export class TextPane implements Pane {
   private light(): void {
     const { local } = this.context;
     const link = local.link();
-    const hover = local.hover && local.hover.pane !== this.name ? local.linkOfHover() : null;
     for (const { view, document } of this.shown) {
+      const isElsewhere = local.hover && !isIn(local.hover, document);
+      const hover = isElsewhere ? local.linkOfHover() : null;
       light(view, {
         chosen: this.chosenLine(document),
         levels: link && levelsFor(link, document),
@@ -207,7 +219,7 @@ export class TextPane implements Pane {
     const nearest = nearestIndex(lines, (first + last) / 2);
     this.step = chosen >= 0 ? this.targets().indexOf(chosen) : nearest;
     const line = lines[nearest];
-    if (line === undefined || selection.pane === this.name) return;
+    if (line === undefined || this.shown.some(({ document }) => isIn(selection, document))) return;
     const isVisible = line >= first && line <= last && isDrawn(own.view, line);
     if (!isVisible) revealLine(own.view, line);
   }
@@ -218,9 +230,10 @@ export class TextPane implements Pane {
   }
 
   private onStep(): void {
-    const { pane, delta } = this.context.local.stepped;
+    const { pane, variant, delta } = this.context.local.stepped;
+    const isMeant = (pane === null || pane === this.name) && (variant === null || variant === this.ofVariant);
     const lines = this.targets();
-    if (!this.own || !this.drawing.isVisible || !lines.length || (pane !== null && pane !== this.name)) return;
+    if (!this.own || !this.drawing.isVisible || !lines.length || !isMeant) return;
     this.step = (this.step + delta + lines.length) % lines.length;
     revealLine(this.own.view, lines[this.step]!);
     this.updateStepper();
@@ -243,8 +256,8 @@ export class TextPane implements Pane {
         "button",
         {
           type: "button",
-          "aria-label": `${label} match in ${TITLES[this.name]}`,
-          onclick: () => local.step(this.name, delta),
+          "aria-label": `${label} match in ${this.title}`,
+          onclick: () => local.step(this.name, delta, this.ofVariant),
         },
         text,
       );
@@ -263,10 +276,14 @@ export class TextPane implements Pane {
     );
   }
 
+  /** With the next frame: it needs sizes, for which the browser would lay out all that was just changed. */
   private drawRuler(): void {
-    const own = this.own;
-    const matches = own && this.context.local.matches(own.document);
-    drawRuler(this.ruler, own?.view ?? null, matches ?? null, own ? this.chosenLine(own.document) : -1);
+    this.rulerFrame ??= requestAnimationFrame(() => {
+      this.rulerFrame = null;
+      const own = this.own;
+      const matches = own && this.context.local.matches(own.document);
+      drawRuler(this.ruler, own?.view ?? null, matches ?? null, own ? this.chosenLine(own.document) : -1);
+    });
   }
 
   private applyOptions(): void {
@@ -280,7 +297,13 @@ export class TextPane implements Pane {
     }
   }
 
-  private find(): void {
+  /** The pane's name; of a text beside others with its variant's label. */
+  private get title(): string {
+    const variant = this.ofVariant === null ? null : this.context.synced.variants.get(this.ofVariant);
+    return TITLES[this.name] + (variant ? `, ${variant.label}` : "");
+  }
+
+  find(): void {
     if (this.own) openSearchPanel(this.own.view);
   }
 
@@ -303,6 +326,11 @@ export class TextPane implements Pane {
       },
     });
   }
+}
+
+/** Whether an anchor is in a document itself, not only linked to it. */
+function isIn(anchor: Anchor, document: TextDocument): boolean {
+  return anchor.pane === document.pane && anchor.variant === document.variant;
 }
 
 const LANGUAGES = { source: "python", jaxpr: "jaxpr", stablehlo: "mlir", hlo: "hlo", optimized: "hlo" } as const;

@@ -5,7 +5,8 @@ import { fill, h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
 import type * as messages from "../messages.ts";
 import type { Context } from "../panes/pane.ts";
-import { clock, spinner } from "../panes/states.ts";
+import { nameOf, stateMark, tooltipOf } from "../panes/labels.ts";
+import { clock } from "../panes/states.ts";
 import type { Timed } from "../state/synced.ts";
 
 export class Toolbar {
@@ -56,12 +57,11 @@ export class Toolbar {
           class: "insp-chip-main",
           "data-chip": variant.variant,
           "aria-pressed": String(variant.variant === local.active),
-          title: tooltip(variant, isBaseline),
+          title: tooltipOf(variant, isBaseline),
           onclick: () => local.setActive(variant.variant),
         },
         stateMark(variant.state),
-        h("span", { class: "insp-label" }, variant.label),
-        h("span", { class: "insp-dim" }, variant.target),
+        ...nameOf(variant),
         h("span", { class: "insp-chip-time" }, variant.state === "queued" ? "queued" : clock(variant)),
       ),
       isRunning || !isBaseline ? end : null,
@@ -70,54 +70,57 @@ export class Toolbar {
 
   /** Where many variants need several rows, the active one's is shown. */
   private showActive(): void {
-    const chip = this.chips.querySelector<HTMLElement>("[aria-pressed=true]")?.parentElement;
-    if (chip) this.chips.scrollTop = chip.offsetTop - this.chips.offsetTop;
+    requestAnimationFrame(() => {
+      const chip = this.chips.querySelector<HTMLElement>("[aria-pressed=true]")?.parentElement;
+      if (chip) this.chips.scrollTop = chip.offsetTop - this.chips.offsetTop;
+    });
   }
 
-  /** Baseline against the active variant, one press away. */
+  /** All variants side by side, and the active one against the baseline, one press away. */
   private drawCompare(): void {
     const { synced, local } = this.context;
-    const canCompare = synced.variants.size > 1 && local.active !== synced.baseline;
-    const isOn = local.optimizedView !== "text";
-    const title = canCompare
-      ? "Show the optimized HLO of the active variant against the baseline"
-      : "Choose a variant other than the baseline to compare it";
+    if (synced.variants.size < 2) return fill(this.compare);
+    const canCompare = local.active !== synced.baseline;
     fill(
       this.compare,
-      synced.variants.size > 1 &&
-        h(
-          "button",
-          {
-            type: "button",
-            class: "insp-button",
-            "aria-pressed": String(isOn),
-            disabled: !canCompare,
-            title,
-            onclick: () => this.toggleCompare(isOn),
-          },
-          icon("compare"),
-          h("span", {}, "Compare with baseline"),
-        ),
+      this.toggle(
+        "columns",
+        "Side by side",
+        local.isSideBySide,
+        true,
+        "Show the optimized HLO of all variants in columns",
+      ),
+      this.toggle(
+        "compare",
+        "Compare with baseline",
+        local.optimizedView === local.lastComparison,
+        canCompare,
+        canCompare
+          ? "Show the optimized HLO of the active variant against the baseline"
+          : "Choose a variant other than the baseline to compare it",
+      ),
     );
   }
 
-  private toggleCompare(isOn: boolean): void {
+  private toggle(
+    name: "columns" | "compare",
+    text: string,
+    isOn: boolean,
+    isEnabled: boolean,
+    title: string,
+  ): HTMLElement {
     const { local } = this.context;
-    if (!isOn) local.reveal("optimized");
-    local.setOptimizedView(isOn ? "text" : local.lastComparison);
+    const off = name === "columns" ? "text" : local.withoutComparison;
+    const on = name === "columns" ? "columns" : local.lastComparison;
+    const onclick = (): void => {
+      if (!isOn) local.reveal("optimized");
+      local.setOptimizedView(isOn ? off : on);
+    };
+    return h(
+      "button",
+      { type: "button", class: "insp-button", "aria-pressed": String(isOn), disabled: !isEnabled, title, onclick },
+      icon(name),
+      h("span", {}, text),
+    );
   }
-}
-
-function stateMark(state: messages.State): HTMLElement {
-  if (state === "queued" || state === "running") return spinner();
-  return h("span", { class: `insp-mark-${state}`, role: "img", "aria-label": state }, icon(state));
-}
-
-function tooltip(variant: messages.Variant, isBaseline: boolean): string {
-  const options = Object.entries(variant.options).map(([name, value]) => `${name} = ${String(value)}`);
-  return [
-    `${isBaseline ? "Baseline: " : ""}${variant.label} on ${variant.target}, ${variant.state}`,
-    ...(options.length ? options : ["default options"]),
-    ...(variant.error ? [variant.error.message] : []),
-  ].join("\n");
 }

@@ -1,6 +1,7 @@
 // One view of the app: toolbar, panes, status, and what holds them together.
 
 import { drag, fill, h } from "../lib/dom.ts";
+import { recall, remember } from "../lib/storage.ts";
 import { followTheme } from "../lib/theme.ts";
 import type { Pane as PaneName } from "../messages.ts";
 import { codePane } from "../panes/code.ts";
@@ -75,6 +76,8 @@ export class View {
       followTheme(this.root),
       synced.signal.on(["variants"], () => this.onVariants()),
       synced.signal.on(["session"], () => this.onSession()),
+      synced.signal.on(["variants"], () => this.arrange()),
+      this.local.signal.on(["optimizedView"], () => this.onOptimizedView()),
       this.local.signal.on(["reveal"], () => this.local.revealed && this.workspace?.reveal(this.local.revealed)),
     ];
     // JupyterLab matches its shortcuts on the focused element before it looks at any parent, so the
@@ -102,8 +105,25 @@ export class View {
     if (this.workspace) return;
     this.root.style.height = `${session.height_px || DEFAULT_HEIGHT_PX}px`;
     for (const name of session.panes) this.panes.set(name, FACTORIES[name]({ synced: this.synced, local: this.local }));
-    this.workspace = new Workspace(this.root, this.panes);
+    const isRemembered = recall(this.memory);
+    if (isRemembered ?? session.side_by_side) this.local.setOptimizedView("columns");
+    this.workspace = new Workspace(this.root, this.panes, this.local.isSideBySide);
     fill(this.main, this.workspace.element);
+  }
+
+  /** Explorers that begin side by side remember for themselves whether they should. */
+  private get memory(): string {
+    return this.synced.session?.side_by_side ? "columns.targets" : "columns";
+  }
+
+  private onOptimizedView(): void {
+    const { optimizedView } = this.local;
+    if (optimizedView === "text" || optimizedView === "columns") remember(this.memory, optimizedView === "columns");
+    this.arrange();
+  }
+
+  private arrange(): void {
+    this.workspace?.setWide(this.local.isSideBySide);
   }
 
   /** Keeps an active variant; one that is added after another has ended, well or badly, takes its place. */

@@ -1,8 +1,11 @@
-// Columns and dock: which pane is where, and how large.
+// Columns and dock: which pane is where, and how large. Two layouts are kept: one of them for texts
+// side by side, which need width.
 
 import { toolButton } from "../lib/controls.ts";
 import { drag, fill, h } from "../lib/dom.ts";
+import { openMenu } from "../lib/menu.ts";
 import { Signal } from "../lib/signal.ts";
+import { recall, remember } from "../lib/storage.ts";
 import type { Pane as PaneName } from "../messages.ts";
 import { type Pane, TITLES } from "../panes/pane.ts";
 import {
@@ -17,11 +20,11 @@ import {
   resizeColumns,
   resizeDock,
   restoreLayout,
+  widened,
 } from "../state/layout.ts";
-import { openMenu } from "./menu.ts";
 
 const NARROW_PX = 700;
-const STORAGE_KEY = "inspector.explorer.layout";
+const WIDE_PANE: PaneName = "optimized";
 const KEY_STEP = 0.03;
 
 export class Workspace {
@@ -37,8 +40,10 @@ export class Workspace {
   constructor(
     private readonly root: HTMLElement,
     private readonly panes: ReadonlyMap<PaneName, Pane>,
+    /** Whether the optimized HLO shows several texts side by side. */
+    private isWide: boolean,
   ) {
-    this.layout = restoreLayout(load(), [...panes.keys()]);
+    this.layout = this.recalled();
     this.narrowActive = this.layout.columns[this.layout.columns.length - 1]!.active;
     this.resizes.observe(this.element);
     this.draw();
@@ -65,9 +70,34 @@ export class Workspace {
     this.change(activate(this.layout, pane));
   }
 
+  setWide(isWide: boolean): void {
+    if (isWide === this.isWide) return;
+    const front = this.maximised === null ? null : (groupAt(this.layout, this.maximised)?.active ?? null);
+    this.isWide = isWide;
+    this.layout = this.recalled();
+    this.maximised = front && groupOf(this.layout, front);
+    if (front) this.layout = activate(this.layout, front);
+    this.draw();
+  }
+
+  private get memory(): string {
+    return this.isWide ? "layout.columns" : "layout";
+  }
+
+  private recalled(): Layout {
+    const available = [...this.panes.keys()];
+    const plain = restoreLayout(recall("layout"), available);
+    return this.isWide ? restoreLayout(recall(this.memory), available, widened(plain, WIDE_PANE)) : plain;
+  }
+
+  private default(): Layout {
+    const plain = defaultLayout([...this.panes.keys()]);
+    return this.isWide ? widened(plain, WIDE_PANE) : plain;
+  }
+
   private change(layout: Layout): void {
     this.layout = layout;
-    save(layout);
+    remember(this.memory, layout);
     this.draw();
   }
 
@@ -220,7 +250,7 @@ export class Workspace {
       },
       {
         title: "Layout",
-        items: [{ text: "Reset to default", run: () => this.change(defaultLayout([...this.panes.keys()])) }],
+        items: [{ text: "Reset to default", run: () => this.change(this.default()) }],
       },
     ]);
   }
@@ -278,23 +308,6 @@ export class Workspace {
   private resizeTo(layout: Layout): void {
     this.layout = layout;
     this.resize();
-    save(layout);
-  }
-}
-
-// Storage may be forbidden (a sandboxed frame): the layout then lives as long as the page.
-function load(): unknown {
-  try {
-    return JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "null");
-  } catch {
-    return null;
-  }
-}
-
-function save(layout: Layout): void {
-  try {
-    localStorage.setItem(STORAGE_KEY, JSON.stringify(layout));
-  } catch {
-    // see load
+    remember(this.memory, layout);
   }
 }

@@ -26,6 +26,8 @@ export type GroupKey = number | "dock";
 const COLUMNS: Pane[][] = [["source"], ["jaxpr", "stablehlo", "hlo"], ["optimized"]];
 const DOCK: Pane[] = ["stats", "collectives", "graph", "passes", "code", "run", "pallas"];
 const MIN_WEIGHT = 0.08;
+const WIDE_WEIGHT = 3;
+const WIDE_DOCK_SHARE = 0.3;
 
 export function defaultLayout(available: readonly Pane[]): Layout {
   const columns = COLUMNS.map((panes) => panes.filter((p) => available.includes(p)))
@@ -41,9 +43,22 @@ export function defaultLayout(available: readonly Pane[]): Layout {
   };
 }
 
-/** A saved layout made to hold exactly `available`; the default when it cannot be read. */
-export function restoreLayout(saved: unknown, available: readonly Pane[]): Layout {
-  const fallback = defaultLayout(available);
+/** The layout where one pane shows several texts side by side: it is wide, the panes of other columns share one. */
+export function widened(layout: Layout, pane: Pane): Layout {
+  const wide = layout.columns.find((c) => c.panes.includes(pane));
+  const others = layout.columns.filter((c) => c !== wide);
+  if (!wide) return layout;
+  const column = { ...wide, active: pane, weight: WIDE_WEIGHT };
+  const beside = others.length ? [{ panes: others.flatMap((c) => c.panes), active: others[0]!.active, weight: 1 }] : [];
+  return { ...layout, columns: [...beside, column], dockShare: Math.min(layout.dockShare, WIDE_DOCK_SHARE) };
+}
+
+/** A saved layout made to hold exactly `available`; `fallback` when it cannot be read. */
+export function restoreLayout(
+  saved: unknown,
+  available: readonly Pane[],
+  fallback: Layout = defaultLayout(available),
+): Layout {
   if (!isLayout(saved)) return fallback;
   const seen = new Set<Pane>();
   const keep = (group: Group): Group | null => {

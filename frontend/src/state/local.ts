@@ -7,8 +7,10 @@ import type { TextDocument } from "../lib/documents.ts";
 import type * as messages from "../messages.ts";
 import type { Synced } from "./synced.ts";
 
-export type LocalTopic = "selection" | "hover" | "active" | "optimizedView" | "reveal" | "step" | "wrap" | "details";
-export type OptimizedView = "text" | "split" | "unified";
+export type LocalTopic =
+  "selection" | "hover" | "active" | "optimizedView" | "columns" | "reveal" | "step" | "wrap" | "details";
+/** The active variant, all variants in columns, or the active one against the baseline in two ways. */
+export type OptimizedView = "text" | "columns" | "split" | "unified";
 
 /** What was chosen, and where. */
 export interface Anchor {
@@ -30,6 +32,10 @@ export class Local {
   optimizedView: OptimizedView = "text";
   /** Unified first: in a column of three, two texts side by side are too narrow to read. */
   lastComparison: OptimizedView = "unified";
+  /** What to go back to from a comparison. */
+  withoutComparison: OptimizedView = "text";
+  /** Variants that the user took out of the columns. */
+  readonly hidden = new Set<number>();
   wrap = false;
   /** Whether locations and metadata at the ends of lines are shown. */
   details = false;
@@ -38,7 +44,7 @@ export class Local {
   /** A pane that should come to the front, with the signal "reveal". */
   revealed: messages.Pane | null = null;
   /** How far the panes should step through their matches, and which: with the signal "step". */
-  stepped: { pane: messages.Pane | null; delta: number } = { pane: null, delta: 0 };
+  stepped: Step = { pane: null, variant: null, delta: 0 };
   private selectionLink: CachedLink | null = null;
   private matchCache = new WeakMap<TextDocument, { link: Link; matches: Matches }>();
   private hoverLink: CachedLink | null = null;
@@ -49,13 +55,37 @@ export class Local {
   setActive(variant: number | null): void {
     if (this.active === variant) return;
     this.active = variant;
+    if (variant !== null && this.hidden.delete(variant)) this.signal.emit("columns");
     this.signal.emit("active");
   }
 
   setOptimizedView(view: OptimizedView): void {
     this.optimizedView = view;
-    if (view !== "text") this.lastComparison = view;
+    if (view === "split" || view === "unified") this.lastComparison = view;
+    else this.withoutComparison = view;
     this.signal.emit("optimizedView");
+  }
+
+  /** Whether variants stand side by side; a single one only where others are to come. */
+  get isSideBySide(): boolean {
+    const { session, variants } = this.synced;
+    return this.optimizedView === "columns" && (variants.size > 1 || session?.side_by_side === true);
+  }
+
+  /** The variants that have a column, in order. */
+  get columns(): number[] {
+    return [...this.synced.variants.keys()].filter((variant) => !this.hidden.has(variant));
+  }
+
+  hideColumn(variant: number): void {
+    this.hidden.add(variant);
+    this.signal.emit("columns");
+    if (variant === this.active) this.setActive(this.columns[0] ?? null);
+  }
+
+  showColumns(variants: readonly number[]): void {
+    variants.forEach((variant) => this.hidden.delete(variant));
+    this.signal.emit("columns");
   }
 
   setWrap(wrap: boolean): void {
@@ -73,9 +103,9 @@ export class Local {
     this.signal.emit("reveal");
   }
 
-  /** Steps through the matches of a pane, or of all panes at once. */
-  step(pane: messages.Pane | null, delta: number): void {
-    this.stepped = { pane, delta };
+  /** Steps through the matches of a pane, or of all panes at once; of one variant's column or of all. */
+  step(pane: messages.Pane | null, delta: number, variant: number | null = null): void {
+    this.stepped = { pane, variant, delta };
     this.signal.emit("step");
   }
 
@@ -98,7 +128,9 @@ export class Local {
   }
 
   setHover(anchor: Anchor | null): void {
-    if (this.hover?.origin === anchor?.origin && this.hover?.pane === anchor?.pane) return;
+    const { hover } = this;
+    const isSame = hover?.origin === anchor?.origin && hover?.pane === anchor?.pane;
+    if (isSame && hover?.variant === anchor?.variant) return;
     this.hover = anchor;
     this.hoverLink = null;
     this.signal.emit("hover");
@@ -118,15 +150,17 @@ export class Local {
     const document = this.synced.document(stage, this.active);
     const line = document?.lineOfInstruction(name) ?? -1;
     const origin = line < 0 ? NONE : document!.origin(line);
-    this.select({ pane, variant: this.active, line: -1, origin, instruction: name, stage });
+    const variant = document ? document.variant : this.active;
+    this.select({ pane, variant, line: -1, origin, instruction: name, stage });
   }
 
   /** How an instruction of a stage stands to the selection: itself, STRONG, WEAK or 0. */
   levelOfInstruction(stage: messages.Stage, name: string): number {
     const selection = this.selection;
     if (!selection) return 0;
-    if (selection.stage === stage && selection.instruction === name) return CHOSEN;
     const document = this.synced.document(stage, this.active);
+    const isOfThisText = selection.stage === stage && (!document || selection.variant === document.variant);
+    if (isOfThisText && selection.instruction === name) return CHOSEN;
     const line = document?.lineOfInstruction(name) ?? -1;
     return line < 0 ? 0 : (this.link()?.text[document!.origin(line)] ?? 0);
   }
@@ -159,6 +193,13 @@ export class Local {
       instruction: s.instruction,
     };
   }
+}
+
+/** A step through matches: null means every pane, or every column of it. */
+interface Step {
+  readonly pane: messages.Pane | null;
+  readonly variant: number | null;
+  readonly delta: number;
 }
 
 /** The level of the chosen thing itself, above STRONG and WEAK. */

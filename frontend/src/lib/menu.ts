@@ -1,6 +1,6 @@
 // A menu that drops from a button.
 
-import { h } from "../lib/dom.ts";
+import { h } from "./dom.ts";
 
 export interface MenuItem {
   readonly text: string;

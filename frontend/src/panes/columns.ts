@@ -1,0 +1,146 @@
+// The same text of several variants side by side: one column each, linked by origin, scrolled apart.
+
+import { toolButton } from "../lib/controls.ts";
+import { fill, h } from "../lib/dom.ts";
+import { plural } from "../lib/format.ts";
+import type { TextPane as Name } from "../messages.ts";
+import { nameOf, stateMark, textOf, tooltipOf } from "./labels.ts";
+import { type Context, TITLES } from "./pane.ts";
+import { clock } from "./states.ts";
+import { TextPane } from "./text.ts";
+
+/** A text in a column, which has no room for more than two tools. */
+class ColumnText extends TextPane {
+  constructor(context: Context, name: Name, variant: number) {
+    super(context, name, variant);
+    this.tools.replaceChildren(this.stepper, this.findButton);
+  }
+}
+
+class Column {
+  readonly element: HTMLElement;
+  private readonly main: HTMLButtonElement;
+  private readonly hide: HTMLButtonElement;
+  private readonly text: ColumnText;
+
+  constructor(
+    private readonly context: Context,
+    name: Name,
+    readonly variant: number,
+  ) {
+    const { local } = context;
+    this.text = new ColumnText(context, name, variant);
+    this.main = h("button", {
+      type: "button",
+      class: "insp-column-name",
+      "data-column": variant,
+      onclick: () => local.setActive(variant),
+    });
+    this.hide = toolButton("close", "Take this column away", () => local.hideColumn(variant));
+    const head = h("div", { class: "insp-column-head" }, this.main, this.text.tools, this.hide);
+    this.element = h("section", { class: "insp-column", "data-variant": variant }, head, this.text.element);
+    this.drawHead();
+  }
+
+  setVisible(visible: boolean): void {
+    this.text.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.text.destroy();
+    this.element.remove();
+  }
+
+  find(): void {
+    this.text.find();
+  }
+
+  drawHead(): void {
+    const { synced, local } = this.context;
+    const variant = synced.variants.get(this.variant);
+    if (!variant) return;
+    const lines = synced.document(this.text.name, this.variant)?.lines.length;
+    const isUnderWay = variant.state === "queued" || variant.state === "running";
+    fill(
+      this.main,
+      stateMark(variant.state),
+      ...nameOf(variant),
+      isUnderWay
+        ? clock(variant)
+        : h("span", { class: "insp-dim insp-line-count" }, lines === undefined ? "" : plural(lines, "line")),
+    );
+    const isBaseline = this.variant === synced.baseline;
+    this.main.title = tooltipOf(variant, isBaseline);
+    this.main.setAttribute("aria-pressed", String(this.variant === local.active));
+    this.element.setAttribute("aria-label", `${TITLES[this.text.name]} of ${textOf(variant)}`);
+    this.element.classList.toggle("insp-column-active", this.variant === local.active);
+    this.text.tools.hidden = lines === undefined;
+    this.hide.hidden = local.columns.length < 3;
+  }
+}
+
+export class Columns {
+  readonly element = h("div", { class: "insp-side-by-side" });
+  private readonly columns = new Map<number, Column>();
+  private isVisible = false;
+  private active: number | null = null;
+
+  constructor(
+    private readonly context: Context,
+    private readonly name: Name,
+  ) {}
+
+  setVisible(visible: boolean): void {
+    this.isVisible = visible;
+    this.columns.forEach((column) => column.setVisible(visible));
+  }
+
+  /** Makes the columns those of the variants that should have one. Others stay as they are, scrolled as they are. */
+  draw(): void {
+    const wanted = this.context.local.columns;
+    for (const [variant, column] of this.columns) if (!wanted.includes(variant)) this.drop(variant, column);
+    wanted.forEach((variant, index) => {
+      const column = this.columns.get(variant);
+      if (column) column.drawHead();
+      else this.add(variant, index);
+    });
+    if (this.active === this.context.local.active) return;
+    this.active = this.context.local.active;
+    // With the next frame, as it needs sizes.
+    requestAnimationFrame(() => this.reveal(this.active));
+  }
+
+  /** Opens the search of the active variant's column. */
+  find(): void {
+    const shown = this.columns.get(this.context.local.active ?? -1) ?? this.columns.values().next().value;
+    shown?.find();
+  }
+
+  destroy(): void {
+    this.columns.forEach((column) => column.destroy());
+    this.columns.clear();
+  }
+
+  private add(variant: number, index: number): void {
+    const column = new Column(this.context, this.name, variant);
+    this.columns.set(variant, column);
+    this.element.insertBefore(column.element, this.element.children[index] ?? null);
+    column.setVisible(this.isVisible);
+  }
+
+  private drop(variant: number, column: Column): void {
+    column.destroy();
+    this.columns.delete(variant);
+  }
+
+  /** Where the columns need more width than there is, scrolls to one; nothing around them moves. */
+  private reveal(variant: number | null): void {
+    const column = this.columns.get(variant ?? -1)?.element;
+    if (!column) return;
+    const left = column.offsetLeft - this.element.offsetLeft;
+    const { scrollLeft, clientWidth } = this.element;
+    if (left < scrollLeft) this.element.scrollLeft = left;
+    else if (left + column.offsetWidth > scrollLeft + clientWidth)
+      this.element.scrollLeft = left + column.offsetWidth - clientWidth;
+  }
+}

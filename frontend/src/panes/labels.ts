@@ -1,0 +1,32 @@
+// What a variant is called, in tabs, tables and columns alike.
+
+import { h } from "../lib/dom.ts";
+import { icon } from "../lib/icons.ts";
+import type * as messages from "../messages.ts";
+import { spinner } from "./states.ts";
+
+/** Its label, and its target where the label does not say it. */
+export function nameOf({ label, target }: messages.Variant): HTMLElement[] {
+  const name = h("span", { class: "insp-label", title: label }, label);
+  return label === target ? [name] : [name, h("span", { class: "insp-dim insp-target" }, target)];
+}
+
+/** The same as text. */
+export function textOf({ label, target }: messages.Variant): string {
+  return label === target ? label : `${label} on ${target}`;
+}
+
+export function stateMark(state: messages.State): HTMLElement {
+  if (state === "queued" || state === "running") return spinner();
+  return h("span", { class: `insp-mark-${state}`, role: "img", "aria-label": state }, icon(state));
+}
+
+/** What is worth a look when the pointer rests on a name. */
+export function tooltipOf(variant: messages.Variant, isBaseline: boolean): string {
+  const options = Object.entries(variant.options).map(([name, value]) => `${name} = ${String(value)}`);
+  return [
+    `${isBaseline ? "Baseline: " : ""}${textOf(variant)}, ${variant.state}`,
+    ...(options.length ? options : ["default options"]),
+    ...(variant.error ? [variant.error.message] : []),
+  ].join("\n");
+}
