@@ -24,8 +24,6 @@ import jax
 from benchmarks.measuring import machine, spread
 from benchmarks.workloads import make
 
-CHIPS_PER_HOST = "2,2,1"
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs both ways and prints."""
@@ -134,7 +132,7 @@ def _bare(name: str, target: str) -> None:
 
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
     _, chip, topology = target.split(":")
-    described = topologies.get_topology_desc(f"{chip}:{topology}", "tpu", chips_per_host_bounds=CHIPS_PER_HOST)
+    described = topologies.get_topology_desc(f"{chip}:{topology}", "tpu")
     sharding = SingleDeviceSharding(described.devices[0])
     workload = make(name, sharding)
     compiled = jax.jit(workload.fun).trace(*workload.args).lower(lowering_platforms=("tpu",)).compile()
