@@ -20,9 +20,10 @@ Header = dict[str, Any]
 
 _AT_ONCE = 256  # modules a request, so that a cancelled or dead worker loses little
 _REMEMBERED = 100_000
+_MOST_DEATHS = 32  # enough to find three deadly modules among so many
 
 _lock = threading.Lock()
-_memory: collections.OrderedDict[bytes, Counts | Unavailable] = collections.OrderedDict()
+_memory: collections.OrderedDict[bytes, Counts] = collections.OrderedDict()
 
 
 def count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
@@ -39,14 +40,17 @@ def count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
     """
     keys = [hashlib.sha256(module).digest() for module in modules]
     with _lock:
-        known = {key: _memory[key] for key in keys if key in _memory}
+        known: dict[bytes, Counts | Unavailable] = {key: _memory[key] for key in keys if key in _memory}
     wanted = {key: module for key, module in zip(keys, modules, strict=True) if key not in known}
+    deaths: list[WorkerDiedError] = []
     for part in _parts(list(wanted), _AT_ONCE):
-        known |= zip(part, _ask([wanted[key] for key in part]), strict=True)
+        known |= zip(part, _ask([wanted[key] for key in part], deaths), strict=True)
     with _lock:
         for key in keys:
-            _memory[key] = known[key]
-            _memory.move_to_end(key)
+            found = known[key]
+            if not isinstance(found, Unavailable):  # a worker may die of other things too
+                _memory[key] = found
+                _memory.move_to_end(key)
         while len(_memory) > _REMEMBERED:
             _memory.popitem(last=False)
     return tuple(known[key] for key in keys)
@@ -80,16 +84,23 @@ def read(header: Header, blobs: Sequence[bytes]) -> list[Counts | Unavailable]:
     return [c if isinstance(c, dict) else Unavailable(f"XLA does not count it: {c}") for c in json.loads(blobs[0])]
 
 
-def _ask(modules: Sequence[bytes]) -> Sequence[Counts | Unavailable]:
+def _ask(modules: Sequence[bytes], deaths: list[WorkerDiedError]) -> Sequence[Counts | Unavailable]:
+    """Counts in a worker; halves what one died of until the deadly module is found. `deaths` are those so far."""
     from inspector.engines import worker_engine
+    from inspector.engines.process import StartError
 
+    if len(deaths) > _MOST_DEATHS:
+        return [Unavailable(f"{len(deaths)} workers died of counting, the last so: {deaths[-1]}")] * len(modules)
     try:
         return worker_engine().count(modules).result()
     except WorkerDiedError as e:
+        if isinstance(e.__cause__, StartError):
+            raise
+        deaths.append(e)
         if len(modules) == 1:
             return [Unavailable(f"XLA cannot count it: {e}")]
         middle = len(modules) // 2
-        return [*_ask(modules[:middle]), *_ask(modules[middle:])]
+        return [*_ask(modules[:middle], deaths), *_ask(modules[middle:], deaths)]
 
 
 def _parts(keys: Sequence[bytes], length: int) -> Iterator[Sequence[bytes]]:

@@ -10,6 +10,7 @@ import pytest
 from inspector import engines
 from inspector.compilation.engine import Job
 from inspector.engines import counting
+from inspector.engines.process import StartError
 from inspector.errors import InspectorError, Unavailable, WorkerDiedError
 
 
@@ -42,6 +43,45 @@ def test_a_deadly_module_costs_its_own_count_only(monkeypatch: pytest.MonkeyPatc
     assert [c["flops"] if not isinstance(c, Unavailable) else c.reason[:19] for c in found] == [
         1, 2, 3, "XLA cannot count it", 5,
     ]  # fmt: skip
+
+
+def test_a_death_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "worker_engine", lambda: Fragile(b"a"))
+    assert isinstance(counting.count([b"a"])[0], Unavailable)
+    monkeypatch.setattr(engines, "worker_engine", lambda: Fragile(b"none"))
+    assert counting.count([b"a"]) == ({"flops": 1.0},)
+
+
+def test_it_gives_up_after_many_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dying(Fragile):
+        def count(self, modules: Sequence[bytes]) -> Job[Any]:
+            self.deadly = modules[0]
+            return super().count(modules)
+
+    engine = Dying()
+    monkeypatch.setattr(engines, "worker_engine", lambda: engine)
+    found = counting.count([b"%d" % i for i in range(200)])
+    assert len(engine.asked) == counting._MOST_DEATHS + 1
+    assert all(isinstance(c, Unavailable) for c in found)
+    assert "workers died of counting" in found[-1].reason  # type: ignore[union-attr]
+
+
+def test_a_worker_that_does_not_start_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Absent(Fragile):
+        def count(self, modules: Sequence[bytes]) -> Job[Any]:
+            self.asked.append(modules)
+            job: Job[Any] = Job()
+            error = WorkerDiedError("no worker starts")
+            error.__cause__ = StartError("No module named 'jax'")
+            job.fail(error)
+            return job
+
+    engine = Absent()
+    monkeypatch.setattr(engines, "worker_engine", lambda: engine)
+    found = counting.try_to_count([b"a", b"b"])
+    assert isinstance(found, Unavailable)
+    assert "no worker starts" in found.reason
+    assert len(engine.asked) == 1
 
 
 def test_what_was_counted_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
