@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,8 @@ _MEMORY = {
     )
 }
 
+
+_log = logging.getLogger(__name__)
 
 # A dump of jaxlib 0.12 names an element of a tuple `%t#1`, where the executable's text has an instruction for it.
 _ELEMENT_OF_TUPLE = "#"
@@ -310,9 +313,10 @@ class Client:
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(Dump(watch.directory, see, must_watch=watch.see is None))
-            except OSError:  # no room for a dump, or no inotify: the result comes anyway, unless the dump is the result
-                if watch.see is not None:
+            except OSError as e:  # no room for a dump, or no inotify
+                if watch.see is not None:  # the dump is the result
                     raise
+                _log.warning("XLA's passes cannot be watched, so there is no preview before the result: %s", e)
             else:
                 options = self._options({**build_options, "flags": flags}, assignment, detailed_logging)
             yield options

@@ -1,0 +1,41 @@
+"""A client whose compile cannot be watched says so, and compiles."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from inspector._jax import dump
+from inspector._jax.client import Client, EarlyProducts, Watch
+from inspector._jax.compile_options import read_config
+from inspector.engines.messages import compile_order
+from inspector.lowering.lower import lower
+
+
+def compile_watched(directory: Path) -> tuple[list[EarlyProducts], str]:
+    order = compile_order(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+    taken: list[EarlyProducts] = []
+    _, products = Client("cpu", 1).compile(
+        order.module, order.build_options, platform="cpu", watch=Watch(str(directory), taken.append)
+    )
+    return taken, products.hlo
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+def test_a_system_without_watches_costs_the_preview_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (early,), hlo = compile_watched(tmp_path / "dump")
+    assert early.hlo == hlo
+
+    def exhausted(directory: Path) -> int:
+        raise OSError(24, "inotify: Too many open files", str(directory))
+
+    monkeypatch.setattr(dump, "_watch", exhausted)
+    assert compile_watched(tmp_path / "dump") == ([], hlo)
+    assert "no preview before the result: [Errno 24] inotify: Too many open files" in caplog.text
+    assert not (tmp_path / "dump").exists()
