@@ -49,7 +49,7 @@ const table = {
 test("code is found by stage and kernel, and a kernel by the instruction that it computes", () => {
   const index = new CodeIndex("", table);
   assert.deepEqual(index.stages, ["thunks", "LLVM IR", "PTX"]);
-  assert.deepEqual(index.kernels, ["", "b", "a"]);
+  assert.deepEqual(index.kernels, ["", "a", "b"]);
   assert.equal(index.place("PTX", "a"), 3);
   assert.equal(index.place("PTX", "b"), null);
   assert.deepEqual(index.stagesOf("a"), ["LLVM IR", "PTX"]);

@@ -74,7 +74,7 @@ class ObjectFile:
             (self.machine,) = struct.unpack_from("<H", data, 0x12)
             self._sections = self._read_sections()
             self._symbols = self._read_symbols()
-        except (struct.error, IndexError, ValueError) as e:
+        except (struct.error, IndexError, OverflowError, ValueError) as e:
             raise ModuleError(f"A damaged ELF file of {len(data)} bytes: {e}.") from e
 
     def functions(self) -> list[Function]:

@@ -31,17 +31,23 @@ def records(data: bytes) -> list[bytes]:
         raise ModuleError(f"Not a Riegeli file: it begins with {data[:8].hex()}.")
     try:
         return [record for chunk in _chunks(data) for record in _records_of(chunk)]
-    except (IndexError, struct.error, ValueError) as e:
+    except (IndexError, OverflowError, struct.error, ValueError) as e:
         raise ModuleError(f"A damaged Riegeli file of {len(data)} bytes: {e}.") from e
 
 
 def everything_in(data: bytes) -> Iterator[bytes]:
-    """The bytes themselves and, at any depth, the records of the files in them."""
+    """The bytes themselves and, at any depth, the records of the files in them.
+
+    Raises:
+      ModuleError: the outermost file is damaged or compressed in another way.
+    """
     yield data
     start = data.find(SIGNATURE)
-    if start >= 0:
-        for record in records(data[start:]):
-            yield from everything_in(record)
+    for record in records(data[start:]) if start >= 0 else ():
+        try:
+            yield from list(everything_in(record))
+        except ModuleError:  # eight bytes by chance
+            yield record
 
 
 def _chunks(data: bytes) -> Iterator[bytes]:

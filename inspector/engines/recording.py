@@ -6,7 +6,8 @@ In the process that compiles. The products leave it as bytes, for `Compiled` to 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from inspector._jax.pass_times import PassTimes
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 SCRATCH = "SCRATCH"
 BACK_END_FOLDERS = ("llo", "mosaic")
@@ -101,14 +104,21 @@ class Recording:
           products: what it gave.
         """
         module = _module_name(products.hlo)
-        made: dict[str, bytes | Unavailable] = {}
-        if "passes" in self._products:
-            made["passes"] = self._passes.read(module)
-        if "buffers" in self._products:
-            made["buffers"] = self._buffers.read(module)
-        if "assembly" in self._products:
-            made["assembly"] = self._assembly.read(module, products.executable)
-        return made
+        read = {
+            "passes": lambda: self._passes.read(module),
+            "buffers": lambda: self._buffers.read(module),
+            "assembly": lambda: self._assembly.read(module, products.executable),
+        }
+        return {name: _guarded(name, read[name]) for name in sorted(self._products)}
+
+
+def _guarded(name: str, read: Callable[[], bytes | Unavailable]) -> bytes | Unavailable:
+    """What was recorded, or why not: the compile itself has ended well."""
+    try:
+        return read()
+    except Exception as e:
+        _log.exception("The recorded %s could not be read.", name)
+        return Unavailable(f"what the compiler wrote could not be read ({type(e).__name__}: {e})")
 
 
 class _PassFiles:

@@ -16,7 +16,7 @@ import { RowList } from "./rowlist.ts";
 import { empty, failure, loading } from "./states.ts";
 
 const WHAT =
-  "Compiles this variant once more and keeps the back-end's code: what each kernel is before and after optimization, and as machine code.";
+  "Compiles this variant once more and keeps the back-end's code: each kernel before and after optimization, and as machine code. For a TPU it takes about three times as long.";
 const PROGRAM = "Whole program";
 
 class CodePane implements Pane {

@@ -35,7 +35,8 @@ export class CodeIndex {
     const { entries, instructions } = table;
     this.stages = [...new Set(entries.map((entry) => entry.stage))];
     const names = new Set(entries.map((entry) => entry.kernel));
-    this.kernels = [...(names.delete("") ? [""] : []), ...names];
+    const hasProgram = names.delete("");
+    this.kernels = [...(hasProgram ? [""] : []), ...[...names].sort(NATURAL.compare)];
     entries.forEach((entry, i) => this.places.set(key(entry.stage, entry.kernel), i));
     // A kernel's own instruction before those inside of another one.
     for (const inner of [false, true])
@@ -158,5 +159,8 @@ function hloText(variant: number, text: string, names: (string | null)[] | null)
   const instructions = names ?? new Array<null>(count).fill(null);
   return new TextDocument(about, text, new Int32Array(count).fill(NONE), { labels: null, instructions });
 }
+
+/** `fusion.2` before `fusion.10`. */
+const NATURAL = new Intl.Collator("en", { numeric: true });
 
 const key = (stage: string, kernel: string): string => `${stage}\n${kernel}`;
