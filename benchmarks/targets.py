@@ -92,7 +92,7 @@ def _cells(compiled: Compiled) -> tuple[str, ...]:
     bound = f", {roof.total.bound_by}" if not isinstance(roof.total.least_s, Unavailable) else ""
     return (
         format_seconds(compiled.timings["compile_s"]),
-        _count(known.flops) + (f" ({left_out} calls unknown)" if left_out else ""),
+        _count(known.flops) + (f" ({left_out} call{'s' * (left_out > 1)} unknown)" if left_out else ""),
         _ratio(counted.flops, cost.flops if isinstance(cost, Cost) else cost),
         _ratio(counted.bytes_accessed, cost.bytes_accessed if isinstance(cost, Cost) else cost),
         str(numbers.kernels),

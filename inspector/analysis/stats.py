@@ -13,6 +13,9 @@ from inspector.errors import Unavailable
 if TYPE_CHECKING:
     import pandas as pd
 
+Unit = Literal["bytes", "count", "seconds"]
+Value = float | Unavailable
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stat:
@@ -28,12 +31,10 @@ class Stat:
 
     key: str
     label: str
-    unit: Literal["bytes", "count", "seconds"]
-    value: float | Unavailable
+    unit: Unit
+    value: Value
     less_is_better: bool = True
 
-
-Value = float | Unavailable
 
 _SPACE = "_allocated_bytes"
 _MEMORY = (
@@ -48,6 +49,17 @@ _COST = (
     ("flops", "floating-point operations", True),
     ("transcendentals", "transcendentals", True),
     ("bytes_accessed", "bytes accessed", True),
+)
+
+
+_STRUCTURE: tuple[tuple[str, str, Unit, bool], ...] = (
+    ("vmem_scratch_bytes", "largest scratch of a kernel in VMEM", "bytes", True),
+    ("kernels", "kernels", "count", True),
+    ("fusions", "fusions", "count", False),
+    ("custom_calls", "custom calls", "count", False),
+    ("collectives", "collectives", "count", True),
+    ("collective_bytes", "bytes into collectives", "bytes", True),
+    ("estimated_cycles", "estimated cycles", "count", True),
 )
 
 
@@ -74,26 +86,16 @@ def stats(compiled: Compiled, counted: Cost | None = None) -> tuple[Stat, ...]:
 
 
 def program_stats(compiled: Compiled) -> tuple[Stat, ...]:
-    """Memory spaces, where the compile recorded them, and what the device executes; reads the whole module."""
+    """Memory spaces, where the compile recorded them, and what the device executes; reads the whole module.
+
+    What only TPUs report is left out where it is not.
+    """
     use = compiled.memory_use()
     spaces = [] if isinstance(use, Unavailable) else list(use.spaces.values())
     numbers = structure(compiled.module())
-    return (
-        *(Stat(_space_key(s.name), f"all of {s.name}", "bytes", s.allocated_bytes) for s in spaces),
-        *(
-            []
-            if isinstance(numbers.vmem_scratch_bytes, Unavailable)
-            else [
-                Stat("vmem_scratch_bytes", "largest scratch of a kernel in VMEM", "bytes", numbers.vmem_scratch_bytes)
-            ]
-        ),
-        Stat("kernels", "kernels", "count", numbers.kernels),
-        Stat("fusions", "fusions", "count", numbers.fusions, less_is_better=False),
-        Stat("custom_calls", "custom calls", "count", numbers.custom_calls, less_is_better=False),
-        Stat("collectives", "collectives", "count", numbers.collectives),
-        Stat("collective_bytes", "bytes into collectives", "bytes", numbers.collective_bytes),
-        Stat("estimated_cycles", "estimated cycles", "count", numbers.estimated_cycles),
-    )
+    rows = [Stat(_space_key(s.name), f"all of {s.name}", "bytes", s.allocated_bytes) for s in spaces]
+    rows += [Stat(key, label, unit, getattr(numbers, key), better) for key, label, unit, better in _STRUCTURE]
+    return tuple(row for row in rows if not isinstance(row.value, Unavailable))
 
 
 def _space_key(name: str) -> str:
@@ -163,7 +165,7 @@ def _filled(column: Mapping[str, Value], keys: Sequence[str], compiled: Compiled
 
 def _absent(column: Mapping[str, Value], key: str, compiled: Compiled) -> Value:
     """Of a number that other programs have: host memory is 0 where a program's memory is known at all."""
-    if key == "vmem_scratch_bytes":
+    if key in ("vmem_scratch_bytes", "estimated_cycles"):
         return Unavailable("only the TPU's compiler notes it")
     if not key.endswith(_SPACE):
         return column["peak_bytes"] if isinstance(column["peak_bytes"], Unavailable) else 0
