@@ -256,7 +256,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 def _unnamed(error: BaseException, asked: hostile.Hostile) -> str:
     """Nothing when the message names what was hostile."""
     text = str(error)
-    names = [*asked.flags, *asked.build] or ["module", "program", "jit_"]
+    names = [*asked.flags, *(name.removeprefix("num_") for name in asked.build)] or ["module", "program", "jit_"]
     if any(name in text for name in names):
         return ""
     return f"the message names none of {', '.join(names)}"
