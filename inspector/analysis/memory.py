@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from inspector.analysis.peaks import Peak
+from inspector.errors import Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
 from inspector.hlo.source import Origin
 from inspector.units import format_bytes
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from inspector.analysis.picture import Picture
 
 _LEAST_SHOWN = 1000  # a memory space with less than this part of the largest one's bytes gets no panel
+
+_NO_PEAK = Unavailable("the chip was not named")
 
 SPACES: Mapping[str, Mapping[int, str]] = {
     "cpu": {0: "RAM"},
@@ -67,6 +71,7 @@ class Space:
       untraced_bytes: buffers in these heaps of which XLA wrote down no step: tables of tuples, and values
         that pass through a loop in the place of another.
       peak_instruction: where in the schedule `live_bytes` is reached, "" without temporaries.
+      capacity_bytes: of the whole memory, where the chip's maker publishes it.
     """
 
     name: str
@@ -79,6 +84,7 @@ class Space:
     live_bytes: int
     untraced_bytes: int
     peak_instruction: str
+    capacity_bytes: int | Unavailable
 
     @property
     def allocated_bytes(self) -> int:
@@ -123,12 +129,13 @@ class MemoryUse:
         return f"<MemoryUse of {len(self.lives)} buffers: {spaces}>"
 
 
-def memory_use(hlo_proto: bytes, platform: str) -> MemoryUse:
+def memory_use(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEAK) -> MemoryUse:
     """Replays the heaps of a program.
 
     Args:
       hlo_proto: a serialized `xla.HloProto` with a buffer assignment.
       platform: "cpu", "cuda" or "tpu", for the names of memory spaces.
+      peak: the chip's figures, for the capacities.
 
     Raises:
       ModuleError: no such thing, or without a buffer assignment.
@@ -150,7 +157,7 @@ def memory_use(hlo_proto: bytes, platform: str) -> MemoryUse:
     spaces = {_name(names, a.space): None for a in sorted(assignment.allocations, key=lambda a: a.space)}
     return MemoryUse(
         tuple(lives),
-        {name: _space(name, assignment, names, lives, curves.get(name, ())) for name in spaces},
+        {name: _space(name, assignment, names, lives, curves.get(name, ()), _capacity(name, peak)) for name in spaces},
         assignment.schedule,
         curves,
         assignment.origins,
@@ -204,8 +211,8 @@ def memory_plot(use: MemoryUse) -> Picture:
         axes.fill_between([p for p, _ in steps], [b for _, b in steps], step="post", alpha=0.6)
         axes.set_ylim(0, max(1, space.live_bytes) * 1.1)
         axes.set_title(
-            f"{name}: at most {format_bytes(space.live_bytes)} of temporaries live, {format_bytes(space.temp_bytes)}"
-            f" allocated for them; fullest at {space.peak_instruction or 'no time'}",
+            f"{name}{_of_capacity(space)}: at most {format_bytes(space.live_bytes)} of temporaries live,"
+            f" {format_bytes(space.temp_bytes)} allocated for them; fullest at {space.peak_instruction or 'no time'}",
             fontsize=9,
             loc="left",
         )
@@ -213,6 +220,10 @@ def memory_plot(use: MemoryUse) -> Picture:
         axes.set_xlim(0, max(1, len(use.schedule) - 1))
     axes.set_xlabel("position in the schedule")
     return figure
+
+
+def _of_capacity(space: Space) -> str:
+    return "" if isinstance(space.capacity_bytes, Unavailable) else f" of {format_bytes(space.capacity_bytes)}"
 
 
 def _steps(curve: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
@@ -268,6 +279,7 @@ def _space(
     names: Mapping[int, str],
     lives: list[Life],
     curve: tuple[tuple[int, int], ...],
+    capacity_bytes: int | Unavailable,
 ) -> Space:
     here = [a for a in assignment.allocations if _name(names, a.space) == name]
 
@@ -290,7 +302,13 @@ def _space(
             s.byte_size for a in temporaries for s in a.slots if (a.index, s.instruction, s.shape_index) not in traced
         ),
         peak_instruction=assignment.schedule[position] if live else "",
+        capacity_bytes=capacity_bytes,
     )
+
+
+def _capacity(name: str, peak: Peak | Unavailable) -> int | Unavailable:
+    known = {} if isinstance(peak, Unavailable) else {"HBM": peak.memory_bytes, "VMEM": peak.vmem_bytes}
+    return known.get(name, Unavailable(f"no published size of {name} is known"))
 
 
 def _together(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:

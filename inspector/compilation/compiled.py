@@ -213,8 +213,10 @@ class Compiled:
         if isinstance(self.buffers, Unavailable):
             return self.buffers
         from inspector.analysis.memory import memory_use
+        from inspector.analysis.peaks import peak_of
 
-        return memory_use(self.buffers.hlo_proto, self.program.platform)
+        peak = peak_of(self.target, self.devices)
+        return memory_use(self.buffers.hlo_proto, self.program.platform, peak)
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None

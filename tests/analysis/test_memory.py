@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from inspector.analysis.memory import MemoryUse, memory_plot, memory_use, space_table, timeline
+from inspector.analysis.peaks import peak_of
+from inspector.compilation.target import Target
+from inspector.errors import Unavailable
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
 NAMES = sorted(path.name.removesuffix(".json") for path in HEAPS.glob("*.json"))
@@ -98,3 +101,13 @@ def test_tables_and_figure() -> None:
     titles = [axes.get_title(loc="left") for axes in memory_plot(use).axes]
     assert titles == ["VMEM: at most 978 KiB of temporaries live, 981 KiB allocated for them; fullest at fusion.29"]
     assert repr(use).startswith("<MemoryUse of ")
+
+
+def test_capacities_are_the_published_ones() -> None:
+    data = gzip.decompress((HEAPS / "v5e_scan.0.12.hlo.pb.gz").read_bytes())
+    use = memory_use(data, "tpu", peak_of(Target.parse("tpu:v5e:1x1")))
+    assert (use.spaces["HBM"].capacity_bytes, use.spaces["VMEM"].capacity_bytes) == (16 << 30, 128 << 20)
+    assert use.spaces["SMEM"].capacity_bytes == Unavailable("no published size of SMEM is known")
+    assert "VMEM of 128 MiB: at most 2 MiB" in memory_plot(use).axes[0].get_title(loc="left")
+    unnamed, _ = recorded("v5e_scan.0.12")
+    assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
