@@ -151,11 +151,11 @@ def _sass(executable: bytes | Unavailable) -> list[Code] | Unavailable:
         cubins = [cubin for part in everything_in(executable) for cubin in _cubins(part)]
     except ModuleError as e:
         return Unavailable(str(e).removesuffix("."))
-    codes = []
-    for data, kernels in cubins:
+    codes: dict[str, Code] = {}
+    for data, kernels in cubins:  # an executable has the kernel of a command buffer twice
         packed = zlib.compress(data, _LEVEL)
-        codes += [Code(_SASS, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels]
-    return codes or Unavailable("the executable has no cubin")
+        codes |= {kernel: Code(_SASS, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels}
+    return list(codes.values()) or Unavailable("the executable has no cubin")
 
 
 def _cubins(data: bytes) -> Iterator[tuple[bytes, list[str]]]:
