@@ -32,7 +32,8 @@ function emit(content, buffers = []) {
 }
 
 const decode = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
-const play = (messages) => messages.forEach(({ content, buffers }) => emit(content, buffers.map(decode)));
+const play = (messages, to) =>
+  messages.forEach(({ content, buffers }) => emit({ ...content, to }, buffers.map(decode)));
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** A kernel that answers from a recording. */
@@ -58,7 +59,7 @@ function recorded({ messages, graphs, runs, products }) {
     cancel: () => (isCancelled = true),
     pass: reply("passes"),
     code: reply("code"),
-    ready: () => play(messages),
+    ready: ({ client }) => play(messages, client),
     graph: async ({ id, variant, mode }) => {
       await wait(40);
       emit({
@@ -115,7 +116,7 @@ async function withoutCompiled(last) {
   const common = messages.filter(
     ({ content: c }) => c.type === "session" || (c.type === "document" && c.variant === null),
   );
-  return () => (play(common), last.forEach((m) => emit(m)));
+  return ({ client }) => (play(common, client), last.forEach((m) => emit({ ...m, to: client })));
 }
 
 /** Side by side: one that is done, one under way, one that failed, one cancelled. */
@@ -127,7 +128,8 @@ async function withStates() {
     variant(2, "failed", { label: "gpu:h100:8", target: "gpu:h100:8", platform: "cuda", error: ERROR }),
     variant(3, "cancelled", { label: "cpu:4", target: "cpu:4" }),
   ];
-  return () => (play(first), [variant(0, "done", { target: "cpu:8" }), ...more].forEach((m) => emit(m)));
+  const all = [variant(0, "done", { target: "cpu:8" }), ...more];
+  return ({ client }) => (play(first, client), all.forEach((m) => emit({ ...m, to: client })));
 }
 
 async function gzip(bytes) {
@@ -251,7 +253,8 @@ const scenarios = {
   waiting: async () => kernel,
   gone: async () => {
     const answers = recorded(await load("mlp"));
-    return { ...answers, ready: () => (answers.ready(), setTimeout(() => closings.forEach((close) => close()), 50)) };
+    const close = () => closings.forEach((callback) => callback());
+    return { ...answers, ready: (request) => (answers.ready(request), setTimeout(close, 50)) };
   },
   big: () => bigKernel(),
 };

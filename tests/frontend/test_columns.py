@@ -120,6 +120,51 @@ def test_a_column_is_searched_alone(demo: OpenDemo) -> None:
     expect(page.locator(".cm-search")).to_have_count(1)
 
 
+def test_all_columns_are_searched_for_the_same(demo: OpenDemo) -> None:
+    page = demo("targets")
+    page.locator("[data-group='1'] .insp-group-head").get_by_title("Find in every column").click()
+    page.keyboard.type("all-reduce")
+    fields = page.locator(".insp-column .cm-search input[name=search]")
+    expect(fields).to_have_count(3)
+    for variant in range(3):
+        expect(fields.nth(variant)).to_have_value("all-reduce")
+    expect(fields.first).to_be_focused()
+    fields.nth(2).click(click_count=3)
+    page.keyboard.type("dot")
+    expect(fields.first).to_have_value("dot")
+    for variant in (0, 2):  # in the TPU's it is a convolution
+        expect(column(page, variant).locator(".cm-searchMatch").first).to_be_attached()
+    column(page, 1).get_by_role("button", name="close").click()
+    fields.first.click(click_count=3)
+    page.keyboard.type("fusion")
+    expect(fields.nth(1)).to_have_value("fusion")
+    page.get_by_title("Find in every column").click()
+    expect(fields).to_have_count(3)
+    page.get_by_title("Find in every column").click()
+    expect(fields).to_have_count(0)
+
+
+def test_a_compile_that_failed_after_its_last_text_shows_both(demo: OpenDemo) -> None:
+    page = demo("targets")
+    page.evaluate(
+        """() => demo.emit({ type: 'variant', variant: 2, label: 'gpu:h100:8', target: 'gpu:h100:8', platform: 'cuda',
+                 options: {}, state: 'failed', stage: '', elapsed_s: 2, no_run: '',
+                 error: { kind: 'CompilationError', message: 'There is no ptxas.' } })"""
+    )
+    expect(column(page, 2).get_by_role("alert")).to_contain_text("CompilationError There is no ptxas.")
+    expect(line(page, 2, "HloModule")).to_be_visible()
+    expect(page.locator("[data-pane=optimized] [role=alert]")).to_have_count(1)
+    page.get_by_role("button", name="Side by side").click()
+    expect(page.locator("[data-pane=optimized] [role=alert]")).to_have_count(0)  # the baseline's text
+    page.locator(".insp-chip-main").nth(2).click()
+    expect(page.locator("[data-pane=optimized] [role=alert]")).to_have_count(1)
+
+
+def test_what_was_there_before_does_not_come_to_the_front(demo: OpenDemo) -> None:
+    page = demo("compiling")
+    expect(page.locator(".insp-chip-main").first).to_have_attribute("aria-pressed", "true")
+
+
 def test_a_column_goes_and_comes_back(demo: OpenDemo) -> None:
     page = demo("targets")
     column(page, 1).get_by_label("Take this column away").click()

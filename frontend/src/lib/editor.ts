@@ -1,7 +1,15 @@
 // A read-only editor over a TextDocument: linked lines, folding, search, jumps to definitions.
 
 import { codeFolding, foldEffect, foldGutter, foldKeymap, foldService } from "@codemirror/language";
-import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+import {
+  getSearchQuery,
+  highlightSelectionMatches,
+  search,
+  searchKeymap,
+  searchPanelOpen,
+  type SearchQuery,
+  setSearchQuery,
+} from "@codemirror/search";
 import { Compartment, EditorState, type Extension, Prec, StateEffect, StateField } from "@codemirror/state";
 import {
   Decoration,
@@ -25,6 +33,8 @@ export interface EditorEvents {
   onMove(delta: number): void;
   onClear(): void;
   onScroll?(): void;
+  /** What is searched for has changed. */
+  onSearch?(query: SearchQuery): void;
 }
 
 /** What is lit: levels by interned origin, and the chosen line or -1. */
@@ -73,6 +83,10 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     litLines(document),
     search({ top: true }),
     highlightSelectionMatches({ minSelectionLength: 2 }),
+    EditorView.updateListener.of(({ transactions }) => {
+      for (const effect of transactions.flatMap((t) => t.effects))
+        if (effect.is(setSearchQuery)) events.onSearch?.(effect.value);
+    }),
     wrapping.of(options.wrap ? EditorView.lineWrapping : []),
     detailing.of(options.details ? [] : hideDetails(document.language)),
     keys(events),
@@ -97,6 +111,12 @@ export function createEditor(
   const frames = frameBlocks(document);
   view.dispatch({ effects: frames.map(([first, last]) => foldEffect.of(rangeOf(document, first, last))) });
   return view;
+}
+
+/** Searches for the same in another editor, where its search is open. */
+export function searchToo(view: EditorView, query: SearchQuery): void {
+  const isOther = searchPanelOpen(view.state) && !getSearchQuery(view.state).eq(query);
+  if (isOther) view.dispatch({ effects: setSearchQuery.of(query) });
 }
 
 export function light(view: EditorView, value: Lights): void {

@@ -1,7 +1,11 @@
 // The same text of several variants side by side: one column each, linked by origin, scrolled apart.
 
+import { closeSearchPanel, openSearchPanel, searchPanelOpen, type SearchQuery } from "@codemirror/search";
+import type { EditorView } from "@codemirror/view";
 import { toolButton } from "../lib/controls.ts";
+import type { TextDocument } from "../lib/documents.ts";
 import { fill, h } from "../lib/dom.ts";
+import { type EditorEvents, searchToo } from "../lib/editor.ts";
 import { plural } from "../lib/format.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { nameOf, stateMark, textOf, tooltipOf } from "./labels.ts";
@@ -9,11 +13,26 @@ import { type Context, TITLES } from "./pane.ts";
 import { clock } from "./states.ts";
 import { TextPane } from "./text.ts";
 
+type OnSearch = (query: SearchQuery) => void;
+
 /** A text in a column, which has no room for more than two tools. */
 class ColumnText extends TextPane {
-  constructor(context: Context, name: Name, variant: number) {
+  constructor(
+    context: Context,
+    name: Name,
+    variant: number,
+    private readonly onSearch: OnSearch,
+  ) {
     super(context, name, variant);
     this.tools.replaceChildren(this.stepper, this.findButton);
+  }
+
+  get view(): EditorView | null {
+    return this.own?.view ?? null;
+  }
+
+  protected override events(document: TextDocument): EditorEvents {
+    return { ...super.events(document), onSearch: this.onSearch };
   }
 }
 
@@ -27,9 +46,10 @@ class Column {
     private readonly context: Context,
     name: Name,
     readonly variant: number,
+    onSearch: OnSearch,
   ) {
     const { local } = context;
-    this.text = new ColumnText(context, name, variant);
+    this.text = new ColumnText(context, name, variant, onSearch);
     this.main = h("button", {
       type: "button",
       class: "insp-column-name",
@@ -51,8 +71,8 @@ class Column {
     this.element.remove();
   }
 
-  find(): void {
-    this.text.find();
+  get view(): EditorView | null {
+    return this.text.view;
   }
 
   drawHead(): void {
@@ -110,10 +130,15 @@ export class Columns {
     requestAnimationFrame(() => this.reveal(this.active));
   }
 
-  /** Opens the search of the active variant's column. */
+  /** Opens the search of every column, for one and the same text; closes it where it is open everywhere. */
   find(): void {
-    const shown = this.columns.get(this.context.local.active ?? -1) ?? this.columns.values().next().value;
-    shown?.find();
+    const { active } = this.context.local;
+    const isActive = (column: Column): boolean => column.variant === active;
+    // The last one that opens has the focus.
+    const columns = [...this.columns.values()].sort((a, b) => Number(isActive(a)) - Number(isActive(b)));
+    const views = columns.map((column) => column.view).filter((view) => view !== null);
+    const areOpen = views.every((view) => searchPanelOpen(view.state));
+    views.forEach(areOpen ? closeSearchPanel : openSearchPanel);
   }
 
   destroy(): void {
@@ -122,10 +147,14 @@ export class Columns {
   }
 
   private add(variant: number, index: number): void {
-    const column = new Column(this.context, this.name, variant);
+    const column = new Column(this.context, this.name, variant, (query) => this.search(query));
     this.columns.set(variant, column);
     this.element.insertBefore(column.element, this.element.children[index] ?? null);
     column.setVisible(this.isVisible);
+  }
+
+  private search(query: SearchQuery): void {
+    for (const { view } of this.columns.values()) if (view) searchToo(view, query);
   }
 
   private drop(variant: number, column: Column): void {

@@ -141,7 +141,7 @@ class OptimizedPane extends TextPane {
     this.drawn = null;
   }
 
-  /** Every column has its own search; the pane's is the active one's. */
+  /** Columns can be searched one by one, or all for the same. */
   override find(): void {
     if (this.columns) this.columns.find();
     else super.find();
@@ -172,6 +172,7 @@ class OptimizedPane extends TextPane {
     this.switcher.hidden = synced.variants.size < 2;
     const shown = local.isSideBySide ? "columns" : isBaseline ? "text" : local.optimizedView;
     fill(this.switcher, ...segments(choices, shown, (view) => local.setOptimizedView(view)));
+    this.findButton.title = local.isSideBySide ? "Find in every column" : "Find (Ctrl-F)";
     const count = synced.variants.size - local.columns.length;
     this.hiddenButton.hidden = !local.isSideBySide || count === 0;
     this.hiddenButton.textContent = `${count} more`;

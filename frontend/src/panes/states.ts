@@ -41,6 +41,17 @@ export function failure(error: messages.Error | null, title: string): HTMLElemen
   );
 }
 
+/** The same in a few lines, above what there is in spite of it. */
+export function trouble(error: messages.Error | null): HTMLElement {
+  return h(
+    "div",
+    { class: "insp-text-trouble", role: "alert" },
+    h("span", { class: "insp-bad" }, "✗ Compiled no further. "),
+    error && h("b", {}, `${error.kind} `),
+    error && h("span", {}, error.message),
+  );
+}
+
 /** Nothing to show, and why. */
 export function empty(title: string, detail = "", ...actions: HTMLElement[]): HTMLElement {
   return h(

@@ -23,7 +23,7 @@ import { drawRuler } from "../lib/ruler.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { type Anchor, anchorAt } from "../state/local.ts";
 import { type Context, Drawing, type Pane, TITLES } from "./pane.ts";
-import { empty, failure, loading } from "./states.ts";
+import { empty, failure, loading, trouble } from "./states.ts";
 
 /** An editor on screen with the document it shows. */
 export interface Shown {
@@ -97,10 +97,21 @@ export class TextPane implements Pane {
 
   protected draw(): void {
     const slot = this.context.synced.slot(this.name, this.variant);
-    if (slot instanceof TextDocument) return this.drawDocument(slot);
+    if (slot instanceof TextDocument) {
+      this.drawDocument(slot);
+      return this.drawTrouble();
+    }
     this.clear();
     fill(this.body, slot ? empty(`${TITLES[this.name]}: ${slot.reason}`, slot.remedy) : this.absence());
     this.updateStepper();
+  }
+
+  /** A compile may fail after its last text was made: both are shown. */
+  private drawTrouble(): void {
+    const variant = this.context.synced.variants.get(this.variant ?? -1);
+    const isLast = this.name === "optimized" && variant?.state === "failed";
+    this.body.querySelector(":scope > .insp-text-trouble")?.remove();
+    if (isLast) this.body.prepend(trouble(variant.error));
   }
 
   protected drawDocument(document: TextDocument): void {

@@ -126,14 +126,14 @@ export class View {
     this.workspace?.setWide(this.local.isSideBySide);
   }
 
-  /** Keeps an active variant; one that is added after another has ended, well or badly, takes its place. */
+  /** Keeps an active variant; one that the user adds after another has ended, well or badly, takes its place. */
   private onVariants(): void {
-    const { variants } = this.synced;
+    const { variants, earlier } = this.synced;
     const ended = ["done", "failed", "cancelled"];
     const hadEnded = [...this.known].some((v) => ended.includes(variants.get(v)?.state ?? ""));
     let next = this.local.active;
     for (const variant of variants.values()) {
-      const isNew = !this.known.has(variant.variant);
+      const isNew = !this.known.has(variant.variant) && !earlier.has(variant.variant);
       if (isNew && hadEnded && variant.state !== "done") next = variant.variant;
     }
     this.known = new Set(variants.keys());

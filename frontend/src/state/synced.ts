@@ -35,6 +35,8 @@ export class Synced {
   kernel: Kernel = "waiting";
   /** In order of arrival: the first is the baseline. */
   readonly variants = new Map<number, Timed<messages.Variant>>();
+  /** Those that were there before this page asked. */
+  readonly earlier = new Set<number>();
   readonly stats = new Map<number, messages.Stats>();
   readonly runs = new Map<number, Timed<messages.Run>>();
   /** The Pallas kernels of a variant's program. */
@@ -117,6 +119,7 @@ export class Synced {
       case "unavailable":
         return this.put(message, this.arrive(message));
       case "variant":
+        if (message.to !== undefined && !this.variants.has(message.variant)) this.earlier.add(message.variant);
         this.variants.set(message.variant, timed(message));
         return this.signal.emit("variants");
       case "variant_removed":
