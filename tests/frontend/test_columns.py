@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Position, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 OpenDemo = Callable[..., Page]
-AT = {"x": 60, "y": 8}  # inside a line's text, whatever its width
+AT: Position = {"x": 60, "y": 8}  # inside a line's text, whatever its width
 TARGETS = ["baseline cpu:8", "tpu:v5e:2x4", "gpu:h100:8"]
 
 
