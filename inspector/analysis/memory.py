@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from inspector.analysis.peaks import Peak
 from inspector.errors import Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
@@ -245,26 +247,41 @@ class _Replay:
         self.space = next((_name(names, placed[e.buffer][0].space) for e in trace if e.buffer in placed), "")
         self.lives: list[Life] = []
         self.curve: list[tuple[int, int]] = [(0, 0)]
-        group: dict[int, int] = {}  # buffer -> the first of those that share its place
-        holders: dict[int, int] = {}
         started: dict[int, int] = {}
-        live = now = 0
+        occupied: dict[int, _Occupied] = {}
+        now = 0
         for event in trace:
             if event.buffer not in placed:
                 continue
             allocation, slot = placed[event.buffer]
+            heap = occupied.setdefault(allocation.index, _Occupied(allocation))
             if event.kind == "free":
-                first = group[event.buffer]
-                holders[first] -= 1
-                live -= placed[first][1].byte_size if not holders[first] else 0
+                heap.change(slot, -1)
                 self.lives.append(_life(self.space, allocation, slot, started[event.buffer], now))
             else:
                 now = max(now, position.get(slot.instruction, now))
-                first = group.get(event.shared, event.shared) if event.kind == "share" else event.buffer
-                group[event.buffer], started[event.buffer] = first, now
-                live += 0 if holders.get(first) else placed[first][1].byte_size
-                holders[first] = holders.get(first, 0) + 1
-            self.curve.append((now, live))
+                started[event.buffer] = now
+                heap.change(slot, +1)
+            self.curve.append((now, sum(each.live_bytes for each in occupied.values())))
+
+
+class _Occupied:
+    """Which part of an allocation is in use: buffers may lie on each other, as a result in the place of its operand."""
+
+    def __init__(self, allocation: Allocation) -> None:
+        ends = {edge for s in allocation.slots for edge in (s.offset, s.offset + s.byte_size)}
+        self._edges = np.array(sorted(ends), np.int64)
+        self._lengths = np.diff(self._edges)
+        self._holders = np.zeros(len(self._lengths), np.int64)
+        self.live_bytes = 0
+
+    def change(self, slot: Slot, by: int) -> None:
+        """One buffer more there, or one less."""
+        first, last = np.searchsorted(self._edges, (slot.offset, slot.offset + slot.byte_size))
+        holders, lengths = self._holders[first:last], self._lengths[first:last]
+        before = int(lengths[holders > 0].sum())
+        holders += by
+        self.live_bytes += int(lengths[holders > 0].sum()) - before
 
 
 def _life(space: str, allocation: Allocation, slot: Slot, start: int, end: int) -> Life:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from inspector.analysis import memory
 from inspector.analysis.memory import MemoryUse, memory_plot, memory_use, space_table, timeline
 from inspector.analysis.peaks import peak_of
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
+from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
 NAMES = sorted(path.name.removesuffix(".json") for path in HEAPS.glob("*.json"))
@@ -111,3 +113,18 @@ def test_capacities_are_the_published_ones() -> None:
     assert "VMEM of 128 MiB: at most 2 MiB" in memory_plot(use).axes[0].get_title(loc="left")
     unnamed, _ = recorded("v5e_scan.0.12")
     assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
+
+
+def test_a_result_in_the_place_of_its_operand_takes_no_more() -> None:
+    slots = (Slot(1, "copy", (), 0, 100), Slot(2, "scatter", (), 0, 100), Slot(3, "apart", (), 96, 50))
+    heap = Allocation(7, 146, 1, "temporary", slots)
+    trace = tuple(
+        HeapEvent(kind, buffer)
+        for kind, buffer in (("alloc", 1), ("alloc", 2), ("free", 1), ("alloc", 3), ("free", 2), ("free", 3))
+    )  # type: ignore[arg-type]
+    assignment = BufferAssignment((heap,), (trace,), ("copy", "scatter", "apart"), {})
+    replay = memory._Replay(assignment, trace, {1: "VMEM"})
+    assert [live for _, live in replay.curve] == [0, 100, 100, 100, 146, 50, 0]
+    assert [(life.instruction, life.start, life.end) for life in replay.lives] == [
+        ("copy", 0, 1), ("scatter", 1, 2), ("apart", 2, 2),
+    ]  # fmt: skip
