@@ -21,7 +21,7 @@ import ipywidgets as widgets
 from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.source import hlo_listing
 from inspector.analysis.stats import compare
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
@@ -98,10 +98,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
         self._recordings = Recordings(work.submit, self._later)
         self._app = App(
-            lowered.program.name,
-            height_px=height_px,
-            side_by_side=side_by_side,
-            on_request=self._on_request,
+            lowered.program.name, height_px=height_px, side_by_side=side_by_side, on_request=self._on_request,
             panes=KERNEL_PANES if lowered.kernels else PANES,
         )
         mesh = lowered.program.mesh
@@ -357,19 +354,13 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         if variant.number not in self._shown:
             self._show_program(variant, compiled)
         self._publish_state(variant)
-        self._publish_stats(variant, compiled)
+        self._publish_of(variant, stats_message(variant.number, compiled))
         if isinstance(compiled.cost, Unavailable):  # counting waits for a worker, which this thread may serve
             threading.Thread(target=self._count, args=(variant, compiled), daemon=True).start()
 
     def _count(self, variant: Variant, compiled: Compiled) -> None:
         """Fills in the cost that the back end did not report."""
-        self._publish_stats(variant, compiled, self._work.count(compiled))
-
-    def _publish_stats(self, variant: Variant, compiled: Compiled, counted: Cost | None = None) -> None:
-        with self._lock:
-            shown = self._shown.get(variant.number)
-        if shown is not None:
-            self._publish_of(variant, stats_message(variant.number, compiled, shown.module, counted))
+        self._publish_of(variant, stats_message(variant.number, compiled, self._work.count(compiled)))
 
     def _show_program(self, variant: Variant, program: Preview | Compiled) -> None:
         """The optimized HLO and what follows from it alone; a preview's is the result's."""
@@ -429,14 +420,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self.remove(self._variant(message["variant"]))
             case "graph":
                 self._later(lambda: self._draw(message))
-            case "tune":
-                self._later(lambda: self._tune(message))
             case "record":
                 self._record(self._variant(message["variant"]), message["product"])
             case "pass":
                 self._later(lambda: self._recordings.answer_pass(message))
             case "code":
                 self._later(lambda: self._recordings.answer_code(message))
+            case "tune":
+                self._later(lambda: self._tune(message))
             case "select":
                 self.selection = message["selection"]
 
