@@ -5,7 +5,7 @@ the numbers come back to the instructions. An instruction's numbers hold what it
 that is fused, a `while`'s its body and condition once. So the entry computation's instructions sum to
 the module's own totals. Float rounding apart (XLA adds in single precision) they do so exactly, but for
 bytes on TPUs: there the sizes of tiled arrays are those of whole tiles, as the TPU's own analysis counts
-them; it also counts a whole tile for each row of a gather, which this does not.
+them; it also counts a whole tile for each row of a gather or slice, which this does not.
 """
 
 from __future__ import annotations
