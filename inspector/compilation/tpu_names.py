@@ -21,12 +21,12 @@ _FIRST, _LATER = "-original", "-post-"
 STAGES: Mapping[str, str] = {
     "original": "LLO",
     "post-delay-converter": "LLO, scheduled",
-    "final_bundles": "VLIW bundles",
+    "critical-path": "critical path",
     "schedule-analysis_final_bundles": "schedule",
     "final_hlo-static-per-bundle-utilization": "utilization",
-    "critical-path": "critical path",
+    "final_bundles": "VLIW bundles",
 }
-"""LLO stages that are taken, by the word in the file's name."""
+"""LLO stages that are taken, by the word in the file's name; what runs comes last."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

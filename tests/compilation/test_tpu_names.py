@@ -10,8 +10,8 @@ from inspector.compilation.tpu_names import TpuFile, tpu_file
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("1795171736541536501-fusion.25-71-final_bundles.txt", TpuFile("VLIW bundles", "fusion.25", 10_002)),
-        ("1795171736541536501-TLP-73-final_bundles.txt", TpuFile("VLIW bundles", "TLP", 10_002)),
+        ("1795171736541536501-fusion.25-71-final_bundles.txt", TpuFile("VLIW bundles", "fusion.25", 10_005)),
+        ("1795171736541536501-TLP-73-final_bundles.txt", TpuFile("VLIW bundles", "TLP", 10_005)),
         ("1795171736541536501-<late-initialization>-02-original.txt", TpuFile("LLO", "<late-initialization>", 10_000)),
         ("1-all-reduce.1-70-schedule-analysis_final_bundles.txt", TpuFile("schedule", "all-reduce.1", 10_003)),
         ("1795171736571221858-0001-mosaic-dump-mymm-original.txt", TpuFile("Mosaic", "mymm", 1)),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,28 @@ def test_nothing_is_left_behind(engine: Engine) -> None:
     assert temporary() == set()
 
 
+def slow(x: jax.Array) -> jax.Array:
+    """Seconds to compile: many small fusions that differ."""
+    for i in range(400):
+        x = jnp.sin(x * (i + 1.5)) @ jnp.ones((4, 4)) + i
+    return x
+
+
+def test_nothing_is_left_of_a_recording_that_was_cancelled() -> None:
+    engine = WorkerEngine()
+    try:
+        program = programs.lower(slow, jax.ShapeDtypeStruct((4, 4), jnp.float32))
+        job = engine.submit(CompileRequest(program, Options(), CPU, PRODUCTS))
+        while job.stage != "compiling" or not any(path.name == "hlo" for path in temporary()):
+            assert not job.done()
+            time.sleep(0.01)
+        assert job.cancel()
+        assert not isinstance(engine.submit(request("passes")).result(120).passes, Unavailable)
+        assert temporary() == set()
+    finally:
+        engine.close()
+
+
 def test_a_dump_of_the_users_own_is_refused_beside_it(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"products=.*xla_dump_to=.*Leave out"):
         engine.submit(request("passes", xla_dump_to=str(tmp_path))).result(120)
@@ -196,6 +220,14 @@ def test_a_remembered_result_without_the_product_is_no_answer(tmp_path: Path) ->
     assert not isinstance(asked.passes, Unavailable)
     assert again.passes == asked.passes
     assert isinstance(back.passes, Unavailable)
+
+
+def test_products_are_pickled(whole: Compiled) -> None:
+    """For a Dask cluster; the texts of all passes once."""
+    data = pickle.dumps(whole)
+    assert pickle.loads(data) == whole
+    assert not isinstance(whole.passes, Unavailable)
+    assert len(pickle.dumps(whole.passes)) < whole.passes.byte_size + 200 * len(whole.passes)
 
 
 def test_a_saved_file_has_the_products(whole: Compiled, tmp_path: Path) -> None:

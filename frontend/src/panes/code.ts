@@ -83,14 +83,14 @@ class CodePane implements Pane {
     this.drawDetail(active, index, kernel);
   }
 
-  /** Takes the kernel of the selected instruction, or the first one. */
+  /** Takes the kernel of the selected instruction, or the first that is known to be one's. */
   private follow(variant: number, index: CodeIndex): void {
     const { selection } = this.context.local;
     const selected =
       selection?.stage === "optimized" && selection.instruction ? index.kernel(selection.instruction) : null;
     const known = this.kernels.get(variant);
     const isKnown = known !== undefined && index.kernels.includes(known);
-    const first = index.kernels.find((kernel) => kernel !== "") ?? "";
+    const first = index.kernels.find((kernel) => index.instruction(kernel) !== null) ?? index.kernels[0]!;
     this.kernels.set(variant, selected ?? (isKnown ? known : first));
   }
 
