@@ -43,6 +43,7 @@ def test_a_function_two_targets_and_a_run(opened: list[Explorer]) -> None:
     assert isinstance(shown, Explorer)
     shown.wait(120)
     assert [v.state for v in shown.variants] == ["done"] * 3
+    assert Mailbox(shown).last("session")["side_by_side"] is False  # one platform
     table = shown.compare()
     assert list(table.columns)[:3] == ["attached", "cpu:2", "delta cpu:2"]
     # 4x3 times 3x4: a multiply and an add for each of 4x4x3.
@@ -151,6 +152,7 @@ def test_three_memories_beside_one(opened: list[Explorer]) -> None:
     shown = explore(lambda x: jnp.tanh(x @ x) @ x, jnp.ones((256, 256)), target="cpu", compare=["tpu:v5e:1x1"])
     opened.append(shown)
     box = Mailbox(shown)
+    assert box.last("session")["side_by_side"] is True
     shown.wait(120)
     rows = {row["key"]: row["value"] for row in box.last("stats", variant=1)["rows"]}
     assert rows["hbm_allocated_bytes"] >= 2 * 256 * 256 * 4

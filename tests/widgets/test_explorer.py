@@ -317,6 +317,38 @@ def test_another_platform_is_lowered_for_once(work: FakeWork, explorer: Explorer
     assert ("source", 1) not in {(m["pane"], m["variant"]) for m in box.of("document")}
 
 
+def test_a_variant_says_what_it_is_compiled_for_and_whether_it_can_run(
+    work: FakeWork, explorer: Explorer, box: Mailbox
+) -> None:
+    explorer.add(None, "tpu:v5e:2x4")
+    explorer.add({FAST_MATH: True}, "gpu:h100:8")
+    facts = [[box.last("variant", variant=n)[key] for key in ("label", "target", "platform")] for n in range(3)]
+    assert facts == [
+        ["baseline", "attached", "cpu"],
+        ["tpu:v5e:2x4", "tpu:v5e:2x4", "tpu"],
+        [f"{FAST_MATH}=true", "gpu:h100:8", "cuda"],
+    ]
+    reasons = [box.last("variant", variant=n)["no_run"] for n in range(3)]
+    assert reasons[0] == ""
+    assert reasons[1] == "tpu:v5e:2x4 is not here: its programs can be compiled, not run."
+    assert reasons[2].startswith("gpu:h100:8 is not here")
+
+
+def test_an_empty_target_field_stands_for_the_baselines_target(work: FakeWork) -> None:
+    explorer = work.explorer(target="cpu:2")
+    controls = explorer._controls
+    assert (controls.target.value, controls.target.placeholder) == ("", "target: cpu:2")
+    controls.add.click()
+    controls.target.value = " cpu:4 "
+    controls.add.click()
+    assert [str(v.target) for v in explorer.variants] == ["cpu:2", "cpu:2", "cpu:4"]
+    controls.axes.value = "i=8"
+    controls.apply.click()
+    explorer._drain(time.monotonic() + 10)
+    assert controls.target.placeholder == "target: cpu:8"
+    done(work, explorer)
+
+
 @pytest.mark.parametrize("error", [LoweringError("no such kernel"), NotImplementedError("no rule for tpu")])
 def test_what_cannot_be_lowered_for_a_platform_is_a_variant_that_failed(
     work: FakeWork, explorer: Explorer, box: Mailbox, error: Exception
