@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from inspector._jax import jaxprs, pallas, pallas_device, pallas_params
+from inspector.compilation.chips import GPUS
 from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable
 from inspector.hlo.pallas import (
     MAX_STEPS,
@@ -28,12 +29,8 @@ CompilerParams = Mapping[str | int, Mapping[str, Any]]
 
 _ALL = "*"
 
-# As libtpu and the CUDA plugin name the devices of their topologies.
-_KINDS = {
-    "v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5", "v6e": "TPU v6 lite", "tpu7x": "TPU7x",
-    "a100": "NVIDIA A100-SXM4-80GB", "h100": "NVIDIA H100 80GB HBM3", "h200": "NVIDIA H200", "b200": "NVIDIA B200",
-    "b300": "NVIDIA B300", "gb200": "NVIDIA GB200", "gb300": "NVIDIA GB300",
-}  # fmt: skip
+# As libtpu names the devices of its topologies; Pallas reads the GPU's name in the CUDA plugin's.
+_KINDS = {"v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5", "v6e": "TPU v6 lite", "tpu7x": "TPU7x"} | GPUS
 _USUAL = {"tpu": _KINDS["v5e"], "cuda": _KINDS["h100"]}
 
 

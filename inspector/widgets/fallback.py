@@ -9,6 +9,7 @@ from inspector.analysis.stats import stats
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.units import format_bytes, format_count, format_seconds
+from inspector.widgets.pallas import kernels_html
 
 if TYPE_CHECKING:
     from inspector.analysis.stats import Stat
@@ -40,6 +41,7 @@ def html_form(explorer: Explorer) -> str:
     parts = [
         f"<div><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
         _numbers(explorer),
+        *_kernels(explorer),
         *(_folded(title, listing) for title, listing in _texts(explorer)),
         "</div>",
     ]
@@ -70,6 +72,17 @@ def _numbers(explorer: Explorer) -> str:
 def _heading(variant: Variant) -> str:
     label = html.escape(variant.label)
     return label if variant.label == str(variant.target) else f"{label}<br><small>{variant.target}</small>"
+
+
+def _kernels(explorer: Explorer) -> list[str]:
+    """The Pallas kernels of the baseline, and of variants whose compiler refused theirs."""
+    found = []
+    for variant in explorer.variants:
+        lowered = variant.lowered
+        error = variant.job.exception() if variant.job is not None and variant.state == "failed" else None
+        if lowered is not None and lowered.kernels and (variant.is_baseline or error is not None):
+            found.append(kernels_html(lowered.kernels, variant.target, error))
+    return found
 
 
 def _texts(explorer: Explorer) -> list[tuple[str, Listing | Unavailable]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -216,6 +217,28 @@ def _listed(found: MemoryOverflow) -> list[messages.KernelAllocation]:
         messages.KernelAllocation(name=a.tag or "allocation", what=a.shape, buffers=1, size_bytes=a.size_bytes)
         for a in found.allocations
     ]
+
+
+# ---------------------------------------------------------------- without the browser's app
+
+
+def kernels_html(kernels: Sequence[Kernel], target: Target, error: BaseException | None = None) -> str:
+    """The kernels for a page without a kernel of its own: blocks, memory, remarks, and what the compiler had against them."""
+    message = kernels_message(0, kernels, [()] * len(kernels), target, error)
+    parts = []
+    if message["trouble"] is not None:
+        said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in message["trouble"]["advice"])
+        parts.append(f"<p>✗ The compiler refused: {html.escape(message['trouble']['summary'])}</p><ul>{said}</ul>")
+    for kernel in kernels:
+        budget, remarks = (
+            vmem_budget(kernel, chip_of(target)),
+            "".join(f"<li>{html.escape(r)}</li>" for r in kernel.remarks()),
+        )
+        parts.append(
+            f"<details><summary>Pallas: {html.escape(repr(kernel)[1:-1])}; {html.escape(str(budget))}</summary>"
+            f"{kernel.table().to_html(index=False, border=0)}{f'<ul>{remarks}</ul>' if remarks else ''}</details>"
+        )
+    return "".join(parts)
 
 
 # ---------------------------------------------------------------- values as they are typed

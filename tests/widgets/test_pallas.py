@@ -14,7 +14,7 @@ from inspector.hlo.pallas import Kernel, ParamField
 from inspector.lowering.pallas import fields, fields_of
 from inspector.widgets import messages
 from inspector.widgets.messages import ToBrowser, problem
-from inspector.widgets.pallas import chip_of, kernels_message, read_values, write_value
+from inspector.widgets.pallas import chip_of, kernels_html, kernels_message, read_values, write_value
 from tests.kernels import matmul, scale, struct
 
 TEXTS = Path(__file__).parent.parent / "analysis" / "data" / "pallas"
@@ -162,3 +162,13 @@ def test_every_default_is_read_as_it_is_written() -> None:
     usable: list[ParamField] = [field for field in TPU if field.available is True]
     assert read_values(usable, {f.name: write_value(f.default) for f in usable}) == {f.name: f.default for f in usable}
     assert write_value((("a", 1), ("b", "x"))) == '{"a": 1, "b": "x"}'
+
+
+def test_a_page_without_a_kernel_says_the_same() -> None:
+    big = struct(8192, 8192, dtype="bfloat16")
+    found = kernels(lambda x, y: matmul(x, y, bm=1024, bk=1024, bn=1024), big, big)
+    html = kernels_html(found, Target.parse("tpu:v5e"), CompilationError((TEXTS / "scoped.0.12.txt").read_text()))
+    assert "The compiler refused: 18.4 MiB of vmem of matmul.1" in html
+    assert "vmem_limit_bytes=20 &lt;&lt; 20" in html
+    assert "Kernel 0 matmul: grid 8 x 8 x 8, 2 inputs, 1 outputs; 16 MiB of 16 MiB VMEM" in html
+    assert "(1024, 1024)" in html
