@@ -55,7 +55,7 @@ def _check_target(request: CompileRequest) -> None:
     if replicas * partitions > (target.device_count or 1):
         enough = target.with_devices(replicas * partitions)
         raise TargetError(
-            f"{program.name!r} takes {replicas * partitions} devices ({replicas} replicas x {partitions} partitions), and"
+            f"{program.name!r} takes {replicas * partitions} devices (num_replicas {replicas} x num_partitions {partitions}), and"
             f" {target} has {target.device_count}. {f'Use {enough}' if enough else 'No such target has as many'}."
         )
     if program.host_callbacks:
