@@ -16,6 +16,7 @@ from inspector.compilation.pass_names import pass_warnings
 from inspector.compilation.passes import Passes
 from inspector.compilation.preview import Preview, assigned_memory
 from inspector.compilation.request import CompileRequest, RunReply
+from inspector.engines.recording import BACK_END_ARGS
 from inspector.errors import OptionError, TargetError, Unavailable
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ def check_request(request: CompileRequest) -> None:
     request.options.check()
     check_targets(request.options, request.program.platform, is_attached=not request.target.is_absent)
     _check_target(request)
+    _check_products(request)
     lowered, asked = request.program.options.use_shardy_partitioner, request.options.use_shardy_partitioner
     if asked is not None and lowered is not None and asked != lowered:
         names = {True: "Shardy", False: "GSPMD"}
@@ -37,6 +39,17 @@ def check_request(request: CompileRequest) -> None:
             f"use_shardy_partitioner={asked} asks for {names[asked]}, but the program was lowered for"
             f" {names[lowered]}, and XLA hangs or aborts on a mix. Set jax_use_shardy_partitioner to {asked}"
             " and lower the function again."
+        )
+
+
+def _check_products(request: CompileRequest) -> None:
+    """Refuses a recording of a back-end that is told to write elsewhere."""
+    ours = {argument.removeprefix("--").partition("=")[0] for argument in BACK_END_ARGS}
+    theirs = sorted(ours & request.build_options.flags.keys())
+    if "assembly" in request.products and theirs:
+        raise OptionError(
+            f"products=('assembly',) has libtpu write its back-end's code to be read, and {', '.join(theirs)} has it"
+            " write elsewhere; it writes once. Leave out one of them."
         )
 
 

@@ -17,7 +17,7 @@ from inspector.compilation.assembly import PROGRAM, Assembly
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.passes import Passes
 from inspector.compilation.request import PRODUCTS
-from inspector.errors import Unavailable
+from inspector.errors import OptionError, Unavailable
 from tests.engines.test_absent import needs_gpu, needs_tpu
 
 TPU, GPU = "tpu:v5e:2x2", "gpu:h100:1"
@@ -117,6 +117,13 @@ def test_stages_of_a_pallas_kernel() -> None:
         assert "func.func" in str(found.code("Mosaic", kernel).text)
         assert [code.stage for code in mosaic].index("Mosaic lower-to-llo") > 5
         assert found.stages.index("LLO") > found.stages.index("Mosaic lower-to-llo")
+
+
+@needs_tpu
+def test_a_dump_of_the_users_own_is_refused_beside_it() -> None:
+    lowered = inspector.lower(step, F32, platform="tpu")
+    with pytest.raises(OptionError, match=r"products=\('assembly',\).* xla_jf_dump_to has it write elsewhere"):
+        lowered.compile({"xla_jf_dump_to": "/nowhere"}, target=TPU, products=("assembly",))
 
 
 @on_both
