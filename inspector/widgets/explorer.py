@@ -26,7 +26,6 @@ from inspector.compilation.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, ExecutionError, InspectorError, Unavailable
-from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.widgets import messages
@@ -37,6 +36,7 @@ from inspector.widgets.diff import Shown, diff_message
 from inspector.widgets.documents import document, lowered_panes
 from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.graph import graph_reply
+from inspector.widgets.lowerings import Lowerings, axes_of
 from inspector.widgets.pallas import kernels_message, read_values
 from inspector.widgets.recordings import Recordings
 from inspector.widgets.run import run_message, run_result
@@ -85,11 +85,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         Raises:
           OptionError, TargetError: the baseline's request is wrong.
         """
-        self.lowered = lowered
         self.selection: Mapping[str, Any] | None = None
         self._work = work
-        self._lowered = {(platform_of(lowered), tuning): lowered}
-        self._tuning = tuning
+        self._lowerings = Lowerings(work, lowered, tuning)
         self._variants: dict[int, Variant] = {}
         self._shown: dict[int, Shown] = {}
         self._runs: dict[int, RunJob] = {}
@@ -98,18 +96,28 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
         self._recordings = Recordings(work.submit, self._later)
         self._app = App(
-            lowered.program.name, height_px=height_px, side_by_side=side_by_side, on_request=self._on_request,
+            lowered.program.name,
+            height_px=height_px,
+            side_by_side=side_by_side,
+            on_request=self._on_request,
             panes=KERNEL_PANES if lowered.kernels else PANES,
         )
-        mesh = lowered.program.mesh
-        axes = _axes(mesh)
         self._controls = Controls(
-            work.targets, str(target), axes, self._add, self._start_lowering if can_lower else None
+            work.targets,
+            str(target),
+            axes_of(lowered.program.mesh),
+            self._add,
+            self._start_lowering if can_lower else None,
         )
         super().__init__([self._controls, self._app])
         self.add_class("inspector-explorer")
         self._publish_lowered()
         self.add(options, target)
+
+    @property
+    def lowered(self) -> LoweredView:
+        """The program, as the baseline has it."""
+        return self._lowerings.lowered
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -134,7 +142,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           OptionError, TargetError: the request is wrong; nothing was started.
         """
         chosen = Target.parse(target if target is not None else self.baseline.target)
-        return self._start(Options.of(options), chosen, self._tuning_for(chosen, self._tuning))
+        return self._start(Options.of(options), chosen, self._lowerings.tuning)
 
     def tune(
         self,
@@ -160,58 +168,35 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           OptionError, TargetError: the options or the target are wrong; nothing was started.
         """
         target = target if target is not None else "cpu" if interpret else self.baseline.target
-        tuning = self._tuning.with_params(compiler_params or {})
-        chosen = Target.parse(target)
-        return self._start(
-            Options.of(options), chosen, self._tuning_for(chosen, dataclasses.replace(tuning, interpret=interpret))
-        )
+        tuning = self._lowerings.tuning.with_params(compiler_params or {})
+        return self._start(Options.of(options), Target.parse(target), dataclasses.replace(tuning, interpret=interpret))
 
     def _start(self, options: Options, target: Target, tuning: Tuning) -> Variant:
         while True:
             with self._lock:
-                baseline = self.lowered
+                lowerings = self._lowerings
+            tuning = lowerings.adapted(target, tuning)
             try:
-                lowered = self._lowered_for(target, tuning)
+                lowered = lowerings.get(target, tuning)
             except Exception as error:  # user code ran: anything may come out of it
                 return self._register_failed(options, target, tuning, error)
             request = lowered.request(options, target)
             job = self._work.submit(request)
             with self._lock:
-                if self.lowered is baseline:
+                if self._lowerings is lowerings:
                     variant = self._register(request, job, lowered, tuning)
                     break
             job.cancel()  # lowered again meanwhile: this was the old program
         self._follow(variant, job)
         return variant
 
-    def _tuning_for(self, target: Target, tuning: Tuning) -> Tuning:
-        """Kernels see the target's chip, and only a CPU has to interpret them; nothing to tune without kernels."""
-        if not self.lowered.kernels:
-            return AS_IT_IS
-        interpret = tuning.interpret and self._work.platform(target) == "cpu"
-        return dataclasses.replace(tuning, chip=target.chip, interpret=interpret)
-
     def _add(self, options: Options, text: str) -> None:
         """From the controls, on the comm's thread: lowering for another platform, which runs user code, is done later."""
         target = Target.parse(text or self.baseline.target)
-        if (self._work.platform(target), self._tuning_for(target, self._tuning)) in self._lowered:
+        if self._lowerings.knows(target):
             self.add(options, target)
         else:
             self._later(lambda: self.add(options, target))
-
-    def _lowered_for(self, target: Target, tuning: Tuning) -> LoweredView:
-        """The program for a target's platform, lowered when first asked for; raises what lowering raises."""
-        platform = self._work.platform(target)
-        with self._lock:
-            baseline, known = self.lowered, self._lowered
-        if (platform, tuning) not in known:
-            known[platform, tuning] = self._lower_as(_axes(baseline.program.mesh), platform, tuning)
-        return known[platform, tuning]
-
-    def _lower_as(self, axes: Sequence[tuple[str, int]] | None, platform: str, tuning: Tuning) -> LoweredView:
-        if self._work.tune is None or tuning == AS_IT_IS:
-            return self._work.lower(axes, platform)
-        return self._work.tune(axes, platform, tuning)
 
     def _register(self, request: CompileRequest, job: Job[Compiled], lowered: LoweredView, tuning: Tuning) -> Variant:
         """Adds a variant; the caller holds the lock."""
@@ -520,18 +505,16 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           InspectorError: there is no such kernel or field, a value is wrong, or the function cannot be lowered so.
         """
         lowered = variant.lowered or self.lowered
+        options, target, tuning = Options(), Target.parse("cpu"), dataclasses.replace(variant.tuning, interpret=True)
         if request["interpret"]:
-            chosen = self._work.suit(lowered, Target.parse("cpu"))
-            return self._start_tuned(Options(), chosen, dataclasses.replace(variant.tuning, interpret=True))
-        kernel = lowered.kernels[request["kernel"]]
-        values = read_values(self._work.kernel_fields(kernel, platform_of(lowered)), request["values"])
-        tuning = variant.tuning.with_params({kernel.number: values})
-        return self._start_tuned(variant.options, variant.target, tuning)
-
-    def _start_tuned(self, options: Options, target: Target, tuning: Tuning) -> Variant:
-        """As `_start`, but what lowering says is raised: it belongs beside what was typed."""
-        tuning = self._tuning_for(target, tuning)
-        self._lowered_for(target, tuning)
+            target = self._work.suit(lowered, target)
+        else:
+            kernel = lowered.kernels[request["kernel"]]
+            values = read_values(self._work.kernel_fields(kernel, platform_of(lowered)), request["values"])
+            options, target = variant.options, variant.target
+            tuning = variant.tuning.with_params({kernel.number: values})
+        # What lowering says is raised here: it belongs beside what was typed.
+        self._lowerings.get(target, self._lowerings.adapted(target, tuning))
         return self._start(options, target, tuning)
 
     # ------------------------------------------------------------------ another axis environment
@@ -542,15 +525,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _lower(self, pairs: Sequence[tuple[str, int]]) -> None:
         """Lowers again and starts over with the baseline's options and the other variants'."""
         try:
-            first = (platform_of(self.lowered), self.baseline.tuning)
-            lowered = self._lower_as(pairs, *first)
-            panes = lowered_panes(lowered)
-            asked = [(v.options, self._work.suit(lowered, v.target)) for v in self.variants]
-            keys = [(self._work.platform(v.target), v.tuning) for v in self.variants]
-            known = {first: lowered}
-            for key in dict.fromkeys(keys):
-                known.setdefault(key, lowered if key == first else self._lower_as(pairs, *key))
-            programs = [known[key] for key in keys]
+            again = self._lowerings.under(pairs)
+            panes = lowered_panes(again.lowered)
+            asked = [(v.options, self._work.suit(again.lowered, v.target)) for v in self.variants]
+            tunings = [v.tuning for v in self.variants]
+            programs = [again.get(*pair) for pair in zip((t for _, t in asked), tunings, strict=True)]
             requests = [program.request(*pair) for program, pair in zip(programs, asked, strict=True)]
             jobs = [self._work.submit(request) for request in requests]
         except Exception as error:  # user code ran: anything may come out of it
@@ -558,10 +537,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             return
         with self._lock:
             cancels = [self._forget(variant) for variant in self.variants]
-            self.lowered, self._lowered = lowered, known
+            self._lowerings = again
             for entry in panes:
                 self._publish_pane(entry)
-            tunings = [tuning for _, tuning in keys]
             variants = [self._register(*entry) for entry in zip(requests, jobs, programs, tunings, strict=True)]
         self._controls.set_baseline(str(variants[0].target))
         for cancel in cancels:
@@ -599,13 +577,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         with contextlib.suppress(RuntimeError):  # closed
             self._thread.submit(guarded)
-
-
-def _axes(mesh: Mesh | None) -> list[tuple[str, int]] | None:
-    """An axis environment as pairs; None without one."""
-    if mesh is None or mesh.kind != "replica":
-        return None
-    return list(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
 
 
 def _remaining(deadline: float | None) -> float | None:

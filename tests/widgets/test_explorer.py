@@ -371,7 +371,7 @@ def test_the_controls_lower_for_another_platform_off_the_comms_thread(work: Fake
         threads.append(threading.current_thread().name)
         return lower(axes, platform)
 
-    explorer._work = dataclasses.replace(explorer._work, lower=spied)
+    explorer._lowerings._work = dataclasses.replace(explorer._work, lower=spied)
     explorer._controls.target.value = "tpu:v5e:2x4"
     explorer._controls.add.click()
     explorer._drain(time.monotonic() + 10)
