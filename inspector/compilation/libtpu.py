@@ -75,10 +75,10 @@ def init_args(options: Options) -> tuple[str, ...]:
         if not flag_types.is_flag_of_libtpu(name) or (type_ := flag_types.flag_type(name)).is_per_compile:
             continue
         text = _text(read(name, type_, value))
-        if any(character.isspace() for character in text):
+        if any(character.isspace() or character == "\0" for character in text):
             raise OptionError(
-                f"{name}={value!r} has white space, where a word of LIBTPU_INIT_ARGS ends; libtpu knows no quotes."
-                " Give a value without."
+                f"{name}={value!r} has white space or a null character, where a word of LIBTPU_INIT_ARGS ends; libtpu"
+                " knows no quotes. Give a value without."
             )
         words.append(f"--{name}={text}")
     return tuple(words)

@@ -199,14 +199,16 @@ class _Starter:
 
     def start(self, environment: dict[str, Any]) -> Process:
         """Raises StartError."""
-        if self._fork:
-            try:
-                return self._fork_server.fork(environment)
-            except StartError:
-                if self._must_fork:
-                    raise
-                self._fork = False  # no second try on this machine; a fresh interpreter always works
-        return spawn(environment)
+        if not self._fork:
+            return spawn(environment)
+        try:
+            return self._fork_server.fork(environment)
+        except StartError:
+            if self._must_fork:
+                raise
+        process = spawn(environment)  # fails too where the environment is at fault
+        self._fork = False  # no second try on this machine
+        return process
 
     def close(self) -> None:
         self._fork_server.close()
@@ -223,6 +225,11 @@ class _Environment:
             "memory_limit_bytes": limits.memory_limit_bytes or max(2 << 30, _memory_bytes() // 4),
             "max_memory_bytes": limits.max_memory_bytes or max(2 << 30, _memory_bytes() * 4 // 5),
         }
+        self._start_remedy = (
+            f"It was to start with {' '.join(map(_clipped, where.init_args))}: leave out or change a flag."
+            if where.init_args
+            else "Use engine='inline' to compile in this process."
+        )
         self._starter = starter
         self._settings_limit_s = limits.time_limit_s
         self._time_limit_s: float | None = None  # of the job under way; the lane's thread alone uses it
@@ -353,7 +360,7 @@ class _Environment:
         try:
             self._worker = self._starter.start(self._message)
         except StartError as e:
-            raise WorkerDiedError(f"{e} Use engine='inline' to compile in this process.") from e
+            raise WorkerDiedError(f"{e} {self._start_remedy}") from e
         if self._closed:  # while it started, which took longer than closing waits
             self._discard()
             raise closed_error()

@@ -146,6 +146,8 @@ def test_a_compile_takes_no_flag_of_the_process() -> None:
 
 
 def test_libtpu_splits_at_white_space() -> None:
+    with pytest.raises(OptionError, match=r"xla_mosaic_dump_to='\\x00' has white space or a null character"):
+        libtpu.init_args(Options(flags={"xla_mosaic_dump_to": "\0"}))
     with pytest.raises(OptionError, match="xla_mosaic_dump_to='/tmp/a b' has white space"):
         libtpu.init_args(Options(flags={"xla_mosaic_dump_to": "/tmp/a b"}))
 

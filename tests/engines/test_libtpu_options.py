@@ -10,7 +10,9 @@ import pytest
 
 from inspector.compilation.options import Options
 from inspector.effects import boolean_flags, flag_effect
-from inspector.errors import OptionError
+from inspector.engines import process
+from inspector.engines.worker import WorkerEngine
+from inspector.errors import OptionError, WorkerDiedError
 from inspector.lowering.lower import lower
 from inspector.lowering.lowered import Lowered
 from tests.libtpu import needs_libtpu
@@ -39,6 +41,20 @@ def test_those_of_the_process_choose_a_worker(lowered: Lowered, tmp_path: Path) 
     dumping = lowered.compile({"xla_jf_dump_to": str(tmp_path), "xla_jf_dump_llo_text": True}, TARGET)
     assert dumping.hlo == plain.hlo
     assert any("llo" in path.name for path in tmp_path.rglob("*.txt"))
+
+
+def test_one_that_keeps_a_worker_from_starting_is_named(lowered: Lowered) -> None:
+    engine = WorkerEngine()
+    try:
+        with pytest.raises(
+            WorkerDiedError,
+            match=r"could not start: .*It was to start with --xla_jf_dump_to=.*: leave out or change a flag",
+        ):
+            lowered.compile({"xla_jf_dump_to": "\ud800"}, TARGET, engine)  # no environment variable has it
+        assert lowered.compile(target=TARGET, engine=engine).hlo
+        assert engine._starter._fork is process.ForkServer.supported(), "not the fork server's fault"
+    finally:
+        engine.close()
 
 
 def test_for_the_cpu_they_are_refused() -> None:
