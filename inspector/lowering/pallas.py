@@ -73,6 +73,7 @@ class Overrides:
         self._interpret, self._platform = interpret, platform
         self._chip = chip
         self._names: dict[int, tuple[str, ...]] = {}
+        self._has_none = False
 
     def device(self) -> contextlib.AbstractContextManager[None]:
         """While it is open, kernels that are lowered see the chip."""
@@ -87,6 +88,7 @@ class Overrides:
           LoweringError: a kernel is for another platform.
         """
         equations = pallas.kernel_equations(jaxpr)
+        self._has_none = not equations
         if not equations and not self._wanted:
             return jaxpr
         names = [_name(eqn) for eqn in equations]
@@ -108,7 +110,7 @@ class Overrides:
 
     def kernels(self, jaxpr: Any, root: Root) -> tuple[Kernel, ...]:
         """The kernels of the jaxpr that `rewrite` gave."""
-        return kernels_of(jaxpr, root, self._names)
+        return () if self._has_none else kernels_of(jaxpr, root, self._names)
 
     def _fields_of(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """What is wanted of one kernel; its number says more than its name, its name more than all."""
