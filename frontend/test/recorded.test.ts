@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
+import { NONE, Origins } from "../src/lib/origins.ts";
 import { CodeIndex, linesBefore, Recorded, type RecordedTopic } from "../src/state/recorded.ts";
 
 const buffer = (text: string): DataView => {
-  const bytes = gzipSync(text);
+  const bytes = gzipSync(Buffer.from(text, text.charCodeAt(0) > 127 ? "latin1" : "utf8"));
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 };
 
@@ -24,15 +25,23 @@ test("the text before a pass is made of the text after it and what went", () => 
 
 test("a pass's change arrives as two texts, the later one with its instructions", async () => {
   const topics: RecordedTopic[] = [];
-  const recorded = new Recorded((topic) => topics.push(topic));
+  const recorded = new Recorded((topic) => topics.push(topic), new Origins());
   const message = {
     type: "pass_change", id: 7, variant: 1, index: 3, hunks: [[1, 2, 1, 2]] as [number, number, number, number][], summary: "", error: null,
   } as const; // prettier-ignore
-  await recorded.receiveChange({ ...message }, [buffer("a\nnew"), buffer("old"), buffer('[null,"i1"]')]);
+  await recorded.receiveChange({ ...message }, [
+    buffer("a\nnew"),
+    buffer(String.fromCharCode(255, 255, 255, 255, 0, 0, 0, 0)),
+    buffer(JSON.stringify({ files: ["f.py"], origins: [[["op", [[0, 3]]]]] })),
+    buffer(JSON.stringify({ labels: null, instructions: [null, "i1"] })),
+    buffer("old"),
+  ]);
   const { texts } = recorded.change!;
   assert.deepEqual([texts!.before.lines, texts!.after.lines], [["a", "old"], ["a", "new"]]); // prettier-ignore
   assert.equal(texts!.after.lineOfInstruction("i1"), 1);
   assert.equal(texts!.before.lineOfInstruction("i1"), -1);
+  assert.notEqual(texts!.after.origin(1), NONE);
+  assert.equal(texts!.after.origin(0), NONE);
   assert.deepEqual(topics, ["passChange"]);
 });
 
@@ -60,7 +69,7 @@ test("code is found by stage and kernel, and a kernel by the instruction that it
 });
 
 test("a removed variant takes its recordings along", async () => {
-  const recorded = new Recorded(() => undefined);
+  const recorded = new Recorded(() => undefined, new Origins());
   const state = { variant: 2, stage: "", elapsed_s: 0, error: null, receivedAt: 0 };
   recorded.receiveRecording({ type: "recording", product: "code", state: "running", ...state });
   recorded.receivePasses({ type: "passes", variant: 2, rows: [], note: "none" });

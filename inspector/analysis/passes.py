@@ -9,8 +9,11 @@ import collections
 import dataclasses
 
 from inspector.analysis.diff import Hunk, line_hunks
-from inspector.compilation.passes import Pass
-from inspector.hlo.text import DisplayText, display_text
+from inspector.compilation.records.passes import Pass
+from inspector.hlo.listing import Listing
+from inspector.hlo.module import Module
+from inspector.hlo.source import Origin, Root
+from inspector.hlo.text import DisplayText, display_text, op_names
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,6 +63,36 @@ def pass_change(compiler_pass: Pass) -> PassChange:
         altered=sum(new[name] != line for name, line in old.items() if name in new),
         changed=compiler_pass.changed,
     )
+
+
+def listing_after(compiler_pass: Pass, change: PassChange, lowered: Module, root: Root) -> Listing:
+    """The text after a pass, with the origins of its lines.
+
+    Snapshots name operations, and the program before any pass knows where each of them comes from.
+
+    Args:
+      compiler_pass: the pass.
+      change: what it did.
+      lowered: the HLO before any pass.
+      root: where the user's program begins; origins end there.
+    """
+    known: dict[str, tuple[Origin, ...]] = {}
+    for origin in dict.fromkeys(lowered.origins().values()):
+        known[origin.op_name] = (*known.get(origin.op_name, ()), origin)[:_ORIGINS]
+    names = op_names(compiler_pass.after)
+    trimmed: dict[str, tuple[Origin, ...]] = {}
+    entries: list[tuple[Origin, ...]] = []
+    for name in change.after.instruction_names:
+        operation = names.get(name, "") if name is not None else ""
+        if operation and operation not in trimmed:
+            # XLA joins the names of merged operations with semicolons.
+            parts = operation.split(";")
+            trimmed[operation] = root.trim(o for part in parts for o in known.get(part, (Origin(part),)))
+        entries.append(trimmed.get(operation, ()))
+    return Listing.of(change.after.text, entries, change.after.instruction_names)
+
+
+_ORIGINS = 4  # an operation that is called from many places is linked to the first ones
 
 
 def opcode(line: str) -> str:

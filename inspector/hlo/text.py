@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from inspector.errors import ModuleError
 
 _METADATA = ", metadata={"
+_OP_NAME = 'op_name="'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,6 +114,30 @@ def _without_metadata(line: str, number: int) -> str:
     if end < 0:
         raise ModuleError(f"Cannot read HLO text: the metadata in line {number} is not closed: {line[start:][:80]!r}")
     return line[:start] + line[end:]
+
+
+def op_names(text: str) -> dict[str, str]:
+    """The `op_name` in the metadata of each instruction that has one, by the instruction's name.
+
+    Raises:
+      ModuleError: a string or a metadata brace is not closed; says in which line.
+    """
+    found = {}
+    for number, line in _logical_lines(text):
+        start = _find_outside_strings(line, _METADATA) if _METADATA in line else -1
+        name = _defined_name(line) if start >= 0 else None
+        if name is None:
+            continue
+        end = _closing_brace(line, start + len(_METADATA))
+        if end < 0:
+            raise ModuleError(
+                f"Cannot read HLO text: the metadata in line {number} is not closed: {line[start:][:80]!r}"
+            )
+        at = line.find(_OP_NAME, start, end)
+        if at >= 0:
+            quote = at + len(_OP_NAME) - 1
+            found[name] = line[quote + 1 : _string_end(line, quote) - 1].replace('\\"', '"')
+    return found
 
 
 def _find_outside_strings(line: str, token: str) -> int:

@@ -436,7 +436,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 if self._holds(variant):
                     self._app.publish(message, buffers)
 
-        self._recordings.start(variant.number, product, self._compiled(variant), publish)
+        lowered = variant.lowered or self.lowered
+        self._recordings.start(variant.number, product, self._compiled(variant), lowered, publish)
 
     def _start_run(self, variant: Variant, repeat: int) -> None:
         """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""

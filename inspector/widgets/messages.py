@@ -488,9 +488,8 @@ class PassList(TypedDict):
 class PassChange(TypedDict):
     """The reply to `PassRequest` number `id`: what a pass changed, or an error.
 
-    Without an error there are three buffers, gzip of: the text after the pass; the lines that the hunks took
-    out of the text before, in order; a JSON list with the name of the instruction that each line defines, or
-    None.
+    Without an error there are five buffers: the four of a `Document`, of the text after the pass, and gzip of
+    the lines that the hunks took out of the text before, in order.
 
     Attributes:
       index: of the pass in the list.

@@ -13,14 +13,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from inspector.analysis.assembly import instructions_of_kernels
-from inspector.analysis.passes import PassChange, pass_change
-from inspector.compilation.assembly import Assembly
+from inspector.analysis.passes import PassChange, listing_after, pass_change
 from inspector.compilation.compiled import not_asked_for
-from inspector.compilation.passes import Passes
+from inspector.compilation.records.assembly import Assembly
+from inspector.compilation.records.passes import Passes
 from inspector.compilation.request import CompileRequest
 from inspector.errors import CancelledError, ExecutionError, Unavailable
+from inspector.hlo.module import Module
 from inspector.widgets import messages
+from inspector.widgets.documents import document
 from inspector.widgets.run import failed
+from inspector.widgets.work import LoweredView
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
@@ -36,6 +39,7 @@ class _Recording:
     """One product of one variant; `value` once it is there, which is all that is kept of its compile."""
 
     job: Job[Compiled] | None
+    lowered: LoweredView
     publish: Publish
     value: Any = None
 
@@ -57,13 +61,16 @@ class Recordings:
         self._lock = threading.Lock()
         self._held: dict[tuple[int, messages.Product], _Recording] = {}
 
-    def start(self, number: int, product: messages.Product, compiled: Compiled, publish: Publish) -> None:
+    def start(
+        self, number: int, product: messages.Product, compiled: Compiled, lowered: LoweredView, publish: Publish
+    ) -> None:
         """Records a product of a variant, unless that is under way or done.
 
         Args:
           number: the variant's.
           product: what to record.
           compiled: the variant's result; if it has the product, nothing is compiled.
+          lowered: its program before any pass.
           publish: sends a message with buffers, unless the variant is gone.
         """
         wanted = _PRODUCTS[product]
@@ -73,7 +80,7 @@ class Recordings:
             if held is not None and (held.value is not None or (held.job is not None and not held.job.done())):
                 return
             job = None if known else self._submit(_request(compiled, wanted))
-            recording = self._held[number, product] = _Recording(job, publish)
+            recording = self._held[number, product] = _Recording(job, lowered, publish)
         if job is None:
             self._later(lambda: self._fill(number, product, recording, compiled))
             return
@@ -115,9 +122,12 @@ class Recordings:
             summary="", error=None,
         )  # fmt: skip
         try:
-            change = pass_change(recording.value[request["index"]])
+            chosen = recording.value[request["index"]]
+            change = pass_change(chosen)
             reply |= {"hunks": list(change.hunks), "summary": str(change)}
-            buffers = _change_buffers(change)
+            module = Module.from_proto(recording.lowered.hlo_proto)
+            listing = listing_after(chosen, change, module, recording.lowered.root)
+            buffers = [*document("optimized", listing).buffers(), _packed(_removed(change))]
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"], buffers = failed(error), []
         recording.publish(reply, buffers)
@@ -221,12 +231,10 @@ def _code_entry(assembly: Assembly, index: int) -> messages.CodeEntry:
     return messages.CodeEntry(stage=code.stage, kernel=code.kernel, language=code.language)
 
 
-def _change_buffers(change: PassChange) -> list[bytes]:
-    """The text after the pass, the lines that went, and the instruction of each line: what the browser needs of both texts."""
+def _removed(change: PassChange) -> str:
+    """The lines that went: with the text after it what a browser needs to know the one before."""
     before = change.before.text.split("\n")
-    removed = [line for a0, a1, _, _ in change.hunks for line in before[a0:a1]]
-    names = json.dumps(list(change.after.instruction_names), separators=(",", ":"))
-    return [_packed(change.after.text), _packed("\n".join(removed)), _packed(names)]
+    return "\n".join(line for a0, a1, _, _ in change.hunks for line in before[a0:a1])
 
 
 def _packed(text: str) -> bytes:

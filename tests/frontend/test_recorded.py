@@ -137,3 +137,15 @@ def test_list_and_text_fit_narrow_notebooks(demo: OpenDemo, width: int) -> None:
     assert inner["x"] + inner["width"] <= box["x"] + box["width"] + 1
     assert inner["width"] > 280
     assert inner["height"] > 100
+
+
+def test_lines_of_a_pass_are_linked_to_the_source(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    page.locator("[data-pane=passes] tr", has_text="layout-assignment").first.click()
+    page.wait_for_selector("[data-pane=passes] .insp-summary:has-text('layout-assignment')")
+    page.locator("[data-pane=source] .cm-line", has_text="jnp.mean(jnp.square").first.click(position={"x": 60, "y": 8})
+    lit = page.locator("[data-pane=passes] .cm-line.insp-strong, [data-pane=passes] .cm-line.insp-chosen")
+    expect(lit.first).to_be_in_viewport()
+    lit.first.click(position={"x": 60, "y": 8})
+    expect(page.locator("[data-pane=source] .cm-line.insp-strong").first).to_contain_text("jnp.mean(jnp.square")

@@ -10,7 +10,7 @@ import pytest
 
 from inspector.errors import ModuleError
 from inspector.hlo.module import Module
-from inspector.hlo.text import display_text
+from inspector.hlo.text import display_text, op_names
 
 DATA = Path(__file__).parent / "data"
 CASES = sorted(file.name.removesuffix(".hlo") for file in DATA.glob("*.hlo"))
@@ -123,3 +123,13 @@ def test_large_text_is_fast() -> None:
     display = display_text(big)
     assert time.process_time() - start < 5
     assert len(display.instruction_names) > 150_000
+
+
+def test_names_of_operations_are_read_from_metadata() -> None:
+    text = (
+        'HloModule m\n\nENTRY %main (x: f32[]) -> f32[] {\n  %x = f32[] parameter(0), sharding={devices=[2]<=[2] metadata={op_name="no"}}\n'
+        '  %a.1 = f32[] add(%x, %x), metadata={op_type="add" op_name="jit(f)/a \\"b\\" {" stack_frame_id=2}\n'
+        "  ROOT %c = f32[] negate(%a.1), metadata={stack_frame_id=3}\n}\n"
+    )
+    assert op_names(text)["a.1"] == 'jit(f)/a "b" {'
+    assert set(op_names(text)) == {"a.1"}

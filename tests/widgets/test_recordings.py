@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from inspector.compilation.assembly import Assembly, Code
-from inspector.compilation.passes import Pass, Passes
-from inspector.compilation.texts import Texts
+from inspector.compilation.records.assembly import Assembly, Code
+from inspector.compilation.records.passes import Pass, Passes
+from inspector.compilation.records.texts import Texts
 from inspector.errors import CompilationError, Unavailable
 from inspector.widgets.explorer import Explorer
 from tests.widgets.fakes import HLO, FakeWork, Mailbox
@@ -108,12 +108,14 @@ def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer
     box.send({"type": "pass", "id": 5, "variant": 0, "index": 0})
     drain(explorer)
     reply = box.last("pass_change", id=5)
-    after, removed, names = box.texts("pass_change")
+    (found,) = (buffers for content, buffers in box.buffers if content["type"] == "pass_change")
+    after, _, origins, lines, removed = (gzip.decompress(b).decode("utf-8", "replace") for b in found)
     assert reply["error"] is None
     assert len(reply["hunks"]) == 1
     (a0, a1, b0, b1) = reply["hunks"][0]
     assert (a1 - a0, b1 - b0, removed.count("f32") - after.split("\n")[b0].count("f32")) == (1, 1, 1)
-    assert len(json.loads(names)) == after.count("\n") + 1
+    assert len(json.loads(lines)["instructions"]) == after.count("\n") + 1
+    assert any(name.startswith("jit(") for entry in json.loads(origins)["origins"] for name, _ in entry)
     box.send({"type": "pass", "id": 6, "variant": 0, "index": 99})
     drain(explorer)
     assert box.last("pass_change", id=6)["error"]["kind"] == "IndexError"

@@ -3,13 +3,11 @@
 import { openSearchPanel } from "@codemirror/search";
 import type { EditorView } from "@codemirror/view";
 import { toolButton } from "../lib/controls.ts";
-import { TextDocument } from "../lib/documents.ts";
 import { fill, h } from "../lib/dom.ts";
 import { createEditor, setWrapping } from "../lib/editor.ts";
 import { grouped } from "../lib/format.ts";
-import { NONE } from "../lib/origins.ts";
 import type * as messages from "../messages.ts";
-import type { CodeIndex } from "../state/recorded.ts";
+import { type CodeIndex, plainText } from "../state/recorded.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
 import { RowList } from "./rowlist.ts";
@@ -147,8 +145,7 @@ class CodePane implements Pane {
     const { local } = this.context;
     const count = text.split("\n").length;
     const about = { pane: "code", variant: local.active, language, title: "" } as const;
-    const table = { labels: null, instructions: new Array<null>(count).fill(null) };
-    const document = new TextDocument(about, text, new Int32Array(count).fill(NONE), table);
+    const document = plainText(about, text);
     const head = h(
       "div",
       { class: "insp-summary" },

@@ -18,7 +18,9 @@ import {
   setWrapping,
 } from "../lib/editor.ts";
 import { formatSeconds, plural } from "../lib/format.ts";
+import { best, levelsFor } from "../lib/linking.ts";
 import type * as messages from "../messages.ts";
+import { anchorAt } from "../state/local.ts";
 import type { Change } from "../state/recorded.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
@@ -220,7 +222,10 @@ class PassesPane implements Pane {
     return {
       onLine: (line) => {
         const name = document.instruction(line);
-        if (name !== null) local.selectInstruction("passes", "optimized", name);
+        const optimized = this.context.synced.document("optimized", local.active);
+        const isStillThere = name !== null && (optimized?.lineOfInstruction(name) ?? -1) >= 0;
+        if (isStillThere) local.selectInstruction("passes", "optimized", name);
+        else local.select(anchorAt(document, line));
       },
       onHover: () => undefined,
       onMove: () => undefined,
@@ -228,13 +233,18 @@ class PassesPane implements Pane {
     };
   }
 
-  /** Lights the line of the selected instruction, where the pass's text has one of that name. */
+  /** Lights the selected instruction, where the pass's text has one of that name, and what comes from the same place. */
   private mark(reveals: boolean): void {
-    const { selection } = this.context.local;
+    const { local } = this.context;
+    const { selection } = local;
+    const link = local.link();
     for (const { view, document } of this.editors) {
-      const line = selection?.instruction ? document.lineOfInstruction(selection.instruction) : -1;
-      light(view, { chosen: line, levels: null, hover: null });
-      if (reveals && line >= 0 && selection?.pane !== "passes") revealLine(view, line);
+      const chosen = selection?.instruction ? document.lineOfInstruction(selection.instruction) : -1;
+      light(view, { chosen, levels: link && levelsFor(link, document), hover: null });
+      if (!reveals || !selection || selection.pane === "passes") continue;
+      const matches = local.matches(document);
+      const line = chosen >= 0 ? chosen : ((matches && best(matches)[0]) ?? -1);
+      if (line >= 0) revealLine(view, line);
     }
   }
 

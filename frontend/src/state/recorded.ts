@@ -1,8 +1,8 @@
 // What was recorded of variants on demand: compiler passes, and the back-end's code.
 
 import { TextDocument } from "../lib/documents.ts";
-import { NONE } from "../lib/origins.ts";
-import { decodeJson, decodeText, gunzip } from "../lib/transport.ts";
+import { NONE, type Origins } from "../lib/origins.ts";
+import { decodeInt32, decodeJson, decodeText, gunzip } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "./synced.ts";
 
@@ -73,7 +73,10 @@ export class Recorded {
   private readonly passLists = new Map<number, messages.PassList>();
   private readonly codeIndices = new Map<number, CodeIndex>();
 
-  constructor(private readonly emit: (topic: RecordedTopic) => void) {}
+  constructor(
+    private readonly emit: (topic: RecordedTopic) => void,
+    private readonly origins: Origins,
+  ) {}
 
   recording(variant: number, product: messages.Product): Timed<messages.Recording> | null {
     return this.recordings.get(`${variant}/${product}`) ?? null;
@@ -104,7 +107,7 @@ export class Recorded {
   }
 
   async receiveChange(message: messages.PassChange, buffers: DataView[]): Promise<void> {
-    this.change = { message, texts: message.error ? null : await textsOf(message, buffers) };
+    this.change = { message, texts: message.error ? null : await this.texts(message, buffers) };
     this.emit("passChange");
   }
 
@@ -113,22 +116,25 @@ export class Recorded {
     this.emit("codeText");
   }
 
+  private async texts(message: messages.PassChange, buffers: DataView[]): Promise<Change["texts"]> {
+    const [text, lineOrigins, origins, lines, removed] = await Promise.all(buffers.map(gunzip));
+    if (!text || !lineOrigins || !origins || !lines || !removed) throw new Error("a pass's change has five buffers");
+    const after = decodeText(text);
+    const before = linesBefore(after.split("\n"), message.hunks, decodeText(removed).split("\n")).join("\n");
+    const ids = this.origins.add(decodeJson<messages.OriginTable>(origins));
+    const interned = decodeInt32(lineOrigins).map((origin) => ids[origin] ?? NONE);
+    const about = { pane: "passes", variant: message.variant, language: "hlo", title: "" } as const;
+    return {
+      before: plainText(about, before),
+      after: new TextDocument(about, after, interned, decodeJson<messages.LineTable>(lines)),
+    };
+  }
+
   remove(variant: number): void {
     for (const product of ["passes", "code"]) this.recordings.delete(`${variant}/${product}`);
     this.passLists.delete(variant);
     this.codeIndices.delete(variant);
   }
-}
-
-async function textsOf(message: messages.PassChange, buffers: DataView[]): Promise<Change["texts"]> {
-  const [text, removed, names] = await Promise.all(buffers.map(gunzip));
-  if (!text || !removed || !names) throw new Error("a pass's change has three buffers");
-  const after = decodeText(text);
-  const before = linesBefore(after.split("\n"), message.hunks, decodeText(removed).split("\n")).join("\n");
-  return {
-    before: hloText(message.variant, before, null),
-    after: hloText(message.variant, after, decodeJson<(string | null)[]>(names)),
-  };
 }
 
 /** The lines that hunks were taken from: those after, with the removed ones back in their places. */
@@ -153,11 +159,11 @@ export function linesBefore(
   return lines;
 }
 
-function hloText(variant: number, text: string, names: (string | null)[] | null): TextDocument {
+/** A text of which nothing is known. */
+export function plainText(about: ConstructorParameters<typeof TextDocument>[0], text: string): TextDocument {
   const count = text.split("\n").length;
-  const about = { pane: "passes", variant, language: "hlo", title: "" } as const;
-  const instructions = names ?? new Array<null>(count).fill(null);
-  return new TextDocument(about, text, new Int32Array(count).fill(NONE), { labels: null, instructions });
+  const table = { labels: null, instructions: new Array<null>(count).fill(null) };
+  return new TextDocument(about, text, new Int32Array(count).fill(NONE), table);
 }
 
 /** `fusion.2` before `fusion.10`. */

@@ -44,7 +44,7 @@ export class Synced {
   /** The latest reply to a request for other compiler parameters; views take it if it answers their own. */
   tuned: messages.Tuned | null = null;
   readonly notices: messages.Notice[] = [];
-  readonly recorded = new Recorded((topic) => this.signal.emit(topic));
+  readonly recorded = new Recorded((topic) => this.signal.emit(topic), this.origins);
   /** The latest graph that came; views take it if it answers their own request. */
   graph: messages.Graph | null = null;
   private readonly slots = new Map<string, Slot>();
