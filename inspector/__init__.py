@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from inspector.analysis.stats import compare as compare
     from inspector.caching import CacheStatus as CacheStatus
     from inspector.caching import cache_status as cache_status
-    from inspector.compilation.catalogue import option_catalog as option_catalog
     from inspector.compilation.compiled import Compiled as Compiled
+    from inspector.compilation.flags.catalogue import option_catalog as option_catalog
     from inspector.compilation.options import Options as Options
     from inspector.compilation.target import Target as Target
     from inspector.effects import ScanJob as ScanJob
@@ -60,7 +60,7 @@ _HOMES = {
     "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
     "measured_peak": "inspector.analysis.peaks",
-    "option_catalog": "inspector.compilation.catalogue",
+    "option_catalog": "inspector.compilation.flags.catalogue",
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.effects",
     "share_compiles": "inspector._jax.sharing",

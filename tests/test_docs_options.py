@@ -8,7 +8,7 @@ from importlib import metadata
 import pytest
 
 import inspector
-from inspector.compilation.flag_types import libtpu_flags, xla_flag_names
+from inspector.compilation.flags.types import libtpu_flags, xla_flag_names
 from inspector.hlo.compiler import debug_options_type, descriptions
 from tests.conftest import ROOT
 from tests.libtpu import needs_libtpu

@@ -6,9 +6,9 @@ compile-only client takes those. What it makes cannot be run here.
 
 from __future__ import annotations
 
-import dataclasses
 import base64
 import contextlib
+import dataclasses
 import importlib.metadata
 import importlib.util
 import math

@@ -301,6 +301,7 @@ class Client:
             return
         flags |= {**watch.flags, "xla_dump_to": watch.directory}
         see = [watch.see] if watch.see is not None else []
+        final = None
         if watch.take is not None:
             take = watch.take
             flags |= FINAL_HLO
@@ -309,10 +310,17 @@ class Client:
                 early.append(self._early(dumped, proto))
                 take(early[-1])
 
-            see.append(FinalHlo(keep).see)
+            final = FinalHlo(keep)
+            see.append(final.see)
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(Dump(watch.directory, see, must_watch=watch.see is None))
+                dump = Dump(
+                    watch.directory,
+                    see,
+                    must_watch=watch.see is None,
+                    is_awaited=lambda: final is not None and not final.taken,
+                )
+                stack.enter_context(dump)
             except OSError as e:  # no room for a dump, or no inotify
                 if watch.see is not None:  # the dump is the result
                     raise
@@ -346,7 +354,8 @@ class Client:
             return with_sorted_configurations(dumped)
         own_header, newline, body = module.to_string().partition("\n")
         header = dumped.partition("\n")[0] or own_header  # says more than the proto does
-        return header + newline + (with_sorted_configurations(body) if on_cpu else body)
+        text: str = header + newline + (with_sorted_configurations(body) if on_cpu else body)
+        return text
 
     def _options(
         self, build_options: Mapping[str, Any], assignment: Any, detailed_logging: bool

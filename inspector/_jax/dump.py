@@ -23,6 +23,7 @@ _IN_CLOSE_WRITE = 0x8
 # struct inotify_event of inotify(7): watch, mask, cookie, length of the name that follows.
 _EVENT = struct.Struct("iIII")
 _EVENTS_BYTES = 1 << 16
+_BATCH_S = 0.05
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +33,14 @@ See = Callable[[Path], None]
 class Dump:
     """A context around one compile that dumps into `directory`."""
 
-    def __init__(self, directory: str, see: Sequence[See], *, must_watch: bool = False) -> None:
+    def __init__(
+        self,
+        directory: str,
+        see: Sequence[See],
+        *,
+        must_watch: bool = False,
+        is_awaited: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Nothing happens yet.
 
         Args:
@@ -40,10 +48,13 @@ class Dump:
           see: called with each file, once it is whole, on a thread of its own or when the compile has
             ended. What they raise is logged: a dump that cannot be read is no failure to compile.
           must_watch: to read files only when the compile has ended is no use.
+          is_awaited: whether somebody waits for the next file; else several are taken at once, because to
+            wake up for each takes as long as XLA's own thread needs to write it.
         """
         self._directory = Path(directory)
         self._callbacks = tuple(see)
         self._must_watch = must_watch
+        self._is_awaited = is_awaited
         self._events = -1
 
     def __enter__(self) -> Dump:
@@ -80,6 +91,8 @@ class Dump:
     def _serve(self) -> None:
         stopping = False
         while not stopping:
+            if not self._is_awaited():
+                select.select([self._stopped], [], [], _BATCH_S)
             readable, _, _ = select.select([self._events, self._stopped], [], [])
             stopping = self._stopped in readable  # read before the events, so that none that came earlier is lost
             for name in _closed_files(self._events):

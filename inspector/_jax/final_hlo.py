@@ -51,7 +51,11 @@ FLAGS: Mapping[str, Any] = {"xla_dump_hlo_as_text": True, "xla_dump_hlo_as_proto
 
 
 class FinalHlo:
-    """Waits for both files among those of a dump; `take` is called at most once."""
+    """Waits for both files among those of a dump; `take` is called at most once.
+
+    Attributes:
+      taken: it was called.
+    """
 
     def __init__(self, take: Callable[[str, bytes], None]) -> None:
         """Nothing happens yet.
@@ -61,7 +65,7 @@ class FinalHlo:
         """
         self._take = take
         self._text, self._proto = "", b""
-        self._taken = False
+        self.taken = False
 
     def see(self, file: Path) -> None:
         """Looks at a file of the dump, once it is whole."""
@@ -69,8 +73,8 @@ class FinalHlo:
             self._text = file.read_text()
         elif file.name.endswith(_PROTO):
             self._proto = self._proto or file.read_bytes()
-        if self._text and self._proto and not self._taken:  # either may come first
-            self._taken = True
+        if self._text and self._proto and not self.taken:  # either may come first
+            self.taken = True
             self._take(self._text, self._proto)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from inspector.compilation.assembly import PROGRAM, Assembly, as_symbol
+from inspector.compilation.records.assembly import PROGRAM, Assembly, as_symbol
 from inspector.hlo.module import Instruction, Module
 
 

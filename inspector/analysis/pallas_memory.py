@@ -151,19 +151,25 @@ def used_vmem(kernel: Kernel, module: Module) -> int | Unavailable:
       kernel: of the program.
       module: its optimized HLO for a TPU.
     """
-    names = {origin.op_name for origin in kernel.origins}
+    names = {_without_wrappers(origin.op_name) for origin in kernel.origins}
     calls = [
         instruction
         for computation in module.computations
         for instruction in computation.instructions
         if instruction.custom_call_target == _KERNEL_CALL
     ]
-    named = [i for i in calls if i.op_name in names] or [i for i in calls if i.name.rpartition(".")[0] == kernel.name]
+    named = [i for i in calls if _without_wrappers(i.op_name) in names]
+    named = named or [i for i in calls if i.name.rpartition(".")[0] == kernel.name]
     known = [used for used in map(vmem_scratch_bytes, named) if not isinstance(used, Unavailable)]
     return max(known) if known else Unavailable("the optimized HLO has no such kernel call with its memory")
 
 
 _KERNEL_CALL = "tpu_custom_call"
+
+
+def _without_wrappers(op_name: str) -> str:
+    """Without the scopes that lowering adds around a jaxpr that it calls."""
+    return "/".join(part for part in op_name.split("/") if part not in ("closed_call", "eval_jaxpr"))
 
 
 def _is_in_vmem(operand: Operand) -> bool:

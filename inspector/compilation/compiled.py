@@ -11,11 +11,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from inspector.compilation.assembly import Assembly
-from inspector.compilation.buffers import Buffers
 from inspector.compilation.options import Options
-from inspector.compilation.passes import Passes
 from inspector.compilation.program import Program
+from inspector.compilation.records.assembly import Assembly
+from inspector.compilation.records.buffers import Buffers
+from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module

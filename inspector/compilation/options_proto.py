@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
-from inspector.compilation import flags, libtpu
+from inspector.compilation import flags
+from inspector.compilation.flags import libtpu
 from inspector.errors import OptionError, Unavailable
 from inspector.hlo.compiler import jax_options, options_message
 

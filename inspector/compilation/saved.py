@@ -16,12 +16,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from inspector.compilation.assembly import Assembly
-from inspector.compilation.buffers import Buffers
 from inspector.compilation.compiled import Compiled, Cost, Memory, not_asked_for
 from inspector.compilation.options import Options
-from inspector.compilation.passes import Passes
 from inspector.compilation.program import Argument, Program, Result
+from inspector.compilation.records.assembly import Assembly
+from inspector.compilation.records.buffers import Buffers
+from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.mesh import Mesh

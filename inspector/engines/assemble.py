@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from inspector._jax.client import EarlyProducts, Products
 from inspector._jax.execution import Execution
-from inspector.compilation.assembly import Assembly
-from inspector.compilation.buffers import Buffers
 from inspector.compilation.compiled import Compiled, Cost, Memory, not_asked_for
 from inspector.compilation.engine import Job
-from inspector.compilation.flag_targets import check_targets, target_warnings
-from inspector.compilation.pass_names import pass_warnings
-from inspector.compilation.passes import Passes
+from inspector.compilation.flags.pass_names import pass_warnings
+from inspector.compilation.flags.targets import check_targets, target_warnings
 from inspector.compilation.preview import Preview, assigned_memory
+from inspector.compilation.records.assembly import Assembly
+from inspector.compilation.records.buffers import Buffers
+from inspector.compilation.records.passes import Passes
 from inspector.compilation.request import CompileRequest, RunReply
 from inspector.engines.recording import BACK_END_ARGS
 from inspector.errors import OptionError, TargetError, Unavailable

@@ -8,7 +8,7 @@ from typing import Literal
 
 from inspector._jax.slices import Slice
 from inspector.compilation.chips import GPUS, TPU_GENERATIONS
-from inspector.compilation.libtpu import init_args
+from inspector.compilation.flags.libtpu import init_args
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.engines.recording import BACK_END_ARGS

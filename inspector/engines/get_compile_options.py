@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inspector.compilation import flags, options_proto
-from inspector.compilation.flag_targets import check_targets
+from inspector.compilation.flags.targets import check_targets
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, UnknownFlagError
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from inspector.compilation.assembly_record import AssemblyRecorder
-from inspector.compilation.buffers import Buffers
-from inspector.compilation.dump_names import module_file, snapshot_name
-from inspector.compilation.pass_metadata import timed_passes
-from inspector.compilation.pass_record import Snapshot, TimedPass, record_passes
-from inspector.compilation.texts import TextsBuilder
+from inspector.compilation.records.assembly_record import AssemblyRecorder
+from inspector.compilation.records.buffers import Buffers
+from inspector.compilation.records.dump_names import module_file, snapshot_name
+from inspector.compilation.records.pass_metadata import timed_passes
+from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
+from inspector.compilation.records.texts import TextsBuilder
 from inspector.errors import Unavailable
 
 if TYPE_CHECKING:

@@ -8,15 +8,16 @@ fork server and their workers were all killed at once, and whoever starts next d
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
-try:
-    import fcntl
-except ImportError:  # no locks on this system: each process deletes its own, and what a crash leaves stays
-    fcntl = None  # type: ignore[assignment]
+# Where the system has no such locks, each process deletes its own, and what a crash leaves stays.
+fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 
 _MEMORY = Path("/dev/shm")
 _NAMES = "inspector-[0-9]*-????????"

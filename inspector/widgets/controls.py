@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 
-from inspector.compilation import catalogue, flags, options_text
+from inspector.compilation import flags, options_text
+from inspector.compilation.flags import catalogue
 from inspector.compilation.options import Options
 from inspector.errors import InspectorError, OptionError, ParameterError
 

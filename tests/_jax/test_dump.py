@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,25 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         with Dump(str(tmp_path / "dump"), []):
             pass
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@on_linux
+def test_nobody_waits_for_the_next_batch_when_the_compile_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dump, "_BATCH_S", 60.0)
+    seen: list[str] = []
+    started = time.monotonic()
+    with Dump(str(tmp_path / "dump"), [lambda file: seen.append(file.name)]):
+        (tmp_path / "dump" / "a.txt").write_text("x")
+    assert seen == ["a.txt"]
+    assert time.monotonic() - started < 30
+
+
+@on_linux
+def test_a_file_that_is_awaited_comes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump, "_BATCH_S", 60.0)
+    arrived = threading.Event()
+    with Dump(str(tmp_path / "dump"), [lambda _: arrived.set()], is_awaited=lambda: not arrived.is_set()):
+        (tmp_path / "dump" / "a.txt").write_text("x")
+        assert arrived.wait(30)

@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 from inspector.analysis.assembly import instructions_of_kernels
-from inspector.compilation.assembly import PROGRAM, Assembly, Code
+from inspector.compilation.records.assembly import PROGRAM, Assembly, Code
 from inspector.hlo.module import Module
 
 DATA = Path(__file__).parent.parent / "hlo" / "data"

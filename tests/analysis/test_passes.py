@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inspector.analysis.passes import opcode, pass_change
-from inspector.compilation.passes import Pass
-from inspector.compilation.texts import Texts
+from inspector.compilation.records.passes import Pass
+from inspector.compilation.records.texts import Texts
 
 BEFORE = """HloModule jit_f, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
 

@@ -12,9 +12,9 @@ import pytest
 
 import inspector
 from inspector.analysis.stats import compare, program_stats, stats
-from inspector.compilation.buffers import Buffers
 from inspector.compilation.compiled import Compiled, Cost, Memory
 from inspector.compilation.options import Options
+from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from jax._src import compiler
 from jaxlib import xla_client
 
-from inspector.compilation import flag_types, flags, options_proto
+from inspector.compilation import flags, options_proto
+from inspector.compilation.flags import types as flag_types
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, OptionError
 from inspector.hlo.compiler import options_message

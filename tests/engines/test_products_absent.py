@@ -13,9 +13,9 @@ import pytest
 from jax.experimental import pallas as pl
 
 import inspector
-from inspector.compilation.assembly import PROGRAM, Assembly
 from inspector.compilation.compiled import Compiled
-from inspector.compilation.passes import Passes
+from inspector.compilation.records.assembly import PROGRAM, Assembly
+from inspector.compilation.records.passes import Passes
 from inspector.compilation.request import PRODUCTS
 from inspector.errors import OptionError, Unavailable
 from tests.engines.test_absent import needs_gpu, needs_tpu

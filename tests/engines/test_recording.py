@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from inspector._jax.client import Products
-from inspector.compilation.buffers import Buffers
-from inspector.compilation.passes import Passes
+from inspector.compilation.records.buffers import Buffers
+from inspector.compilation.records.passes import Passes
 from inspector.engines import recording
 from inspector.engines.recording import Recording
 from inspector.errors import Unavailable

@@ -27,8 +27,9 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector._jax.absent import absent_platform
-from inspector.compilation import catalogue, flags
+from inspector.compilation import flags
 from inspector.compilation.engine import Job
+from inspector.compilation.flags import catalogue
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target

@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from inspector.compilation import flag_types
-from inspector.compilation.flag_messages import FLOATS, RANGES
-from inspector.compilation.flag_types import FlagType, FlagValue
-from inspector.compilation.flag_values import is_number, read_message, read_one
+from inspector.compilation.flags import types as flag_types
+from inspector.compilation.flags.messages import FLOATS, RANGES
+from inspector.compilation.flags.types import FlagType, FlagValue
+from inspector.compilation.flags.values import is_number, read_message, read_one
 from inspector.errors import OptionError, Unavailable
 
 if TYPE_CHECKING:

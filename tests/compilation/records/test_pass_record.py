@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from inspector.compilation.dump_names import SnapshotName
-from inspector.compilation.pass_metadata import timed_passes
-from inspector.compilation.pass_record import Snapshot, TimedPass, record_passes
-from inspector.compilation.passes import Passes
-from inspector.compilation.texts import Texts
+from inspector.compilation.records.dump_names import SnapshotName
+from inspector.compilation.records.pass_metadata import timed_passes
+from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
+from inspector.compilation.records.passes import Passes
+from inspector.compilation.records.texts import Texts
 from inspector.errors import Unavailable
 from inspector.hlo.schema import fallback_schema
 

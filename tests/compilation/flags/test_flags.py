@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation import flag_types, flags
+from inspector.compilation import flags
+from inspector.compilation.flags import types as flag_types
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
 

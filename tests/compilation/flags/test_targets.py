@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.compilation.flag_targets import check_targets, flag_targets, target_warnings
-from inspector.compilation.flag_types import xla_flag_names
+from inspector.compilation.flags.targets import check_targets, flag_targets, target_warnings
+from inspector.compilation.flags.types import xla_flag_names
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, UnknownFlagError
 from tests.libtpu import compile_with, needs_libtpu

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
-from inspector.compilation.packed import pack, unpack
+from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError, Unavailable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Code:
         data = zlib.decompress(self.compressed)
         if self.form == "text":
             return data.decode("utf-8", "replace")
-        from inspector.compilation import disassembly
+        from inspector.compilation.records import disassembly
 
         return disassembly.of_object(data) if self.form == "elf" else disassembly.of_cubin(data, self.kernel)
 

@@ -11,9 +11,10 @@ import difflib
 import functools
 from typing import TYPE_CHECKING, Any
 
-from inspector.compilation import flags, libtpu, options_proto
-from inspector.compilation.flag_targets import TARGETS, flag_targets
-from inspector.compilation.flag_types import libtpu_flags
+from inspector.compilation import flags, options_proto
+from inspector.compilation.flags import libtpu
+from inspector.compilation.flags.targets import TARGETS, flag_targets
+from inspector.compilation.flags.types import libtpu_flags
 from inspector.errors import Unavailable, UnknownFlagError
 from inspector.hlo import compiler
 

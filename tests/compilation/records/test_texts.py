@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from inspector.compilation.texts import Texts, TextsBuilder
+from inspector.compilation.records.texts import Texts, TextsBuilder
 
 RANDOM = random.Random(0)
 LINES = [f"line {n}: " + "".join(RANDOM.choices("abcdefgh", k=60)) for n in range(2000)]

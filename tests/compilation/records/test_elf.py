@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from inspector.compilation.elf import MAGIC, X86_64, ObjectFile
+from inspector.compilation.records.elf import MAGIC, X86_64, ObjectFile
 from inspector.errors import ModuleError
 
 CODE = bytes(range(1, 33))

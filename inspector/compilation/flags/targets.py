@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from inspector.compilation.flag_types import flag_type, is_flag_of_libtpu
+from inspector.compilation.flags.types import flag_type, is_flag_of_libtpu
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
 
@@ -88,7 +88,7 @@ def _check_xla_flag(name: str) -> None:
 
 
 def _is_removed(name: str) -> bool:
-    from inspector.compilation.flag_types import libtpu_flags
+    from inspector.compilation.flags.types import libtpu_flags
 
     return is_flag_of_libtpu(name) and libtpu_flags()[name].is_removed
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.compilation import flags, libtpu, options_proto
-from inspector.compilation.flag_types import libtpu_flags
-from inspector.compilation.flags import FlagValue
+from inspector.compilation import flags, options_proto
+from inspector.compilation.flags import FlagValue, libtpu
+from inspector.compilation.flags.types import libtpu_flags
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFlagError
 from tests.libtpu import Outcome, compile_with, needs_libtpu
@@ -153,7 +153,7 @@ def test_libtpu_splits_at_white_space() -> None:
 
 
 def test_options_without_flags_of_libtpu_have_no_init_args(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inspector.compilation import flag_types
+    from inspector.compilation.flags import types as flag_types
 
     monkeypatch.setattr(flag_types, "_libtpu", lambda: pytest.fail("read libtpu"))
     assert libtpu.init_args(Options(flags={"xla_dump_to": "x", "xla_cpu_enable_fast_math": True})) == ()

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from inspector.compilation.assembly import PROGRAM, Assembly, Code, Language
-from inspector.compilation.dump_names import module_file
-from inspector.compilation.elf import CUDA, MAGIC, ObjectFile
-from inspector.compilation.riegeli import everything_in
-from inspector.compilation.tpu_names import PROGRAM_NAME, TpuFile, tpu_file
+from inspector.compilation.records.assembly import PROGRAM, Assembly, Code, Language
+from inspector.compilation.records.dump_names import module_file
+from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
+from inspector.compilation.records.riegeli import everything_in
+from inspector.compilation.records.tpu_names import PROGRAM_NAME, TpuFile, tpu_file
 from inspector.errors import ModuleError, Unavailable
 
 _LEVEL = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.compilation.tpu_names import TpuFile, tpu_file
+from inspector.compilation.records.tpu_names import TpuFile, tpu_file
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from inspector.compilation.packed import pack, unpack
-from inspector.compilation.texts import Texts
+from inspector.compilation.records.packed import pack, unpack
+from inspector.compilation.records.texts import Texts
 from inspector.errors import ModuleError, Unavailable
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation import pass_names
+from inspector.compilation.flags import pass_names
 from inspector.compilation.options import Options
 from inspector.errors import Unavailable
 from inspector.hlo import compiler

@@ -10,8 +10,9 @@ import pytest
 from jaxlib import xla_client
 
 import inspector
-from inspector.compilation import catalogue, flags
-from inspector.compilation.flag_types import libtpu_flags
+from inspector.compilation import flags
+from inspector.compilation.flags import catalogue
+from inspector.compilation.flags.types import libtpu_flags
 from inspector.errors import Unavailable, UnknownFlagError
 from inspector.hlo.compiler import debug_options_type
 from tests.libtpu import needs_libtpu
@@ -122,7 +123,7 @@ def test_options_of_libtpu() -> None:
 def test_the_table_is_made_fast_from_the_cache() -> None:
     catalogue.options()
     script = (
-        "import time; from inspector.compilation import catalogue; started = time.process_time();"
+        "import time; from inspector.compilation.flags import catalogue; started = time.process_time();"
         " catalogue.options(); print(time.process_time() - started)"
     )
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

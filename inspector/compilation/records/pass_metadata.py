@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from inspector.compilation.pass_record import TimedPass
+from inspector.compilation.records.pass_record import TimedPass
 from inspector.errors import ModuleError
 from inspector.hlo.schema import Schema, installed_schema
 

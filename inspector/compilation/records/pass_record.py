@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from inspector.compilation.dump_names import START, SnapshotName, as_in_files
-from inspector.compilation.passes import Pass, Passes
-from inspector.compilation.texts import Texts
+from inspector.compilation.records.dump_names import START, SnapshotName, as_in_files
+from inspector.compilation.records.passes import Pass, Passes
+from inspector.compilation.records.texts import Texts
 from inspector.errors import Unavailable
 
 _UNTIMED = Unavailable("XLA wrote no time for it, as for steps within a pass")

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from inspector.compilation.flag_messages import unknown_flag
+from inspector.compilation.flags.messages import unknown_flag
 from inspector.errors import Unavailable, UnknownFlagError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 
-from inspector.compilation.packed import pack, unpack
+from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError
 
 _LEVEL = 1

@@ -9,19 +9,20 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from inspector.compilation import flag_values, libtpu
-from inspector.compilation.flag_messages import expected, hint
-from inspector.compilation.flag_types import OPTION_FIELDS as OPTION_FIELDS
-from inspector.compilation.flag_types import FlagType as FlagType
-from inspector.compilation.flag_types import FlagValue as FlagValue
-from inspector.compilation.flag_types import Home as Home
-from inspector.compilation.flag_types import flag_field as flag_field
-from inspector.compilation.flag_types import flag_names as flag_names
-from inspector.compilation.flag_types import flag_number as flag_number
-from inspector.compilation.flag_types import flag_type as flag_type
-from inspector.compilation.flag_types import xla_flag_names as xla_flag_names
-from inspector.compilation.flag_values import get_field as get_field
-from inspector.compilation.flag_values import set_field as set_field
+from inspector.compilation.flags import libtpu
+from inspector.compilation.flags import values as flag_values
+from inspector.compilation.flags.messages import expected, hint
+from inspector.compilation.flags.types import OPTION_FIELDS as OPTION_FIELDS
+from inspector.compilation.flags.types import FlagType as FlagType
+from inspector.compilation.flags.types import FlagValue as FlagValue
+from inspector.compilation.flags.types import Home as Home
+from inspector.compilation.flags.types import flag_field as flag_field
+from inspector.compilation.flags.types import flag_names as flag_names
+from inspector.compilation.flags.types import flag_number as flag_number
+from inspector.compilation.flags.types import flag_type as flag_type
+from inspector.compilation.flags.types import xla_flag_names as xla_flag_names
+from inspector.compilation.flags.values import get_field as get_field
+from inspector.compilation.flags.values import set_field as set_field
 from inspector.errors import FlagTypeError, OptionError
 
 

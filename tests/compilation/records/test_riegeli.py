@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from inspector.compilation.riegeli import SIGNATURE, everything_in, records, snappy
+from inspector.compilation.records.riegeli import SIGNATURE, everything_in, records, snappy
 from inspector.errors import ModuleError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.compilation.dump_names import SnapshotName, as_in_files, module_file, snapshot_name
+from inspector.compilation.records.dump_names import SnapshotName, as_in_files, module_file, snapshot_name
 
 
 @pytest.mark.parametrize(

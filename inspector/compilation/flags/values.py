@@ -22,8 +22,8 @@ import dataclasses
 import math
 from typing import Any
 
-from inspector.compilation.flag_messages import FLOATS, RANGES
-from inspector.compilation.flag_types import FlagType, FlagValue, flag_field, flag_type
+from inspector.compilation.flags.messages import FLOATS, RANGES
+from inspector.compilation.flags.types import FlagType, FlagValue, flag_field, flag_type
 from inspector.errors import FlagTypeError, Unavailable
 
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from inspector.compilation.elf import AARCH64, X86_64, Function, ObjectFile
+from inspector.compilation.records.elf import AARCH64, X86_64, Function, ObjectFile
 from inspector.errors import ModuleError, Unavailable
 
 _NVDISASM_PACKAGES = ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu12")
