@@ -253,7 +253,12 @@ def _jaxlib() -> Iterator[Probe]:
         "stablehlo.deserialize_portable_artifact", "stablehlo.divide", "stablehlo.remainder", "stablehlo.replica_id",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.dialects.{name}", "reading and writing StableHLO")
-    for name in ("chlo.register_dialect", "mhlo.register_mhlo_dialect", "mpmd.register_dialect", "sdy.register_dialect"):
+    for name in (
+        "chlo.register_dialect",
+        "mhlo.register_mhlo_dialect",
+        "mpmd.register_dialect",
+        "sdy.register_dialect",
+    ):
         yield Probe(f"jaxlib.mlir.dialects.{name}", "reading StableHLO with JAX's dialects")
     yield Probe("jaxlib.mlir._mlir_libs._jax_mlir_ext.register_dialects", "reading StableHLO with JAX's dialects")
 

@@ -19,7 +19,18 @@ _CHECKED_ITEMS = 16
 
 TextPane = Literal["source", "jaxpr", "stablehlo", "hlo", "optimized"]
 Pane = Literal[
-    "source", "jaxpr", "stablehlo", "hlo", "optimized", "graph", "collectives", "stats", "passes", "code", "run", "pallas"
+    "source",
+    "jaxpr",
+    "stablehlo",
+    "hlo",
+    "optimized",
+    "graph",
+    "collectives",
+    "stats",
+    "passes",
+    "code",
+    "run",
+    "pallas",
 ]
 Product = Literal["passes", "code"]
 Language = Literal["python", "jaxpr", "mlir", "hlo", "llvm", "ptx", "asm", "sass", "llo", "text"]

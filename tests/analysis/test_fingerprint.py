@@ -173,7 +173,8 @@ def test_names_in_machine_code_do_not_count(engine: WorkerEngine) -> None:
     text = """HloModule m
     ENTRY e { p = f32[64]{0} parameter(0) ROOT NAME = f32[64]{0} cosine(p) }"""
     one, other = (
-        inspector.lower(text.replace("NAME", name)).compile(target="cpu", engine=engine) for name in ("alpha_cosine", "beta_cosine")
+        inspector.lower(text.replace("NAME", name)).compile(target="cpu", engine=engine)
+        for name in ("alpha_cosine", "beta_cosine")
     )
     assert isinstance(one.executable, bytes)
     assert b"alpha_cosine" in one.executable
