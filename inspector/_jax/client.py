@@ -352,7 +352,7 @@ class Client:
         on_cpu = self.platform == "cpu"
         if on_cpu and _ELEMENT_OF_TUPLE not in dumped:
             return with_sorted_configurations(dumped)
-        own_header, newline, body = module.to_string().partition("\n")
+        own_header, newline, body = str(module.to_string()).partition("\n")
         header = dumped.partition("\n")[0] or own_header  # says more than the proto does
         text: str = header + newline + (with_sorted_configurations(body) if on_cpu else body)
         return text
