@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import inspector
 from inspector.compilation.target import Target
-from inspector.errors import CompilationError
+from inspector.errors import CompilationError, OptionError
 from inspector.hlo.pallas import Tuning
 from inspector.lowering.pallas import fields_of
 from inspector.widgets.explorer import Explorer
@@ -150,3 +151,19 @@ def test_another_axis_environment_keeps_the_tunings(explorer: Explorer, work: Fa
     assert limits(explorer) == [None, 1 << 20]
     assert work.requests[-1].program.mesh is not None
     assert [str(Target.parse(v.target)) for v in explorer.variants] == ["tpu:v5e:1x1"] * 2
+
+
+def test_explore_takes_them_for_its_baseline() -> None:
+    x = np.arange(64 * 128, dtype=np.float32).reshape(64, 128)
+    explorer = inspector.explore(
+        scale, x, target="cpu", interpret=True, compiler_params={"scale": {"collective_id": 3}}
+    )
+    (kernel,) = explorer.lowered.kernels
+    assert (kernel.interpret, kernel.overridden, dict(kernel.params)["collective_id"]) == (True, ("collective_id",), 3)
+    assert np.array_equal(explorer.wait(60).baseline.compiled.run(x, repeat=1).outputs[0], 2 * x)
+    explorer.close()
+
+
+def test_without_kernels_nothing_is_tuned() -> None:
+    with pytest.raises(OptionError, match="names a Pallas kernel 'scale', which the function does not have"):
+        inspector.explore(lambda x: x + 1, X, target="cpu", compiler_params={"scale": {}})
