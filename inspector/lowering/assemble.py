@@ -82,11 +82,11 @@ def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
     """Maps JAX's tracing errors to ours; those that JAX words best keep their class and text."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, NotImplementedError) as error:
         ours = next((text for words, text in _NOT_ON_THIS_PLATFORM.items() if words in str(error)), None)
         if ours is None:
             raise
-        raise LoweringError(f"{fun_name(fun)} {ours}") from error
+        raise LoweringError(f"{fun_name(fun)} {ours} JAX: {str(error).splitlines()[0]}") from error
     except NameError as error:
         if isinstance(error, InspectorError) or "axis name" not in str(error):
             raise
@@ -108,6 +108,13 @@ _NOT_ON_THIS_PLATFORM = {
     "the platform for the specified backend": (
         "calls back into this process (jax.debug.print, io_callback, pure_callback), which a device of another"
         " platform cannot do. Leave the callbacks out to lower for that platform."
+    ),
+    "MLIR translation rule for primitive": (
+        "has an operation that JAX cannot lower for this platform. Lower it for another one, or without the operation."
+    ),
+    "Compiler params for platform": (
+        "calls a Pallas kernel with the compiler parameters of another platform. Lower it for the platform that it was"
+        " written for."
     ),
 }
 

@@ -28,7 +28,8 @@ def _names() -> dict[str, str]:
         return {}
     raw, run = shell.history_manager.input_hist_raw, shell.user_ns.get("In", [])
     return {
-        shell.compile.get_code_name(text, transformed, number): f"In [{number}]"
+        shell.compile.get_code_name(text + end, transformed, number): f"In [{number}]"
         for number, (text, transformed) in enumerate(zip(raw, run, strict=False))
         if number
+        for end in ("", "\n")  # the history drops a line break at the end, of which the name was made too
     }

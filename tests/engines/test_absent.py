@@ -142,6 +142,14 @@ def test_requests_that_do_not_fit(target: str) -> None:
         lower(talks, F32, target=target)
 
 
+@pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
+def test_an_operation_without_a_rule_for_the_platform(target: str) -> None:
+    with pytest.raises(
+        LoweringError, match=r"cannot lower for this platform.* primitive 'schur' not found for platform"
+    ):
+        lower(lambda x: jax.scipy.linalg.schur(x)[0], F32, target=target)
+
+
 @needs_tpu
 @needs_gpu
 def test_several_targets_at_once() -> None:
