@@ -1,0 +1,156 @@
+"""What every pane needs: the session, texts, variants, and words that messages share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+TextPane = Literal["source", "jaxpr", "stablehlo", "hlo", "optimized"]
+Pane = Literal[
+    "source",
+    "jaxpr",
+    "stablehlo",
+    "hlo",
+    "optimized",
+    "graph",
+    "collectives",
+    "stats",
+    "passes",
+    "code",
+    "run",
+    "pallas",
+]
+Product = Literal["passes", "code"]
+Language = Literal["python", "jaxpr", "mlir", "hlo", "llvm", "ptx", "asm", "sass", "llo", "text"]
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+GraphMode = Literal["whole", "scopes", "around"]
+Stage = Literal["hlo", "optimized"]
+
+
+class Session(TypedDict):
+    """What is explored. The first message to a browser.
+
+    Attributes:
+      version: of these messages, `VERSION`.
+      name: the function or module, as a title.
+      panes: the panes that can be shown, in order.
+      height_px: initial height of the app in CSS pixels.
+      side_by_side: whether the optimized HLO of the variants stands side by side at first.
+    """
+
+    type: Literal["session"]
+    version: int
+    name: str
+    panes: list[Pane]
+    height_px: int
+    side_by_side: bool
+
+
+class Document(TypedDict):
+    """A text, in four buffers.
+
+    The buffers are gzip of: UTF-8 text; one little-endian int32 per line, an index into
+    `OriginTable.origins` or -1; an `OriginTable` as JSON; a `LineTable` as JSON.
+
+    Attributes:
+      variant: the variant it belongs to, None when all variants share it.
+      title: of the pane, such as a file name; "" for the pane's own name.
+      line_count: lines in the text; an empty text has one.
+    """
+
+    type: Literal["document"]
+    pane: TextPane
+    variant: int | None
+    language: Language
+    title: str
+    line_count: int
+
+
+class OriginTable(TypedDict):
+    """Where lines come from.
+
+    Attributes:
+      files: source files by index.
+      origins: the origins that lines have, mostly one a line; several where a line stands for
+        several places, as inside of a function that is called twice. Each is a pair of an operation
+        name (`jit(f)/dot_general`, "" if unknown) and its frames,
+        innermost first, each a file index and a line.
+    """
+
+    files: list[str]
+    origins: list[list[tuple[str, list[tuple[int, int]]]]]
+
+
+class LineTable(TypedDict):
+    """What else is known of a document's lines.
+
+    Attributes:
+      labels: the line number shown for each line, None for a heading; None: 1, 2, 3, ...
+      instructions: the name of the instruction that each line defines, or None.
+    """
+
+    labels: list[int | None] | None
+    instructions: list[str | None] | None
+
+
+class Unavailable(TypedDict):
+    """A document that there is not, with the reason and what to do about it ("" if nothing)."""
+
+    type: Literal["unavailable"]
+    pane: TextPane
+    variant: int | None
+    reason: str
+    remedy: str
+
+
+class Error(TypedDict):
+    """An error for the reader: the exception's name, and what was got, expected and can be done."""
+
+    kind: str
+    message: str
+
+
+class Variant(TypedDict):
+    """The state of a variant. The first variant is the baseline.
+
+    Attributes:
+      label: what sets it apart, such as `xla_cpu_enable_fast_math=true`.
+      platform: whose compiler it is: "cpu", "tpu", "cuda"; "" where the program was not lowered for it.
+      options: all options that were said, by name.
+      stage: what the engine is doing.
+      elapsed_s: seconds since it was asked for; final once the state is.
+      no_run: why its program cannot run here; "" when it can.
+    """
+
+    type: Literal["variant"]
+    variant: int
+    label: str
+    target: str
+    platform: str
+    options: dict[str, Any]
+    state: State
+    stage: str
+    elapsed_s: float
+    error: Error | None
+    no_run: str
+
+
+class VariantRemoved(TypedDict):
+    """A variant is gone, with all that belongs to it."""
+
+    type: Literal["variant_removed"]
+    variant: int
+
+
+class SourceLine(TypedDict):
+    """A place in a source file; lines count from 1, None when unknown."""
+
+    file: str
+    line: int | None
+
+
+class Notice(TypedDict):
+    """Something that the user must know and that belongs to no pane."""
+
+    type: Literal["notice"]
+    level: Literal["info", "error"]
+    message: str
