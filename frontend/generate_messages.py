@@ -1,4 +1,4 @@
-"""Prints `src/messages.ts` from `inspector/widgets/messages.py`.
+"""Prints `src/messages.ts` from `inspector/widgets/messages/`.
 
 Use: `python frontend/generate_messages.py > frontend/src/messages.ts`.
 """
@@ -29,7 +29,7 @@ _SCALARS: dict[Any, str] = {
 def typescript() -> str:
     """The text of `src/messages.ts`."""
     classes = [v for v in vars(messages).values() if is_typeddict(v)]
-    parts = ["// Generated from inspector/widgets/messages.py by generate_messages.py. Do not edit.\n"]
+    parts = ["// Generated from inspector/widgets/messages/ by generate_messages.py. Do not edit.\n"]
     parts.append(f"export const VERSION = {messages.VERSION};\n")
     parts.extend(f"export type {n} = {_type(getattr(messages, n), alias=False)};\n" for n in _ALIASES)
     parts.extend(_interface(c) for c in classes)

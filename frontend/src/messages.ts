@@ -1,4 +1,4 @@
-// Generated from inspector/widgets/messages.py by generate_messages.py. Do not edit.
+// Generated from inspector/widgets/messages/ by generate_messages.py. Do not edit.
 
 export const VERSION = 2;
 
@@ -16,15 +16,6 @@ export type Stage = "hlo" | "optimized";
 
 export type Product = "passes" | "code";
 
-export interface Session {
-  type: "session";
-  version: number;
-  name: string;
-  panes: Pane[];
-  height_px: number;
-  side_by_side: boolean;
-}
-
 export interface Document {
   type: "document";
   pane: TextPane;
@@ -34,14 +25,39 @@ export interface Document {
   line_count: number;
 }
 
-export interface OriginTable {
-  files: string[];
-  origins: [string, [number, number][]][][];
+export interface Error {
+  kind: string;
+  message: string;
 }
 
 export interface LineTable {
   labels: (number | null)[] | null;
   instructions: (string | null)[] | null;
+}
+
+export interface Notice {
+  type: "notice";
+  level: "info" | "error";
+  message: string;
+}
+
+export interface OriginTable {
+  files: string[];
+  origins: [string, [number, number][]][][];
+}
+
+export interface Session {
+  type: "session";
+  version: number;
+  name: string;
+  panes: Pane[];
+  height_px: number;
+  side_by_side: boolean;
+}
+
+export interface SourceLine {
+  file: string;
+  line: number | null;
 }
 
 export interface Unavailable {
@@ -50,11 +66,6 @@ export interface Unavailable {
   variant: number | null;
   reason: string;
   remedy: string;
-}
-
-export interface Error {
-  kind: string;
-  message: string;
 }
 
 export interface Variant {
@@ -76,50 +87,228 @@ export interface VariantRemoved {
   variant: number;
 }
 
-export interface StatsRow {
-  key: string;
-  label: string;
-  unit: "bytes" | "count" | "seconds";
-  value: number | null;
-  reason: string | null;
-  less_is_better: boolean;
+export interface Kernel {
+  number: number;
+  name: string;
+  function: string;
+  source: SourceLine | null;
+  grid: (number | null)[];
+  semantics: string[];
+  step_count: number | null;
+  steps_shown: number;
+  facts: [string, string][];
+  operands: KernelOperand[];
+  memory: KernelMemory | null;
+  memory_reason: string;
+  params: KernelParam[];
+  interpret: boolean;
 }
 
-export interface Stats {
-  type: "stats";
-  variant: number;
-  rows: StatsRow[];
+export interface KernelAllocation {
+  name: string;
+  what: string;
+  buffers: number;
+  size_bytes: number;
 }
 
-export interface Diff {
-  type: "diff";
-  baseline: number;
+export interface KernelMemory {
+  chip: string;
+  allocations: KernelAllocation[];
+  total_bytes: number;
+  limit_bytes: number;
+  limit_source: string;
+  capacity_bytes: number;
+  used_bytes: number | null;
+}
+
+export interface KernelOperand {
+  name: string;
+  role: "input" | "output";
+  shape: number[];
+  dtype: string;
+  block: string;
+  block_shape: number[];
+  memory_space: string;
+  index_map: string;
+  block_bytes: number;
+  starts: number[][];
+  steps: number[];
+  revisited: number[];
+  overlapping: number[];
+  copies: number | null;
+  copied_bytes: number | null;
+  remarks: string[];
+  reason: string;
+}
+
+export interface KernelParam {
+  name: string;
+  type: string;
+  value: string;
+  default: string;
+  choices: string[];
+  description: string;
+  overridden: boolean;
+  reason: string;
+}
+
+export interface Kernels {
+  type: "kernels";
   variant: number;
+  rows: Kernel[];
+  trouble: KernelTrouble | null;
+}
+
+export interface KernelTrouble {
+  summary: string;
+  kernel: number | null;
+  advice: string[];
+  asked_bytes: number | null;
+  limit_bytes: number | null;
+  allocations: KernelAllocation[];
+  source: SourceLine | null;
+  help_url: string;
+}
+
+export interface Tuned {
+  type: "tuned";
+  id: number;
+  variant: number | null;
+  error: Error | null;
+}
+
+export interface CodeEntry {
+  stage: string;
+  kernel: string;
+  language: Language;
+}
+
+export interface CodeList {
+  type: "code";
+  variant: number;
+  note: string;
+}
+
+export interface CodeTable {
+  entries: CodeEntry[];
+  instructions: Record<string, string[]>;
+}
+
+export interface CodeText {
+  type: "code_text";
+  id: number;
+  variant: number;
+  index: number;
+  reason: string;
+  remedy: string;
+  error: Error | null;
+}
+
+export interface PassChange {
+  type: "pass_change";
+  id: number;
+  variant: number;
+  index: number;
   hunks: [number, number, number, number][];
   summary: string;
+  error: Error | null;
 }
 
-export interface Mesh {
-  axis_names: string[];
-  axis_sizes: number[];
-  kind: "replica" | "partition";
-  device_ids: number[] | null;
+export interface PassList {
+  type: "passes";
+  variant: number;
+  rows: PassRow[];
+  note: string;
 }
 
-export interface SourceLine {
-  file: string;
+export interface PassRow {
+  pipeline: string;
+  name: string;
+  changed: boolean;
+  duration_s: number | null;
+  reason: string;
+}
+
+export interface Recording {
+  type: "recording";
+  variant: number;
+  product: Product;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+}
+
+export interface CancelRequest {
+  type: "cancel";
+  variant: number;
+}
+
+export interface CodeRequest {
+  type: "code";
+  id: number;
+  variant: number;
+  index: number;
+}
+
+export interface GraphRequest {
+  type: "graph";
+  id: number;
+  variant: number;
+  mode: GraphMode;
+  selection: Selection | null;
+}
+
+export interface PassRequest {
+  type: "pass";
+  id: number;
+  variant: number;
+  index: number;
+}
+
+export interface Ready {
+  type: "ready";
+  client: string;
+}
+
+export interface RecordRequest {
+  type: "record";
+  variant: number;
+  product: Product;
+}
+
+export interface RemoveRequest {
+  type: "remove";
+  variant: number;
+}
+
+export interface RunRequest {
+  type: "run";
+  variant: number;
+  repeat: number;
+}
+
+export interface Selection {
+  pane: Pane;
+  variant: number | null;
+  file: string | null;
   line: number | null;
+  origin: string | null;
+  instruction: string | null;
 }
 
-export interface Member {
-  group: number;
-  position: number;
-  device: number | null;
-  replica: number | null;
-  partition: number | null;
-  coordinates: number[] | null;
-  before: string;
-  after: string;
+export interface SelectionChanged {
+  type: "select";
+  selection: Selection | null;
+}
+
+export interface TuneRequest {
+  type: "tune";
+  id: number;
+  variant: number;
+  kernel: number;
+  values: Record<string, string>;
+  interpret: boolean;
 }
 
 export interface Collective {
@@ -149,6 +338,14 @@ export interface Collectives {
   rows: Collective[];
 }
 
+export interface Diff {
+  type: "diff";
+  baseline: number;
+  variant: number;
+  hunks: [number, number, number, number][];
+  summary: string;
+}
+
 export interface Graph {
   type: "graph";
   id: number;
@@ -157,6 +354,34 @@ export interface Graph {
   svg: string | null;
   caption: string;
   error: Error | null;
+}
+
+export interface Member {
+  group: number;
+  position: number;
+  device: number | null;
+  replica: number | null;
+  partition: number | null;
+  coordinates: number[] | null;
+  before: string;
+  after: string;
+}
+
+export interface Mesh {
+  axis_names: string[];
+  axis_sizes: number[];
+  kind: "replica" | "partition";
+  device_ids: number[] | null;
+}
+
+export interface Run {
+  type: "run";
+  variant: number;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+  result: RunResult | null;
 }
 
 export interface RunArray {
@@ -179,244 +404,19 @@ export interface RunResult {
   note: string;
 }
 
-export interface Run {
-  type: "run";
+export interface Stats {
+  type: "stats";
   variant: number;
-  state: State;
-  stage: string;
-  elapsed_s: number;
-  error: Error | null;
-  result: RunResult | null;
+  rows: StatsRow[];
 }
 
-export interface KernelOperand {
-  name: string;
-  role: "input" | "output";
-  shape: number[];
-  dtype: string;
-  block: string;
-  block_shape: number[];
-  memory_space: string;
-  index_map: string;
-  block_bytes: number;
-  starts: number[][];
-  steps: number[];
-  revisited: number[];
-  overlapping: number[];
-  copies: number | null;
-  copied_bytes: number | null;
-  remarks: string[];
-  reason: string;
-}
-
-export interface KernelAllocation {
-  name: string;
-  what: string;
-  buffers: number;
-  size_bytes: number;
-}
-
-export interface KernelMemory {
-  chip: string;
-  allocations: KernelAllocation[];
-  total_bytes: number;
-  limit_bytes: number;
-  limit_source: string;
-  capacity_bytes: number;
-  used_bytes: number | null;
-}
-
-export interface KernelParam {
-  name: string;
-  type: string;
-  value: string;
-  default: string;
-  choices: string[];
-  description: string;
-  overridden: boolean;
-  reason: string;
-}
-
-export interface Kernel {
-  number: number;
-  name: string;
-  function: string;
-  source: SourceLine | null;
-  grid: (number | null)[];
-  semantics: string[];
-  step_count: number | null;
-  steps_shown: number;
-  facts: [string, string][];
-  operands: KernelOperand[];
-  memory: KernelMemory | null;
-  memory_reason: string;
-  params: KernelParam[];
-  interpret: boolean;
-}
-
-export interface KernelTrouble {
-  summary: string;
-  kernel: number | null;
-  advice: string[];
-  asked_bytes: number | null;
-  limit_bytes: number | null;
-  allocations: KernelAllocation[];
-  source: SourceLine | null;
-  help_url: string;
-}
-
-export interface Kernels {
-  type: "kernels";
-  variant: number;
-  rows: Kernel[];
-  trouble: KernelTrouble | null;
-}
-
-export interface Tuned {
-  type: "tuned";
-  id: number;
-  variant: number | null;
-  error: Error | null;
-}
-
-export interface Recording {
-  type: "recording";
-  variant: number;
-  product: Product;
-  state: State;
-  stage: string;
-  elapsed_s: number;
-  error: Error | null;
-}
-
-export interface PassRow {
-  pipeline: string;
-  name: string;
-  changed: boolean;
-  duration_s: number | null;
-  reason: string;
-}
-
-export interface PassList {
-  type: "passes";
-  variant: number;
-  rows: PassRow[];
-  note: string;
-}
-
-export interface PassChange {
-  type: "pass_change";
-  id: number;
-  variant: number;
-  index: number;
-  hunks: [number, number, number, number][];
-  summary: string;
-  error: Error | null;
-}
-
-export interface CodeList {
-  type: "code";
-  variant: number;
-  note: string;
-}
-
-export interface CodeEntry {
-  stage: string;
-  kernel: string;
-  language: Language;
-}
-
-export interface CodeTable {
-  entries: CodeEntry[];
-  instructions: Record<string, string[]>;
-}
-
-export interface CodeText {
-  type: "code_text";
-  id: number;
-  variant: number;
-  index: number;
-  reason: string;
-  remedy: string;
-  error: Error | null;
-}
-
-export interface Notice {
-  type: "notice";
-  level: "info" | "error";
-  message: string;
-}
-
-export interface Ready {
-  type: "ready";
-  client: string;
-}
-
-export interface RunRequest {
-  type: "run";
-  variant: number;
-  repeat: number;
-}
-
-export interface RecordRequest {
-  type: "record";
-  variant: number;
-  product: Product;
-}
-
-export interface PassRequest {
-  type: "pass";
-  id: number;
-  variant: number;
-  index: number;
-}
-
-export interface CodeRequest {
-  type: "code";
-  id: number;
-  variant: number;
-  index: number;
-}
-
-export interface CancelRequest {
-  type: "cancel";
-  variant: number;
-}
-
-export interface RemoveRequest {
-  type: "remove";
-  variant: number;
-}
-
-export interface Selection {
-  pane: Pane;
-  variant: number | null;
-  file: string | null;
-  line: number | null;
-  origin: string | null;
-  instruction: string | null;
-}
-
-export interface GraphRequest {
-  type: "graph";
-  id: number;
-  variant: number;
-  mode: GraphMode;
-  selection: Selection | null;
-}
-
-export interface TuneRequest {
-  type: "tune";
-  id: number;
-  variant: number;
-  kernel: number;
-  values: Record<string, string>;
-  interpret: boolean;
-}
-
-export interface SelectionChanged {
-  type: "select";
-  selection: Selection | null;
+export interface StatsRow {
+  key: string;
+  label: string;
+  unit: "bytes" | "count" | "seconds";
+  value: number | null;
+  reason: string | null;
+  less_is_better: boolean;
 }
 
 export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Recording | PassList | PassChange | CodeList | CodeText | Kernels | Tuned | Notice;
