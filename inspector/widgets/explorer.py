@@ -18,29 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from inspector.analysis.collectives import Collectives, collectives
-from inspector.analysis.source import hlo_listing
+from inspector.analysis.collectives import Collectives
 from inspector.analysis.stats import compare
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import Options
-from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError, ExecutionError, InspectorError, Unavailable
+from inspector.errors import CancelledError, ExecutionError, InspectorError
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.widgets import messages
-from inspector.widgets.app import KERNEL_PANES, PANES, App, TextDocument
-from inspector.widgets.collectives import collectives_message
+from inspector.widgets.app import KERNEL_PANES, PANES, App
 from inspector.widgets.controls import Controls
-from inspector.widgets.diff import Shown, diff_message
-from inspector.widgets.documents import document, lowered_panes
+from inspector.widgets.documents import lowered_panes
 from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.graph import graph_reply
 from inspector.widgets.lowerings import Lowerings, axes_of
-from inspector.widgets.pallas import kernels_message, read_values
+from inspector.widgets.pallas import read_values
+from inspector.widgets.panes import Panes
 from inspector.widgets.recordings import Recordings
 from inspector.widgets.run import run_message, run_result
-from inspector.widgets.stats import stats_message
 from inspector.widgets.variants import OptionsLike, Variant, platform_of
 from inspector.widgets.work import LoweredView, RunJob, Work
 
@@ -89,7 +85,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._work = work
         self._lowerings = Lowerings(work, lowered, tuning)
         self._variants: dict[int, Variant] = {}
-        self._shown: dict[int, Shown] = {}
         self._runs: dict[int, RunJob] = {}
         self._numbers = itertools.count()
         self._lock = threading.RLock()
@@ -102,6 +97,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             on_request=self._on_request,
             panes=KERNEL_PANES if lowered.kernels else PANES,
         )
+        self._panes = Panes(self._app, lambda: self._work, self._lock, self._variants)
         self._controls = Controls(
             work.targets,
             str(target),
@@ -111,7 +107,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         )
         super().__init__([self._controls, self._app])
         self.add_class("inspector-explorer")
-        self._publish_lowered()
+        self._panes.publish_lowered(lowered_panes(lowered))
         self.add(options, target)
 
     @property
@@ -205,10 +201,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._variants[number] = variant
         self._app.publish(variant.message())
         if lowered is not self.lowered:
-            for entry in lowered_panes(lowered, number):
-                self._publish_pane(entry)
+            self._panes.publish_lowered(lowered_panes(lowered, number))
         if lowered.kernels:
-            self._later(lambda: self._publish_kernels(variant))
+            self._later(lambda: self._panes.publish_kernels(variant))
         return variant
 
     def _register_failed(self, options: Options, target: Target, tuning: Tuning, error: Exception) -> Variant:
@@ -221,9 +216,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _follow(self, variant: Variant, job: Job[Compiled]) -> None:
         """Not under the lock: a job that has ended calls back at once."""
-        job.add_progress_callback(lambda _: self._publish_state(variant))
-        job.add_preview_callback(lambda preview: self._later(lambda: self._show_program(variant, preview)))
-        job.add_done_callback(lambda _: self._later(lambda: self._show(variant, job)))
+        job.add_progress_callback(lambda _: self._panes.publish_state(variant))
+        job.add_preview_callback(lambda preview: self._later(lambda: self._panes.show_program(variant, preview)))
+        job.add_done_callback(lambda _: self._later(lambda: self._panes.show(variant, job)))
 
     def remove(self, variant: Variant) -> None:
         """Takes a variant away and cancels its compile. The baseline stays.
@@ -293,106 +288,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         data["text/html"] = html_form(self)
         return bundle
 
-    # ------------------------------------------------------------------ publishing
-
-    def _publish_lowered(self) -> None:
-        for entry in lowered_panes(self.lowered):
-            self._publish_pane(entry)
-
-    def _publish_pane(self, entry: TextDocument | messages.Unavailable) -> None:
-        if isinstance(entry, TextDocument):
-            self._app.publish_document(entry)
-        else:
-            self._app.publish(entry)
-
-    def _publish_state(self, variant: Variant) -> None:
-        with self._lock:
-            if self._holds(variant):
-                self._app.publish(variant.message())
-
-    def _publish_of(self, variant: Variant, entry: messages.ToBrowser | TextDocument) -> None:
-        """Publishes what belongs to a variant, unless that is gone: the app would keep it for ever."""
-        with self._lock:
-            if not self._holds(variant):
-                return
-            if isinstance(entry, TextDocument):
-                self._app.publish_document(entry)
-            else:
-                self._app.publish(entry)
-
-    def _holds(self, variant: Variant) -> bool:
-        return self._variants.get(variant.number) is variant
-
-    def _show(self, variant: Variant, job: Job[Compiled]) -> None:
-        """Tells how a compile has ended, and fills the panes when well."""
-        try:
-            error = job.exception()
-            if error is None and self._holds(variant):
-                self._fill(variant, job.result())
-            elif error is not None:
-                self._publish_kernels(variant, error)
-        finally:
-            self._publish_state(variant)
-            variant.shown.set()
-
-    def _fill(self, variant: Variant, compiled: Compiled) -> None:
-        if variant.number not in self._shown:
-            self._show_program(variant, compiled)
-        self._publish_state(variant)
-        self._publish_of(variant, stats_message(variant.number, compiled))
-        if isinstance(compiled.cost, Unavailable):  # counting waits for a worker, which this thread may serve
-            threading.Thread(target=self._count, args=(variant, compiled), daemon=True).start()
-
-    def _count(self, variant: Variant, compiled: Compiled) -> None:
-        """Fills in the cost that the back end did not report."""
-        self._publish_of(variant, stats_message(variant.number, compiled, self._work.count(compiled)))
-
-    def _show_program(self, variant: Variant, program: Preview | Compiled) -> None:
-        """The optimized HLO and what follows from it alone; a preview's is the result's."""
-        if not self._holds(variant):
-            return
-        module = program.module()
-        listing = hlo_listing(program.hlo, module, self.lowered.root)
-        self._publish_of(variant, document("optimized", listing, variant.number))
-        with self._lock:
-            if self._holds(variant):
-                self._shown[variant.number] = Shown(module, listing)
-        self._publish_diffs(variant)
-        self._publish_collectives(variant, program, module)
-        self._publish_kernels(variant)
-
-    def _publish_kernels(self, variant: Variant, error: BaseException | None = None) -> None:
-        """The program's Pallas kernels, and what the compiler had against them."""
-        lowered = variant.lowered
-        if lowered is not None and lowered.kernels:
-            fields = [self._work.kernel_fields(kernel, platform_of(lowered)) for kernel in lowered.kernels]
-            shown = self._shown.get(variant.number)
-            module = None if shown is None else shown.module
-            message = kernels_message(variant.number, lowered.kernels, fields, variant.target, error, module)
-            self._publish_of(variant, message)
-
-    def _publish_diffs(self, variant: Variant) -> None:
-        """Of the variant against the baseline; of every other one when the baseline itself came last."""
-        with self._lock:
-            shown = dict(self._shown)
-            variants = {v.number: v for v in self.variants if v.number in shown}
-        baseline = next((v.number for v in variants.values() if v.is_baseline), None)
-        if baseline is None or variant.number not in variants:
-            return
-        others = [n for n in variants if n != baseline] if variant.is_baseline else [variant.number]
-        for number in others:
-            self._publish_of(variants[number], diff_message(baseline, shown[baseline], number, shown[number]))
-
-    def _publish_collectives(self, variant: Variant, program: Preview | Compiled, module: Module) -> None:
-        options = program.build_options
-        counts = (options.num_replicas or 1, options.num_partitions or 1)
-        mesh = program.program.mesh
-        lowered = variant.lowered or self.lowered
-        before = collectives(Module.from_proto(lowered.hlo_proto), mesh, *counts)
-        self._publish_of(variant, collectives_message(variant.number, "hlo", before))
-        after = collectives(module, mesh, *counts)
-        self._publish_of(variant, collectives_message(variant.number, "optimized", after))
-
     # ------------------------------------------------------------------ requests of the browser
 
     def _on_request(self, message: messages.FromBrowser) -> None:
@@ -433,7 +328,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _record(self, variant: Variant, product: messages.Product) -> None:
         def publish(message: messages.ToBrowser, buffers: Sequence[bytes]) -> None:
             with self._lock:
-                if self._holds(variant):
+                if self._panes.holds(variant):
                     self._app.publish(message, buffers)
 
         lowered = variant.lowered or self.lowered
@@ -441,23 +336,23 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _start_run(self, variant: Variant, repeat: int) -> None:
         """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
-        self._publish_of(variant, run_message(variant.number, "queued"))
+        self._panes.publish_of(variant, run_message(variant.number, "queued"))
         self._later(lambda: self._run(variant, repeat))
 
     def _run(self, variant: Variant, repeat: int) -> None:
         try:
             run = self._work.run(self._compiled(variant), repeat)
         except Exception as error:  # whatever it is, it belongs in the pane
-            self._publish_of(variant, run_message(variant.number, "failed", error=error))
+            self._panes.publish_of(variant, run_message(variant.number, "failed", error=error))
             return
         with self._lock:
-            held = self._holds(variant)
+            held = self._panes.holds(variant)
             if held:
                 self._runs[variant.number] = run
         if not held:
             run.cancel()
             return
-        self._publish_of(variant, run_message(variant.number, "running", run))
+        self._panes.publish_of(variant, run_message(variant.number, "running", run))
         run.add_done_callback(lambda _: self._later(lambda: self._show_run(variant, run)))
 
     def _compiled(self, variant: Variant) -> Compiled:
@@ -478,13 +373,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         except Exception as error:  # whatever it is, it belongs in the pane
             message = run_message(variant.number, "failed", run, error=error)
         if self._runs.get(variant.number) is run:
-            self._publish_of(variant, message)
+            self._panes.publish_of(variant, message)
 
     def _draw(self, request: messages.GraphRequest) -> None:
         def module() -> Module:
             variant = self._variant(request["variant"])
-            shown = self._shown.get(variant.number)
-            return shown.module if shown else self._compiled(variant).module()
+            return self._panes.module(variant) or self._compiled(variant).module()
 
         self._app.publish(graph_reply(request, module))
 
@@ -539,8 +433,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         with self._lock:
             cancels = [self._forget(variant) for variant in self.variants]
             self._lowerings = again
-            for entry in panes:
-                self._publish_pane(entry)
+            self._panes.publish_lowered(panes)
             variants = [self._register(*entry) for entry in zip(requests, jobs, programs, tunings, strict=True)]
         self._controls.set_baseline(str(variants[0].target))
         for cancel in cancels:
@@ -551,10 +444,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _forget(self, variant: Variant) -> Callable[[], None]:
         """Takes a variant out, under the lock; the caller then cancels its work, which engines may lock for."""
         del self._variants[variant.number]
-        self._shown.pop(variant.number, None)
         run = self._runs.pop(variant.number, None)
         stop_recording = self._recordings.forget(variant.number)
-        self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
+        self._panes.forget(variant)
         variant.shown.set()
 
         def cancel() -> None:

@@ -212,7 +212,7 @@ def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: E
     done(work, explorer)
     gone = box.all.index(box.last("variant_removed"))
     assert not [m for m in box.all[gone + 1 :] if m.get("variant") == 1]
-    assert set(explorer._shown) == {0}
+    assert set(explorer._panes._shown) == {0}
 
 
 def test_requests_for_what_is_gone_are_answered_with_a_notice(explorer: Explorer, box: Mailbox) -> None:

@@ -1,0 +1,152 @@
+"""What the panes of an Explorer show of each variant, published as it becomes known, as long as the variant is there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from inspector.analysis.collectives import collectives
+from inspector.analysis.source import hlo_listing
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.preview import Preview
+from inspector.errors import Unavailable
+from inspector.hlo.module import Module
+from inspector.widgets import messages
+from inspector.widgets.app import App, TextDocument
+from inspector.widgets.collectives import collectives_message
+from inspector.widgets.diff import Shown, diff_message
+from inspector.widgets.documents import document
+from inspector.widgets.pallas import kernels_message
+from inspector.widgets.stats import stats_message
+from inspector.widgets.variants import Variant, platform_of
+from inspector.widgets.work import Work
+
+if TYPE_CHECKING:
+    from inspector.compilation.engine import Job
+
+
+class Panes:
+    """Publishes to an app. Thread-safe, under its Explorer's lock."""
+
+    def __init__(
+        self, app: App, work: Callable[[], Work], lock: threading.RLock, variants: Mapping[int, Variant]
+    ) -> None:
+        """Nothing is published yet.
+
+        Args:
+          app: the browser's side.
+          work: counts costs and tells the fields of kernels.
+          lock: guards `variants`.
+          variants: the Explorer's, by number; those that are gone are no longer spoken of.
+        """
+        self._app, self._work, self._lock, self._variants = app, work, lock, variants
+        self._shown: dict[int, Shown] = {}
+
+    def module(self, variant: Variant) -> Module | None:
+        """The optimized HLO of a variant as it is shown, None before."""
+        shown = self._shown.get(variant.number)
+        return None if shown is None else shown.module
+
+    def forget(self, variant: Variant) -> None:
+        """The variant is gone."""
+        self._shown.pop(variant.number, None)
+        self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
+
+    def publish_lowered(self, entries: Iterable[TextDocument | messages.Unavailable]) -> None:
+        """The panes before the compiler, as `lowered_panes` makes them."""
+        for entry in entries:
+            self._publish(entry)
+
+    def publish_state(self, variant: Variant) -> None:
+        """Where its compile stands."""
+        with self._lock:
+            if self.holds(variant):
+                self._app.publish(variant.message())
+
+    def publish_of(self, variant: Variant, entry: messages.ToBrowser | TextDocument) -> None:
+        """Publishes what belongs to a variant, unless that is gone: the app would keep it for ever."""
+        with self._lock:
+            if self.holds(variant):
+                self._publish(entry)
+
+    def holds(self, variant: Variant) -> bool:
+        """Whether the variant is still there."""
+        return self._variants.get(variant.number) is variant
+
+    def show(self, variant: Variant, job: Job[Compiled]) -> None:
+        """Tells how a compile has ended, and fills the panes when well."""
+        try:
+            error = job.exception()
+            if error is None and self.holds(variant):
+                self._fill(variant, job.result())
+            elif error is not None:
+                self.publish_kernels(variant, error)
+        finally:
+            self.publish_state(variant)
+            variant.shown.set()
+
+    def _fill(self, variant: Variant, compiled: Compiled) -> None:
+        if variant.number not in self._shown:
+            self.show_program(variant, compiled)
+        self.publish_state(variant)
+        self.publish_of(variant, stats_message(variant.number, compiled))
+        if isinstance(compiled.cost, Unavailable):  # counting waits for a worker, which this thread may serve
+            threading.Thread(target=self._count, args=(variant, compiled), daemon=True).start()
+
+    def _count(self, variant: Variant, compiled: Compiled) -> None:
+        """Fills in the cost that the back end did not report."""
+        self.publish_of(variant, stats_message(variant.number, compiled, self._work().count(compiled)))
+
+    def show_program(self, variant: Variant, program: Preview | Compiled) -> None:
+        """The optimized HLO and what follows from it alone; a preview's is the result's."""
+        if not self.holds(variant):
+            return
+        module = program.module()
+        assert variant.lowered is not None, "what has a program was lowered"
+        listing = hlo_listing(program.hlo, module, variant.lowered.root)
+        self.publish_of(variant, document("optimized", listing, variant.number))
+        with self._lock:
+            if self.holds(variant):
+                self._shown[variant.number] = Shown(module, listing)
+        self._publish_diffs(variant)
+        self._publish_collectives(variant, program, module)
+        self.publish_kernels(variant)
+
+    def publish_kernels(self, variant: Variant, error: BaseException | None = None) -> None:
+        """The program's Pallas kernels, and what the compiler had against them."""
+        lowered = variant.lowered
+        if lowered is not None and lowered.kernels:
+            fields = [self._work().kernel_fields(kernel, platform_of(lowered)) for kernel in lowered.kernels]
+            message = kernels_message(
+                variant.number, lowered.kernels, fields, variant.target, error, self.module(variant)
+            )
+            self.publish_of(variant, message)
+
+    def _publish_diffs(self, variant: Variant) -> None:
+        """Of the variant against the baseline; of every other one when the baseline itself came last."""
+        with self._lock:
+            shown = dict(self._shown)
+            variants = {number: v for number, v in self._variants.items() if number in shown}
+        baseline = next((v.number for v in variants.values() if v.is_baseline), None)
+        if baseline is None or variant.number not in variants:
+            return
+        others = [n for n in variants if n != baseline] if variant.is_baseline else [variant.number]
+        for number in others:
+            self.publish_of(variants[number], diff_message(baseline, shown[baseline], number, shown[number]))
+
+    def _publish_collectives(self, variant: Variant, program: Preview | Compiled, module: Module) -> None:
+        options = program.build_options
+        counts = (options.num_replicas or 1, options.num_partitions or 1)
+        mesh = program.program.mesh
+        assert variant.lowered is not None, "what has a program was lowered"
+        before = collectives(Module.from_proto(variant.lowered.hlo_proto), mesh, *counts)
+        self.publish_of(variant, collectives_message(variant.number, "hlo", before))
+        after = collectives(module, mesh, *counts)
+        self.publish_of(variant, collectives_message(variant.number, "optimized", after))
+
+    def _publish(self, entry: messages.ToBrowser | TextDocument) -> None:
+        if isinstance(entry, TextDocument):
+            self._app.publish_document(entry)
+        else:
+            self._app.publish(entry)
