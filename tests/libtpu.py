@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
-
-import pytest
-
-needs_libtpu = pytest.mark.skipif(
-    importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed (pip install 'jax-inspector[tpu]')"
-)
 
 _SCRIPT = """
 import json, pathlib, sys, tempfile

@@ -10,8 +10,8 @@ import pytest
 import inspector
 from inspector.compilation.flags.types import libtpu_flags, xla_flag_names
 from inspector.hlo.compiler import debug_options_type, descriptions
+from tests.absent import needs_tpu
 from tests.conftest import ROOT
-from tests.libtpu import needs_libtpu
 
 TEXT = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
 
@@ -42,7 +42,7 @@ def test_numbers(row: str) -> None:
     assert int(numbers[column]) == actual[row]
 
 
-@needs_libtpu
+@needs_tpu
 @pytest.mark.parametrize("row", ["options per compile", "flags of LIBTPU_INIT_ARGS alone", "of both, with topics"])
 def test_numbers_of_libtpu(row: str) -> None:
     version = metadata.version("libtpu")

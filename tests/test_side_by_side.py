@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 
 import pytest
@@ -13,11 +12,8 @@ from inspector.analysis.memory import MemoryUse
 from inspector.compilation.compiled import Compiled, Cost, Memory
 from inspector.engines import worker_engine
 from inspector.errors import Unavailable
+from tests.absent import needs_gpu, needs_tpu
 
-HAS_TPU = importlib.util.find_spec("libtpu") is not None
-HAS_GPU = importlib.util.find_spec("jax_plugins") is not None
-needs_tpu = pytest.mark.skipif(not HAS_TPU, reason="libtpu is not installed: pip install 'jax-inspector[tpu]'")
-needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="no CUDA plugin: pip install 'jax-inspector[cuda]'")
 CPU = pytest.param("cpu:8")
 TPUS = [pytest.param("tpu:v5e:2x4", marks=needs_tpu), pytest.param("tpu:v6e:2x2", marks=needs_tpu)]
 GPUS = [pytest.param("gpu:h100:8", marks=needs_gpu), pytest.param("gpu:b200:1", marks=needs_gpu)]

@@ -13,7 +13,8 @@ from inspector._jax.libtpu_defaults import libtpu_defaults
 from inspector._jax.libtpu_flags import LibtpuOptions
 from inspector._jax.machine_code import UnknownFormatError
 from inspector.errors import MissingPackageError, ModuleError, Unavailable
-from tests.libtpu import Outcome, compile_with, needs_libtpu
+from tests.absent import needs_tpu
+from tests.libtpu import Outcome, compile_with
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +35,21 @@ def fields(environment: str) -> set[str]:
     return {line.split(":")[0].split(" ")[0] for line in environment.splitlines() if line[0] not in " }"}
 
 
-@needs_libtpu
+@needs_tpu
 def test_the_flags_are_those_that_libtpu_dumps(dumped: Outcome) -> None:
     names = {flag.name for flag in absl_flags(libtpu.libtpu_library())}
     assert {name for name in names if name.startswith("xla_")} == set(dumped.flags)
     assert len(names) > 2000
 
 
-@needs_libtpu
+@needs_tpu
 def test_every_field_of_the_environment_is_per_compile(options: LibtpuOptions, dumped: Outcome) -> None:
     per_compile = {name for name, flag in options.flags.items() if flag.is_per_compile}
     assert per_compile == fields(dumped.environment)
     assert set(options.flags) == per_compile | set(dumped.flags)
 
 
-@needs_libtpu
+@needs_tpu
 def test_the_dumped_values_are_of_the_types(options: LibtpuOptions, dumped: Outcome) -> None:
     readers = {"int32": int, "int64": int, "uint32": int, "uint64": int, "float": float, "double": float}
     values = {name: value.strip("'\"") for name, value in dumped.flags.items()}
@@ -64,7 +65,7 @@ def test_the_dumped_values_are_of_the_types(options: LibtpuOptions, dumped: Outc
     assert plain <= {"bool", "string", "enum"}
 
 
-@needs_libtpu
+@needs_tpu
 def test_topics_deprecation_and_what_was_removed(options: LibtpuOptions) -> None:
     assert "rematerialization" in options.flags["xla_tpu_rematerialization_algo"].topics
     assert options.flags["xla_jf_dump_llo_text"].source_file.endswith("llo_dumper.cc")
@@ -74,7 +75,7 @@ def test_topics_deprecation_and_what_was_removed(options: LibtpuOptions) -> None
     assert any(flag.is_deprecated for flag in options.flags.values())
 
 
-@needs_libtpu
+@needs_tpu
 def test_defaults_are_those_of_another_compile(options: LibtpuOptions, dumped: Outcome) -> None:
     found = libtpu_defaults(options.flags)
     assert isinstance(found, tuple)
@@ -87,7 +88,7 @@ def test_defaults_are_those_of_another_compile(options: LibtpuOptions, dumped: O
     }  # fmt: skip
 
 
-@needs_libtpu
+@needs_tpu
 def test_the_version_is_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     library = libtpu.libtpu_library()
     monkeypatch.setenv("TPU_LIBRARY_PATH", str(library))  # as JAX sets it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspector._jax import pass_names
 from inspector.hlo import libtpu
-from tests.libtpu import needs_libtpu
+from tests.absent import needs_tpu
 
 
 def test_most_passes_that_run_are_constants_of_the_library() -> None:
@@ -16,7 +16,7 @@ def test_most_passes_that_run_are_constants_of_the_library() -> None:
     assert len(run & constant) > 0.75 * len(run)
 
 
-@needs_libtpu
+@needs_tpu
 def test_most_passes_that_libtpu_runs_are_constants_of_it() -> None:
     run, constant = libtpu.passes_run(), libtpu.pass_names()
     assert isinstance(run, frozenset)

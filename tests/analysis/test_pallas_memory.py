@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,10 +14,10 @@ from inspector.analysis.pallas_errors import MemoryOverflow, explain
 from inspector.analysis.pallas_memory import VMEM, padded_bytes, used_vmem, vmem_budget, vmem_table
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.pallas import Kernel
+from tests.absent import needs_tpu
 from tests.kernels import matmul, scale, struct
 
 MIB = 1 << 20
-has_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
 
 
 def kernel(fun: Any, *args: Any, **options: Any) -> Kernel:
@@ -121,7 +120,7 @@ def scratch_of(mib: int) -> Any:
     )(x)  # fmt: skip
 
 
-@has_libtpu
+@needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize("chip", VMEM)
 def test_the_limits_are_what_libtpu_says(chip: str) -> None:
@@ -133,7 +132,7 @@ def test_the_limits_are_what_libtpu_says(chip: str) -> None:
         assert (found.limit, found.limit_bytes) == ("scoped", memory.default_limit_bytes)
 
 
-@has_libtpu
+@needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [8, 256, 1024])
 def test_the_estimate_is_what_libtpu_asks_for(rows: int) -> None:
@@ -146,7 +145,7 @@ def test_the_estimate_is_what_libtpu_asks_for(rows: int) -> None:
     assert found.asked_bytes == pytest.approx(budget.total_bytes, rel=0.006, abs=4096)
 
 
-@has_libtpu
+@needs_tpu
 @pytest.mark.slow
 def test_what_the_compiler_gave_is_the_estimate_and_its_own_needs() -> None:
     big = struct(2048, 2048, dtype="bfloat16")

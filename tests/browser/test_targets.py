@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from playwright.sync_api import Locator, Page, Position, expect
 
+from tests.absent import needs_tpu
 from tests.browser.conftest import CellResult, Jupyter, Seen
-from tests.libtpu import needs_libtpu
 
 OpenNotebook = Callable[[str], Page]
 RunAll = Callable[[], list[CellResult]]
@@ -98,7 +98,7 @@ def test_numbers_of_devices_side_by_side(explored: Explore, seen: Seen) -> None:
     assert seen == Seen()
 
 
-@needs_libtpu
+@needs_tpu
 def test_a_tpu_that_is_not_here_beside_the_cpu(explored: Explore, seen: Seen) -> None:
     explorer = explored('explore(mean, argument("data"), argument(), target="cpu:8", compare=["tpu:v5e:2x4"])')
     names = explorer.locator(".insp-column-name .insp-label")

@@ -20,12 +20,9 @@ from inspector._jax.slices import Slice
 from inspector.engines import worker_engine
 from inspector.errors import LoweringError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.hlo.mesh import Mesh as OurMesh
+from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import RunPython
 
-HAS_TPU = importlib.util.find_spec("libtpu") is not None
-HAS_GPU = importlib.util.find_spec("jax_plugins") is not None
-needs_tpu = pytest.mark.skipif(not HAS_TPU, reason="libtpu is not installed: pip install 'jax-inspector[tpu]'")
-needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="no CUDA plugin: pip install 'jax-inspector[cuda]'")
 TARGETS = [
     pytest.param("tpu:v5e:2x4", marks=needs_tpu),
     pytest.param("tpu:v4:2x2x2", marks=needs_tpu),

@@ -15,9 +15,9 @@ from inspector.engines.worker import WorkerEngine
 from inspector.errors import OptionError, WorkerDiedError
 from inspector.lowering.lower import lower
 from inspector.lowering.lowered import Lowered
-from tests.libtpu import needs_libtpu
+from tests.absent import needs_tpu
 
-pytestmark = needs_libtpu
+pytestmark = needs_tpu
 
 TARGET = "tpu:v5e:2x2"
 

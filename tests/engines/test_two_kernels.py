@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -13,13 +12,11 @@ from typing import Any
 import pytest
 
 from inspector.engines.process import ForkServer
+from tests.absent import needs_tpu
 from tests.conftest import ROOT
 from tests.engines.test_worker import wait_gone
 
 pytestmark = pytest.mark.skipif(not ForkServer.supported(), reason="reads /proc, and forks")
-needs_tpu = pytest.mark.skipif(
-    importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed: pip install 'jax-inspector[tpu]'"
-)
 
 # A line with the number of a round in, a line with what was compiled out.
 KERNEL = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import pickle
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +21,7 @@ import inspector
 from inspector.errors import FlagTypeError, LoweringError, OptionError, ParameterError, Unavailable, UnknownFlagError
 from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Kernel, Scratch
 from inspector.lowering.pallas import fields
+from tests.absent import needs_gpu
 from tests.kernels import line, matmul, scale, struct
 
 SQUARE = struct(512, 512)
@@ -352,9 +352,7 @@ def test_parameters_of_the_other_backend_make_it_lower_there() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("jax_plugins.xla_cuda12") is None, reason="the CUDA plugin is not installed"
-)
+@needs_gpu
 def test_a_triton_kernel_compiles_for_a_gpu_that_is_not_here() -> None:
     compiled = inspector.lower(scale, SQUARE, platform="cuda", chip="h100").compile(target="gpu:h100:1")
     assert 'custom_call_target="__gpu$xla.gpu.triton"' in compiled.hlo

@@ -10,7 +10,7 @@ import pytest
 from inspector.compilation.options import Options
 from inspector.errors import ParameterError, TargetError
 from inspector.widgets.controls import Controls, parse_axes
-from tests.libtpu import needs_libtpu
+from tests.absent import needs_tpu
 
 FAST_MATH, SPLIT = "xla_cpu_enable_fast_math", "xla_cpu_parallel_codegen_split_count"
 
@@ -86,7 +86,7 @@ def test_a_flags_values_are_offered(asked: Asked) -> None:
     assert FAST_MATH in asked.controls.flag.options
 
 
-@needs_libtpu
+@needs_tpu
 def test_values_of_libtpus_flags_are_offered(asked: Asked) -> None:
     asked.controls.flag.value = "s8_coalescing_ignore_distance_for_pairing"
     assert asked.controls.value.options == ("auto", "true", "false")
@@ -96,7 +96,7 @@ def test_values_of_libtpus_flags_are_offered(asked: Asked) -> None:
     assert "string · default (empty) · tpu · LIBTPU_INIT_ARGS" in asked.controls.message.value
 
 
-@needs_libtpu
+@needs_tpu
 def test_typing_stays_fluid_among_all_flags(asked: Asked) -> None:
     assert len(asked.controls.flag.options) > 1500
     asked.controls.flag.value = "xla"

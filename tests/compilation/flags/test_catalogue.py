@@ -15,7 +15,7 @@ from inspector.compilation.flags import catalogue
 from inspector.compilation.flags.types import libtpu_flags
 from inspector.errors import Unavailable, UnknownFlagError
 from inspector.hlo.compiler import debug_options_type
-from tests.libtpu import needs_libtpu
+from tests.absent import needs_tpu
 
 COLUMNS = ["name", "group", "type", "default", "choices", "description", "channel", "deprecated", "targets"]
 
@@ -97,7 +97,7 @@ def test_search_ranks_names_before_descriptions() -> None:
     assert names[-len(described) :] == described
 
 
-@needs_libtpu
+@needs_tpu
 def test_options_of_libtpu() -> None:
     table = inspector.option_catalog().set_index("name")
     tpu = table.loc[list(libtpu_flags())]
@@ -119,7 +119,7 @@ def test_options_of_libtpu() -> None:
     assert table.loc["xla_tpu_detect_nan", "channel"] == "per compile"  # one of XLA itself
 
 
-@needs_libtpu
+@needs_tpu
 def test_the_table_is_made_fast_from_the_cache() -> None:
     catalogue.options()
     script = (

@@ -9,9 +9,10 @@ from inspector.compilation.flags import FlagValue, libtpu
 from inspector.compilation.flags.types import libtpu_flags
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFlagError
-from tests.libtpu import Outcome, compile_with, needs_libtpu
+from tests.absent import needs_tpu
+from tests.libtpu import Outcome, compile_with
 
-pytestmark = needs_libtpu
+pytestmark = needs_tpu
 
 ENABLED = "xla_enable_async_collective_permute"  # a TristateFlag
 SCHEDULER = "xla_memory_scheduler"

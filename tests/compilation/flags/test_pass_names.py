@@ -11,7 +11,7 @@ from inspector.compilation.options import Options
 from inspector.errors import Unavailable
 from inspector.hlo import compiler
 from inspector.lowering.lower import lower
-from tests.libtpu import needs_libtpu
+from tests.absent import needs_tpu
 
 DISABLE = "xla_disable_hlo_passes"
 
@@ -41,7 +41,7 @@ def test_where_nothing_is_known_nothing_is_said(monkeypatch: pytest.MonkeyPatch)
     assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"})) == ()
 
 
-@needs_libtpu
+@needs_tpu
 def test_names_of_libtpu() -> None:
     known = Options(flags={DISABLE: "algsimp,tpu_fusion,simplification-1,tpu-copy-normalizer"})
     assert pass_names.pass_warnings(known, "tpu") == ()

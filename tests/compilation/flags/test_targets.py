@@ -8,7 +8,8 @@ from inspector.compilation.flags.targets import check_targets, flag_targets, tar
 from inspector.compilation.flags.types import xla_flag_names
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, UnknownFlagError
-from tests.libtpu import compile_with, needs_libtpu
+from tests.absent import needs_tpu
+from tests.libtpu import compile_with
 
 CPU_FLAG, GPU_FLAG, TPU_FLAG = "xla_cpu_enable_fast_math", "xla_gpu_autotune_level", "xla_tpu_rwb_fusion"
 
@@ -19,7 +20,7 @@ def test_targets_of_flags() -> None:
     assert flag_targets("xla_dump_to") == ("cpu", "gpu", "tpu")
 
 
-@needs_libtpu
+@needs_tpu
 @pytest.mark.parametrize(("platform", "named"), [("cpu", "the CPU"), ("cuda", "a GPU")])
 def test_libtpus_flags_are_for_the_tpu(platform: str, named: str) -> None:
     assert flag_targets(TPU_FLAG) == ("tpu",)
@@ -31,7 +32,7 @@ def test_libtpus_flags_are_for_the_tpu(platform: str, named: str) -> None:
     check_targets(options, "tpu", is_attached=True)
 
 
-@needs_libtpu
+@needs_tpu
 def test_flags_of_the_process_need_a_process() -> None:
     options = Options(flags={"xla_jf_dump_llo_text": False})
     check_targets(options, "tpu", is_attached=False)
@@ -39,7 +40,7 @@ def test_flags_of_the_process_need_a_process() -> None:
         check_targets(options, "tpu", is_attached=True)
 
 
-@needs_libtpu
+@needs_tpu
 def test_flags_that_libtpu_does_not_have_yet() -> None:
     from inspector.hlo.libtpu import LibtpuOptions, libtpu_options
 
@@ -64,7 +65,7 @@ def test_xlas_own_flags_are_accepted_everywhere_and_warned_of() -> None:
     assert len(target_warnings(options, "tpu")) == 2
 
 
-@needs_libtpu
+@needs_tpu
 def test_what_libtpu_accepts_for_old_times_sake() -> None:
     (outcome,) = compile_with([{"xla_tpu_log_flags": "@"}])
     assert outcome.error == ""
