@@ -136,7 +136,12 @@ class AbsentClient(Client):
         watching = None if watch is None else dataclasses.replace(watch, take=take)
         try:
             executable, products = super().compile(module, {**build_options, "flags": flags}, watch=watching, **rest)
-        except CompilationError:
+        except CompilationError as error:
+            if "No FFI handler registered for" in str(error):
+                raise CompilationError(
+                    f"{error} The program calls one of NVIDIA's libraries (cuSOLVER, cuDNN ...), which the set for GPUs that"
+                    " are not here does not have. Compile it on a machine with a GPU, for 'attached'."
+                ) from error
             if not isinstance(tools, Unavailable) or not early:
                 raise
             return None, _without_code(early[0], self.versions, tools)

@@ -18,7 +18,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 import inspector
 from inspector._jax.slices import Slice
 from inspector.engines import worker_engine
-from inspector.errors import LoweringError, OptionError, TargetError, Unavailable, WorkerDiedError
+from inspector.errors import CompilationError, LoweringError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.hlo.mesh import Mesh as OurMesh
 from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import RunPython
@@ -294,3 +294,9 @@ def test_a_flag_of_another_compiler_is_refused_or_warned_of() -> None:
     lowered = lower(step, F32, target="tpu:v5e:2x2")
     (warning,) = lowered.compile({"xla_cpu_enable_fast_math": True}, target="tpu:v5e:2x2").warnings
     assert "xla_cpu_enable_fast_math is for XLA's CPU compiler" in warning
+
+
+@needs_gpu
+def test_what_needs_a_library_of_nvidia_names_it() -> None:
+    with pytest.raises(CompilationError, match=r"one of NVIDIA's libraries .* for 'attached'"):
+        lower(jnp.linalg.cholesky, F32, target="gpu:h100:1").compile(target="gpu:h100:1")
