@@ -260,6 +260,15 @@ def test_other_files_stay_as_they_are(lowered: Lowered, tmp_path: Path, text: st
     assert path.read_text() == text
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT interrupts, also in a process that a shell has started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_returns_what_there_is(lowered: Lowered, engine: WorkerEngine) -> None:
     class Interrupted(Counting):
         def submit(self, request: CompileRequest) -> Job[Compiled]:
@@ -276,6 +285,7 @@ def test_ctrl_c_returns_what_there_is(lowered: Lowered, engine: WorkerEngine) ->
     assert all(job.done() for job in interrupted.jobs), "what was under way is cancelled"
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_while_waiting(lowered: Lowered, engine: WorkerEngine) -> None:
     import threading
 
