@@ -76,6 +76,7 @@ def _ask(flags: Mapping[str, LibtpuFlag]) -> bytes:
             "JAX_PLATFORMS": "cpu",
             "JAX_ENABLE_COMPILATION_CACHE": "false",  # what it has compiled, it dumps no more
             "TPU_SKIP_MDS_QUERY": "1",
+            "TPU_LOG_DIR": "disabled",
             "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
         },
         stdin=subprocess.DEVNULL,

@@ -117,6 +117,7 @@ def _observe(_library: Path) -> bytes:
 
 def _observe_libtpu(_library: Path) -> bytes:
     variables = {"XLA_FLAGS": "", "LIBTPU_INIT_ARGS": "", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    variables["TPU_LOG_DIR"] = "disabled"
     process = _run(_TPU_DEVICES + _SCRIPT + _WRITE, variables)
     return process.stdout
 

@@ -300,3 +300,17 @@ def test_a_flag_of_another_compiler_is_refused_or_warned_of() -> None:
 def test_what_needs_a_library_of_nvidia_names_it() -> None:
     with pytest.raises(CompilationError, match=r"one of NVIDIA's libraries .* for 'attached'"):
         lower(jnp.linalg.cholesky, F32, target="gpu:h100:1").compile(target="gpu:h100:1")
+
+
+@needs_tpu
+def test_libtpu_leaves_no_logs(one_device_python: RunPython) -> None:
+    script = textwrap.dedent("""
+        import inspector, jax, jax.numpy as jnp, pathlib
+        from inspector.engines import worker_engine
+        x = jax.ShapeDtypeStruct((8,), jnp.float32)
+        inspector.lower(jnp.sin, x, platform="tpu").compile(target="tpu:v5e:2x2")
+        (environment,) = worker_engine()._environments.values()
+        pid = environment._worker.pid
+        print([path.name for path in pathlib.Path("/tmp/tpu_logs").glob(f"*.{pid}")])
+    """)
+    assert one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout.splitlines()[-1] == "[]"
