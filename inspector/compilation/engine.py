@@ -11,6 +11,7 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -84,15 +85,24 @@ class Job(Generic[T]):
 
     def cancel(self) -> bool:
         """Stops the job. Returns whether it was still running; `result` then raises CancelledError."""
+        cancel = self._cancel
         if not self.fail(CancelledError("The job was cancelled."), stage="cancelled"):
             return False
-        if self._cancel is not None:
-            self._cancel()
+        if cancel is not None:
+            cancel()
         return True
 
     def add_done_callback(self, callback: Callable[[Job[T]], None]) -> None:
         """Calls `callback(job)` when the job has ended, at once if it already has."""
-        self._future.add_done_callback(lambda _: callback(self))
+        # The future keeps its callbacks. With the job in one, results would wait for the garbage collector.
+        reference = weakref.ref(self)
+
+        def call(_: object) -> None:
+            job = reference()
+            if job is not None:  # it is: its own method settles the future
+                callback(job)
+
+        self._future.add_done_callback(call)
 
     def add_preview_callback(self, callback: Callable[[Preview], None]) -> None:
         """Calls `callback(preview)` once, when it is there, at once if it already is; never without one."""
@@ -137,6 +147,8 @@ class Job(Generic[T]):
         settle()
         if not shown:
             self._preview.set_exception(self._future.exception() or InspectorError("This job has no preview."))
+        self._cancel = None  # both may refer to the job
+        self._progress.clear()
         return True
 
     def _wait(self, future: concurrent.futures.Future[V], timeout: float | None, what: str) -> V:

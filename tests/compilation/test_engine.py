@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -142,3 +144,27 @@ def test_a_failing_preview_callback_does_not_reach_the_engine() -> None:
     job.add_preview_callback(lambda _: 1 / 0)
     assert job.show(preview())
     assert job.resolve(1)
+
+
+class Value:
+    """Something big."""
+
+
+def ended_job() -> weakref.ref[Value]:
+    """The result of a job whose callbacks know it, as engines make them, and which nobody holds."""
+    job: Job[Value] = Job(cancel=lambda: print(job))
+    job.add_progress_callback(lambda _: print(job))
+    job.add_done_callback(lambda done: None)
+    value = Value()
+    job.resolve(value)
+    assert job.result(0) is value
+    return weakref.ref(value)
+
+
+def test_a_result_goes_with_the_last_reference_and_not_with_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        assert ended_job()() is None
+    finally:
+        gc.enable()

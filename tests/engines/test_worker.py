@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import resource
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -602,3 +604,19 @@ def test_what_a_kernel_and_its_fork_server_killed_at_once_leave_is_deleted_by_th
         assert scratch_directories(kernel) == set()
     finally:
         engine.close()
+
+
+def test_results_go_with_the_last_reference(engine: WorkerEngine) -> None:
+    """Else a kernel that toggles grows until the garbage collector comes by."""
+    engine.submit(request(product)).result(120)
+    gc.collect()
+    gc.disable()
+    try:
+        job = engine.submit(request(product))
+        job.result(120)
+        held = weakref.ref(job)
+        engine.submit(request(jnp.cos)).result(120)  # the lane's thread is done with the first
+        del job
+        assert held() is None
+    finally:
+        gc.enable()
