@@ -9,12 +9,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
-import importlib.metadata
-import importlib.util
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,12 +20,11 @@ from jax._src import xla_bridge
 from jax.experimental import mesh_utils
 from jaxlib import _jax, xla_client
 
-from inspector._jax import compile_options, cuda_plugin
+from inspector._jax import compile_options, cuda_plugin, libtpu
 from inspector._jax.client import Client, EarlyProducts, Products, Watch
 from inspector._jax.slices import Slice
-from inspector.errors import CompilationError, TargetError, Unavailable
+from inspector.errors import CompilationError, MissingPackageError, TargetError, Unavailable
 
-TPU_REMEDY = "pip install 'jax-inspector[tpu]'"
 _DATA_FOLDER_FLAG = "xla_gpu_cuda_data_dir"
 
 
@@ -37,8 +33,10 @@ def absent_platform(platform: str) -> Unavailable | None:
     if platform == "cuda":
         library = cuda_plugin.plugin_library()
         return library if isinstance(library, Unavailable) else None
-    if _libtpu() is None and "TPU_LIBRARY_PATH" not in os.environ:
-        return Unavailable("libtpu, the TPU's compiler, is not installed", TPU_REMEDY)
+    try:
+        libtpu.libtpu_library()
+    except MissingPackageError:
+        return Unavailable("libtpu, the TPU's compiler, is not installed", libtpu.REMEDY)
     return None
 
 
@@ -46,10 +44,7 @@ def absent_compiler(platform: str) -> str:
     """Who compiles for a platform here: packages with their versions. Loads nothing."""
     if platform == "cuda":
         return cuda_plugin.plugin_version()
-    try:
-        return f"libtpu {importlib.metadata.version('libtpu')}"
-    except importlib.metadata.PackageNotFoundError:
-        return f"libtpu {os.environ.get('TPU_LIBRARY_PATH', '')}"
+    return f"libtpu {libtpu.libtpu_version() or os.environ.get('TPU_LIBRARY_PATH', '')}"
 
 
 def prepare_process(platform: str, init_args: Sequence[str]) -> None:
@@ -219,8 +214,3 @@ def _without_code(early: EarlyProducts, versions: Mapping[str, str], reason: Una
         versions=versions,
         buffer_assignment=early.buffer_assignment,
     )
-
-
-def _libtpu() -> Path | None:
-    spec = importlib.util.find_spec("libtpu")
-    return Path(spec.origin) if spec and spec.origin else None
