@@ -366,7 +366,7 @@ def test_on_a_dask_cluster(lowered: Lowered, engine: WorkerEngine) -> None:
     grid = {**GRID, KILLER: [False, True]}
     here = sweep(lowered, grid, ["cpu", "cpu:2"], engine)
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         there = sweep(lowered, grid, ["cpu", "cpu:2"], client)

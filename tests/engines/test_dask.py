@@ -41,7 +41,7 @@ KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as connected,
     ):
         yield connected

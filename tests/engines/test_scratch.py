@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,8 @@ def test_a_directory_goes_when_its_holder_does_not_live(place: Path) -> None:
 
 def test_a_fork_holds_it_until_it_is_killed(place: Path) -> None:
     made = Scratch(1)
-    pid = os.fork()
+    with warnings.catch_warnings(action="ignore"):  # JAX and Python warn of a fork; this child only sleeps
+        pid = os.fork()
     if not pid:
         time.sleep(60)
         os._exit(0)
