@@ -82,7 +82,7 @@ ASK = """async code => {
   let printed = '';
   const future = kernel.requestExecute({ code, store_history: false });
   future.onIOPub = message => {
-    if (message.header.msg_type === 'stream') printed += message.content.text;
+    if (message.header.msg_type === 'stream' && message.content.name === 'stdout') printed += message.content.text;
     if (message.header.msg_type === 'error') printed += 'ERROR ' + message.content.evalue;
   };
   await future.done;
