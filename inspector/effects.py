@@ -151,6 +151,8 @@ def scan(
 def boolean_flags(platform: str) -> tuple[str, ...]:
     """The boolean flags of XLA, and of libtpu for a TPU, that the compiler for a platform may read, by name.
 
+    Those that dump are left out: they change no program, and some write into the folder one is in.
+
     Args:
       platform: "cpu", "cuda" or "tpu".
     """
@@ -162,6 +164,7 @@ def boolean_flags(platform: str) -> tuple[str, ...]:
         for name, type_ in types.items()
         if type_.kind == "bool"
         and not type_.repeated
+        and "dump" not in name
         and type_.home in ("debug_options", "libtpu")
         and type_.is_per_compile
     )

@@ -70,7 +70,7 @@ def test_those_of_the_cpu_are_warned_of(lowered: Lowered) -> None:
 
 def test_what_they_do(lowered: Lowered) -> None:
     tpu = boolean_flags("tpu")
-    assert {"xla_tpu_rwb_fusion", "xla_dump_hlo_as_text"} <= set(tpu)
+    assert {"xla_tpu_rwb_fusion", "xla_allow_excess_precision"} <= set(tpu)
     assert not {"xla_jf_dump_llo_text", "xla_gpu_enable_triton_gemm"} & set(tpu)
     assert not any(name.startswith("xla_jf_") for name in boolean_flags("cpu"))
     table = flag_effect(lowered, "xla_memory_scheduler", target=TARGET)
