@@ -61,9 +61,7 @@ def prepare_process(platform: str, init_args: Sequence[str]) -> None:
         cuda_plugin.hide_machine_toolkit()
         cuda_plugin.load()
         return
-    os.environ["TPU_SKIP_MDS_QUERY"] = "1"  # or libtpu asks a metadata server that is only there on a TPU machine
-    os.environ.setdefault("TPU_LOG_DIR", "disabled")  # or every process leaves its logs in the temporary directory
-    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # the lock guards TPU hardware, and none is touched
+    os.environ.update(libtpu.load_variables())
     os.environ["LIBTPU_INIT_ARGS"] = " ".join([os.environ.get("LIBTPU_INIT_ARGS", ""), *init_args]).strip()
     _tpu_devices(Slice("tpu", "v5e", (2, 2)))  # what libtpu says when it is loaded belongs to no request
 

@@ -36,6 +36,17 @@ def libtpu_library() -> Path:
     )
 
 
+def load_variables() -> dict[str, str]:
+    """The environment in which libtpu loads beside other processes, and on a machine without a TPU."""
+    return {
+        "TPU_SKIP_MDS_QUERY": "1",  # or it asks a metadata server that is only there on a TPU machine
+        "TPU_LOG_DIR": os.environ.get(
+            "TPU_LOG_DIR", "disabled"
+        ),  # or each process leaves logs in the temporary directory
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # the lock guards TPU hardware, and none is touched
+    }
+
+
 def libtpu_version() -> str:
     """The installed package's version, "" for a libtpu that is no package, or none."""
     try:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from inspector._jax.libtpu import cached_libtpu
+from inspector._jax.libtpu import cached_libtpu, load_variables
 from inspector._jax.libtpu_flags import LibtpuFlag
 from inspector.errors import MissingPackageError, Unavailable
 
@@ -75,9 +75,7 @@ def _ask(flags: Mapping[str, LibtpuFlag]) -> bytes:
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "JAX_PLATFORMS": "cpu",
             "JAX_ENABLE_COMPILATION_CACHE": "false",  # what it has compiled, it dumps no more
-            "TPU_SKIP_MDS_QUERY": "1",
-            "TPU_LOG_DIR": "disabled",
-            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+            **load_variables(),
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from inspector._jax.library import cached
-from inspector._jax.libtpu import cached_libtpu
+from inspector._jax.libtpu import cached_libtpu, load_variables
 from inspector._jax.machine_code import UnknownFormatError, image_of
 from inspector.errors import MissingPackageError, Unavailable
 
@@ -116,8 +116,7 @@ def _observe(_library: Path) -> bytes:
 
 
 def _observe_libtpu(_library: Path) -> bytes:
-    variables = {"XLA_FLAGS": "", "LIBTPU_INIT_ARGS": "", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
-    variables["TPU_LOG_DIR"] = "disabled"
+    variables = {"XLA_FLAGS": "", "LIBTPU_INIT_ARGS": "", **load_variables()}
     process = _run(_TPU_DEVICES + _SCRIPT + _WRITE, variables)
     return process.stdout
 
