@@ -286,4 +286,4 @@ def test_every_boolean_flag_of_the_cpu(lowered: Lowered) -> None:
     assert set(by_flag) == set(boolean_flags("cpu"))
     assert by_flag[KILLER] == "crashed"
     assert by_flag["xla_disable_all_hlo_passes"] in ("hlo", "crashed")  # it aborts now and then
-    assert {outcome for flag, outcome in by_flag.items() if flag.startswith("xla_dump_")} == {"nothing"}
+    assert not any("dump" in flag for flag in by_flag)
