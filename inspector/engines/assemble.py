@@ -171,6 +171,12 @@ def _memory(products: Products, platform: str) -> Memory | Unavailable:
     return assigned_memory(products.buffer_assignment, platform)
 
 
+# XLA counts -1 for such a call, and adds it up.
+_UNKNOWN_CALL = Unavailable(
+    "the module has a call whose cost XLA does not know", "Compiled.counted_cost() has the cost of the rest."
+)
+
+
 def _cost(cost: Mapping[str, float] | Unavailable) -> Cost | Unavailable:
     if isinstance(cost, Unavailable):
         return cost
@@ -178,7 +184,7 @@ def _cost(cost: Mapping[str, float] | Unavailable) -> Cost | Unavailable:
     def value(name: str) -> float | Unavailable:
         # XLA leaves out what it counted none of; without any flops property it did not count at all.
         if name in cost:
-            return cost[name]
+            return cost[name] if cost[name] >= 0 else _UNKNOWN_CALL
         return (
             0.0 if "bytes accessed" in cost or "flops" in cost else Unavailable(f"XLA's cost analysis has no {name!r}")
         )

@@ -162,3 +162,16 @@ def test_vector_memory_is_no_main_memory() -> None:
     on_cpu = Module.from_proto(gzip.decompress((HEAPS / "cpu_tf2.0.12.hlo.pb.gz").read_bytes()))
     whole = total(on_cpu, counted(on_cpu))
     assert whole.main_memory_bytes == whole.bytes_accessed
+
+
+def test_a_count_that_is_none_is_unavailable() -> None:
+    """XLA's own analysis of a sole call that it does not know says -1."""
+    x = np.ones((4, 1000), np.float32)
+    theirs = jax.jit(lambda x: jax.lax.top_k(x, 8)).lower(x).compile().cost_analysis()
+    assert theirs is not None
+    assert theirs["flops"] < 0
+    ours = inspector.lower(lambda x: jax.lax.top_k(x, 8), x).compile(engine=InlineEngine()).cost
+    assert isinstance(ours, Cost)
+    assert ours.flops == Unavailable(
+        "the module has a call whose cost XLA does not know", "Compiled.counted_cost() has the cost of the rest."
+    )
