@@ -3,22 +3,23 @@
 Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
 architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`analysis/cost.py`), the roofs
 are published peaks (`analysis/peaks.py`), and memory is the main memory: what lies in a TPU's vector
-memory does not count. Nothing is measured: the times are lower bounds, and every operation is held to
-the peak of matrix products.
+memory does not count. Nothing is measured: the times are lower bounds, every operation is held to the
+peak of matrix products, and of branches the cheapest is taken.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from inspector.analysis.cost import InstructionCost
 from inspector.analysis.kernels import kernel_costs
 from inspector.analysis.peaks import Peak
 from inspector.errors import Unavailable
-from inspector.hlo.module import Module
+from inspector.hlo.module import Computation, Module
+from inspector.hlo.single import FLOW
 from inspector.units import format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from inspector.analysis.picture import Picture
 
 Bound = Literal["compute", "memory", "nothing"]
+Least = tuple[float, float, float]  # seconds, bytes, operations: what costs less comes first
 
 # In whose place a peak stands, in order: GPUs round f32 operands to tf32, TPUs multiply them as bf16.
 _PEAK_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -79,9 +81,10 @@ class Roofline:
       element_type: that of the operands of most matrix products.
       peak_name: which of the chip's peaks was taken for it.
       points: kernels, the slowest at its roof first.
-      total: all of them together; its `least_s` is the sum of theirs.
+      total: all of them together, and of a conditional's branches only the cheapest, for which one a run
+        takes is not known; its `least_s` is the sum of theirs.
       uncounted: kernels whose operations nobody knows, such as custom calls; left out.
-      unknown_loops: kernels in loops of unknown length, taken to run once.
+      unknown_loops: kernels in loops of unknown length and in branches, taken to run once.
     """
 
     peak: Peak | Unavailable
@@ -151,9 +154,53 @@ def roofline(module: Module, costs: Mapping[str, InstructionCost], peak: Peak | 
         bound, least = _bound(flops, moved, peak, name)
         points.append(Point(instruction.name, instruction.opcode, flops, moved, runs, bound, least))
     points.sort(key=lambda p: (-_number(p.least_s), -p.flops, -p.main_memory_bytes))
+    passed_over = _Cheapest({p.name: p for p in points}).passed_over(module)
+    taken = [p for p in points if p.name not in passed_over]
     return Roofline(
-        peak, element_type, name, tuple(points), _total(module.name, points, peak, name), tuple(uncounted), tuple(unknown)
+        peak, element_type, name, tuple(points), _total(module.name, taken, peak, name), tuple(uncounted), tuple(unknown)
     )  # fmt: skip
+
+
+class _Cheapest:
+    """Chooses one branch of every conditional: what any run at least takes."""
+
+    def __init__(self, points: Mapping[str, Point]) -> None:
+        self._points = points
+
+    def passed_over(self, module: Module) -> frozenset[str]:
+        """The kernels of all other branches."""
+        return self._of(module.entry)[1]
+
+    def _of(self, computation: Computation) -> tuple[Least, frozenset[str]]:
+        """What a computation takes with the cheapest branches in it, and the kernels of the others."""
+        cost: Least = (0.0, 0.0, 0.0)
+        passed: frozenset[str] = frozenset()
+        for instruction in computation.instructions:
+            if instruction.opcode in FLOW:
+                called = [self._of(c) for c in instruction.called_computations]
+                if instruction.opcode == "conditional":
+                    chosen = min(range(len(called)), key=lambda n: called[n][0])
+                    others = [c for n, c in enumerate(instruction.called_computations) if n != chosen]
+                    passed |= frozenset(name for c in others for name in self._kernels(c))
+                    called = [called[chosen]]
+                for inside, beside in called:
+                    cost, passed = _plus(cost, inside), passed | beside
+            elif instruction.name in self._points:
+                point = self._points[instruction.name]
+                cost = _plus(cost, (_number(point.least_s), point.main_memory_bytes, point.flops))
+        return cost, passed
+
+    def _kernels(self, computation: Computation) -> Iterator[str]:
+        for instruction in computation.instructions:
+            if instruction.opcode in FLOW:
+                for called in instruction.called_computations:
+                    yield from self._kernels(called)
+            elif instruction.name in self._points:
+                yield instruction.name
+
+
+def _plus(one: Least, other: Least) -> Least:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
 def matrix_type(module: Module, costs: Mapping[str, InstructionCost]) -> str:

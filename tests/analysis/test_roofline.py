@@ -73,6 +73,24 @@ def test_the_total_is_the_sum(compiled: Compiled) -> None:
     assert "this test" in axes.get_title(loc="left")
 
 
+def test_of_branches_only_the_cheapest_is_in_the_total() -> None:
+    def choose(which: Any, x: Any) -> Any:
+        def nested(x: Any) -> Any:
+            return jax.lax.cond(x[0, 0] > 0, lambda v: v @ v @ v, lambda v: v @ v @ v @ v, x)
+
+        return jax.lax.switch(which, [nested, lambda v: v @ v @ v @ v @ v, lambda v: jnp.sin(v @ v)], x)
+
+    x = jnp.ones((N, N), jnp.float32)
+    compiled = inspector.lower(choose, np.int32(0), x).compile(engine=InlineEngine())
+    assert sum(i.opcode == "conditional" for i in compiled.module().instructions()) == 2
+    roof = compiled.roofline(ROOFS)
+    product = 2 * N**3
+    assert sum(p.flops for p in roof.points) == pytest.approx((2 + 3 + 4 + 1) * product, rel=0.01)
+    assert roof.total.flops == pytest.approx(product, rel=0.02)
+    assert isinstance(roof.total.least_s, float)
+    assert product / 1e6 <= roof.total.least_s < 2 * product / 1e6
+
+
 def test_without_a_peak_there_is_a_reason_and_a_figure(compiled: Compiled) -> None:
     roof = compiled.roofline()
     assert isinstance(roof.peak, Unavailable)
