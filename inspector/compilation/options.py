@@ -16,6 +16,8 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from inspector.compilation import flags as flag_types
 from inspector.compilation import options_text
 from inspector.errors import OptionError
@@ -58,8 +60,8 @@ class Options:
         object.__setattr__(self, "flags", _flags(self.flags))
         for name in ("num_replicas", "num_partitions"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise OptionError(f"{name} must be a positive integer, got {value!r}.")
+            if value is not None:
+                object.__setattr__(self, name, _count(name, value))
         for name in _BOOLEANS:
             value = getattr(self, name)
             if value is not None and not isinstance(value, bool):
@@ -79,15 +81,16 @@ class Options:
         Args:
           text: flags separated by white space: `--name=value`, `--name='a value'`,
             `--name="with \" escaped"`, or `--name` for true. The dashes may be left out, and quotes
-            may go around a whole flag. What is said twice counts the last time; lists grow.
+            may go around a whole flag. What is said twice counts the last time; lists and maps grow.
+            Or the name of a file that holds such a text.
 
         Raises:
-          OptionError: a word that is not a flag, or quotes that are not closed.
+          OptionError: a word that is not a flag, quotes that are not closed, or a file that cannot be read.
           UnknownFlagError, FlagTypeError: as `check`.
         """
         fields: dict[str, Any] = {}
         flags: dict[str, FlagValue] = {}
-        for name, value in options_text.words(text):
+        for name, value in options_text.words(options_text.flags_text(text)):
             if name == "extra_proto":
                 fields[name] = value
             elif name in flag_types.OPTION_FIELDS:
@@ -157,9 +160,9 @@ class Options:
         changes["extra_proto"] = other.extra_proto or self.extra_proto
         return dataclasses.replace(self, flags={**self.flags, **other.flags}, **changes)
 
-    def diff(self, other: Options) -> dict[str, tuple[Any, Any]]:
+    def diff(self, other: Options | Mapping[str, FlagValue] | str | None) -> dict[str, tuple[Any, Any]]:
         """What differs: option or flag name to (ours, theirs); None where one does not say."""
-        ours, theirs = self.as_dict(), other.as_dict()
+        ours, theirs = self.as_dict(), Options.of(other).as_dict()
         names = sorted({*ours, *theirs})
         return {n: (ours.get(n), theirs.get(n)) for n in names if _differ(ours.get(n), theirs.get(n))}
 
@@ -198,6 +201,7 @@ class Options:
 
 
 _NOT_FIELDS = ("flags", "extra_proto")
+_GREATEST = 2**31 - 1  # XLA keeps counts and ids of devices in 32 bits
 _BOOLEANS = ("use_spmd_partitioning", "use_shardy_partitioner", "parameter_is_tupled_arguments")
 _TUPLES = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")
 
@@ -206,23 +210,52 @@ def _flags(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
     given: Any = flags  # a user's, whatever the annotation says
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise OptionError(f"flags must be a dict with flags' names as keys, got {flags!r}.")
-    return dict(sorted((name.removeprefix("--"), value) for name, value in flags.items()))
+    found: dict[str, FlagValue] = {}
+    for name, value in flags.items():
+        plain = name.removeprefix("--")
+        if plain in found:
+            raise OptionError(f"Flag {plain} is given twice, with and without dashes: {found[plain]!r} and {value!r}.")
+        found[plain] = _value(plain, value)
+    return dict(sorted(found.items()))
+
+
+def _value(name: str, value: Any) -> FlagValue:
+    """A flag's value in Python's own types. Whether it is one of the flag, only `check` asks jaxlib."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (bool, int, float, str)):
+        flag_types.check_value(name, value)
+    plain: FlagValue = value
+    return plain
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not 1 <= value <= _GREATEST:
+        raise OptionError(f"{name} must be a positive integer, got {value!r}.")
+    return int(value)
 
 
 def _booleans(name: str, value: Any) -> tuple[bool, ...]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+    values = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else None
+    if values is None or not all(isinstance(v, (bool, np.bool_)) for v in values):
         raise OptionError(f"{name} must be a sequence of booleans, such as [True], got {value!r}.")
-    return tuple(bool(v) for v in value)
+    return tuple(bool(v) for v in values)
 
 
 def _rows(assignment: Any) -> tuple[tuple[int, ...], ...]:
     try:
-        return tuple(tuple(operator.index(i) for i in row) for row in assignment)
+        rows = tuple(tuple(operator.index(i) for i in row) for row in assignment)
     except TypeError:
+        rows = ()
+    ids = [i for row in rows for i in row]
+    if not ids or len({len(row) for row in rows}) != 1 or not all(0 <= i <= _GREATEST for i in ids):
         raise OptionError(
             "device_assignment must have one row of device ids for each replica, one id for each partition, such as"
             f" [[0, 1], [2, 3]], got {assignment!r}."
-        ) from None
+        )
+    if len(set(ids)) != len(ids):
+        raise OptionError(f"device_assignment names a device twice: {[list(row) for row in rows]}.")
+    return rows
 
 
 def _bytes(data: bytes | str) -> bytes:

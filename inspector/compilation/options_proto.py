@@ -200,9 +200,13 @@ def _merge(message: Any, data: bytes) -> None:
         message.MergeFromString(data)
     except (DecodeError, TypeError) as e:
         raise OptionError(
-            f"These are not the bytes of an xla.CompileOptionsProto ({len(data)} bytes): {e}. Expected what"
+            f"These are not the bytes of an xla.CompileOptionsProto ({_extent(data)}): {e}. Expected what"
             " CompileOptions.SerializeAsString() or Options.to_proto() gave."
         ) from e
+
+
+def _extent(data: object) -> str:
+    return f"{len(data)} bytes" if isinstance(data, bytes) else type(data).__name__
 
 
 def _zeros(said: Mapping[str, flags.FlagValue], message: Any, home: flags.Home) -> bytes:

@@ -1,19 +1,45 @@
 """Reads and writes the text of an `XLA_FLAGS` variable, with XLA's own rules for quotes.
 
 From XLA's `parse_flags_from_env.cc`: a flag begins with a dash and ends at white space; a value that
-begins with a quote goes to the next such quote, with backslash escapes between double quotes only.
-We also take flags without dashes, and quotes around a whole flag, as a shell would.
+begins with a quote goes to the next such quote, with backslash escapes between double quotes only; a
+text that begins without a dash is the name of a file with flags. We also take flags without dashes,
+and quotes around a whole flag, as a shell would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from inspector.compilation import flags
 from inspector.errors import FlagTypeError, OptionError
 
 _QUOTES = "'\""
+
+
+def flags_text(text: str) -> str:
+    """The flags that a text stands for: those of the file that it names, or itself.
+
+    Raises:
+      OptionError: no text, or a file that cannot be read.
+    """
+    given: Any = text  # a user's, whatever the annotation says
+    if not isinstance(given, str):
+        raise OptionError(f"Flags must be the text of an XLA_FLAGS variable, got {type(given).__name__}: {given!r}.")
+    if text.lstrip()[:1] in ("", "-", *_QUOTES) or "=" in text or not _is_file(text):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise OptionError(f"Cannot read the file of flags {text!r}: {e}. Write the flags themselves.") from e
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # longer than a name can be, or with a null character
+        return False
 
 
 def words(text: str) -> Iterator[tuple[str, str]]:
@@ -31,22 +57,22 @@ def words(text: str) -> Iterator[tuple[str, str]]:
         if not name or name.startswith("-") or not (equals or is_dashed):
             raise OptionError(
                 f"Cannot read {word!r} as a flag: expected --name=value, such as"
-                " --xla_cpu_enable_fast_math=true, with white space between flags."
+                " --xla_cpu_enable_fast_math=true, with white space between flags, or the name of a file with flags."
             )
         yield name, quoted if quoted is not None else value if equals else "true"
 
 
 def read_flag(name: str, text: str, before: flags.FlagValue | None = None) -> flags.FlagValue:
-    """A flag's value; a list of texts grows by what was said `before`, as in XLA.
+    """A flag's value; to a list of texts, a map and `+NAME,-NAME` it adds what was said `before`, as XLA does.
 
     Raises:
       UnknownFlagError, FlagTypeError: as `flags.parse_value`.
     """
-    value = flags.parse_value(name, text)
+    value = flags.parse_value(name, text, before)
     type_ = flags.flag_type(name)
     if before and type_.repeated and type_.kind == "string":
         return f"{before},{value}"
-    return value
+    return f"{before},{value}" if before and value and type_.kind == "map" else value
 
 
 def read_field(name: str, text: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from inspector.compilation.flags import libtpu
 from inspector.compilation.flags import values as flag_values
-from inspector.compilation.flags.messages import expected, hint
+from inspector.compilation.flags.messages import expected, expected_text, hint
 from inspector.compilation.flags.types import OPTION_FIELDS as OPTION_FIELDS
 from inspector.compilation.flags.types import FlagType as FlagType
 from inspector.compilation.flags.types import FlagValue as FlagValue
@@ -26,18 +26,18 @@ from inspector.compilation.flags.values import set_field as set_field
 from inspector.errors import FlagTypeError, OptionError
 
 
-def parse_value(name: str, text: str) -> FlagValue:
+def parse_value(name: str, text: str, before: FlagValue | None = None) -> FlagValue:
     """A flag's value from the text of an `XLA_FLAGS` variable.
 
     Enums are read in any case and with or without the prefix that all of their names share; for a
-    list of them, `+NAME` and `-NAME` change XLA's default.
+    list of them, `+NAME` and `-NAME` change what was said `before`, or XLA's default.
 
     Raises:
       UnknownFlagError: with the nearest names.
       FlagTypeError: the text is not a value of the flag's type.
     """
     type_, name = flag_type(name), name.removeprefix("--")
-    value = libtpu.read(name, type_, text) if type_.home == "libtpu" else flag_values.read(name, type_, text)
+    value = libtpu.read(name, type_, text) if type_.home == "libtpu" else flag_values.read(name, type_, text, before)
     if value is None:
         raise _unreadable(name, type_, text)
     check_value(name, value)
@@ -87,4 +87,6 @@ def sent_value(name: str, value: FlagValue) -> FlagValue:
 
 
 def _unreadable(name: str, type_: FlagType, text: str) -> FlagTypeError:
-    return FlagTypeError(f"Flag {name}: cannot read {text!r} as {expected(type_)}.{hint(type_, text)}")
+    if not text:
+        return FlagTypeError(f"Flag {name}: got no value, expected {expected_text(type_)}, right after the '='.")
+    return FlagTypeError(f"Flag {name}: cannot read {text!r} as {expected_text(type_)}.{hint(type_, text)}")

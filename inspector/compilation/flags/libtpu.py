@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from inspector.compilation.flags import types as flag_types
 from inspector.compilation.flags.messages import FLOATS, RANGES
 from inspector.compilation.flags.types import FlagType, FlagValue
-from inspector.compilation.flags.values import is_number, read_message, read_one
+from inspector.compilation.flags.values import is_number, is_text, read_message, read_one
 from inspector.errors import OptionError, Unavailable
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def read(name: str, type_: FlagType, value: object) -> FlagValue | None:
     if type_.repeated:
         return _read_list(type_, value)
     if type_.kind == "string":
-        return value if isinstance(value, str) else None
+        return value if isinstance(value, str) and is_text(value) else None
     if type_.kind == "message":
-        return _read_message(name, type_, value) if isinstance(value, str) else None
+        return _read_message(name, type_, value) if isinstance(value, str) and is_text(value) else None
     if type_.kind == "enum":
         return _read_word(type_, value)
     if type_.kind == "bool":
@@ -87,7 +87,7 @@ def init_args(options: Options) -> tuple[str, ...]:
 def _read_list(type_: FlagType, value: object) -> FlagValue | None:
     if type(value) is int and type_.kind != "string":
         value = str(value)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not is_text(value):
         return None
     element = dataclasses.replace(type_, repeated=False)
     is_list = type_.kind == "string" or all(_read_number(element, part) is not None for part in value.split(","))

@@ -45,7 +45,7 @@ def unknown_flag(
       is_boolean: of a flag that there is.
     """
     jaxlib = f"jaxlib {metadata.version('jaxlib')}"
-    positive = name.removeprefix("no").removeprefix("_")
+    positive = name.removeprefix("no").removeprefix("_").removeprefix("-")
     if name.startswith("no") and positive in names and is_boolean(positive):
         return f"XLA has no --no form of a flag, got {name!r}. Write --{positive}=false."
     near = _nearest(name, names)
@@ -63,6 +63,7 @@ def unknown_flag(
 
 def _nearest(name: str, names: Collection[str]) -> list[str]:
     """What is spelt most alike, of the same part of the compiler if there is any."""
+    name = name.lower().replace("-", "_")  # as names are, but for one letter of one
     begin = "_".join(name.split("_")[:2]) + "_"
     alike = difflib.get_close_matches(name, [n for n in names if n.startswith(begin)], n=3, cutoff=0.6)
     return alike or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
@@ -71,6 +72,18 @@ def _nearest(name: str, names: Collection[str]) -> list[str]:
 def expected(type_: FlagType) -> str:
     """What a flag takes, in words."""
     return f"'auto' or {_expected(type_)}" if type_.is_auto else _expected(type_)
+
+
+def expected_text(type_: FlagType) -> str:
+    """What the text of a flag is, in words."""
+    if type_.kind == "bool" and not type_.repeated:
+        return "'auto', true or false" if type_.is_auto else "true or false"
+    return expected(type_)
+
+
+def changes_of(type_: FlagType) -> str:
+    """What changes a list of enums, in words."""
+    return f"'+' or '-' and one of {', '.join(name for name, _ in type_.choices)}"
 
 
 def hint(type_: FlagType, value: object) -> str:

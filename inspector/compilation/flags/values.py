@@ -22,19 +22,25 @@ import dataclasses
 import math
 from typing import Any
 
-from inspector.compilation.flags.messages import FLOATS, RANGES
+from inspector.compilation.flags.messages import FLOATS, RANGES, changes_of, hint
 from inspector.compilation.flags.types import FlagType, FlagValue, flag_field, flag_type
 from inspector.errors import FlagTypeError, Unavailable
 
 
-def read(name: str, type_: FlagType, text: str) -> FlagValue | None:
+def read(name: str, type_: FlagType, text: str, before: FlagValue | None = None) -> FlagValue | None:
     """A value from the text of an `XLA_FLAGS` variable; None when it cannot be read.
 
+    Args:
+      name: the flag's.
+      type_: the flag's.
+      text: what follows the equals sign.
+      before: what the same text said of the flag before.
+
     Raises:
-      FlagTypeError: a list of enums that changes the default and names it at once.
+      FlagTypeError: a list of enums that changes what there is and names it at once, or a name that there is not.
     """
     if type_.kind == "enum" and type_.repeated:
-        return _read_enums(name, type_, text)
+        return _read_enums(name, type_, text, before)
     if type_.repeated or type_.kind in ("string", "map", "message", "bytes"):
         return text
     return read_one(type_, text)
@@ -49,9 +55,19 @@ def read_one(type_: FlagType, text: str) -> FlagValue | None:
     try:
         if type_.kind == "bool":
             return {"true": True, "1": True, "false": False, "0": False}.get(text.lower())
-        return float(text) if type_.kind in FLOATS else int(text, 0)
+        return float(text) if type_.kind in FLOATS else _integer(text)
     except ValueError:
         return None
+
+
+def _integer(text: str) -> int:
+    """XLA's integers, which may begin with zeros, and Python's with a prefix, such as 0x10."""
+    if "_" in text:
+        raise ValueError(text)
+    try:
+        return int(text)
+    except ValueError:
+        return int(text, 0)
 
 
 def is_value(type_: FlagType, value: object) -> bool:
@@ -59,18 +75,26 @@ def is_value(type_: FlagType, value: object) -> bool:
     if type_.is_opaque:
         return False
     if type_.kind in ("map", "message"):
-        return isinstance(value, str)
+        return is_text(value)
     if type_.repeated and isinstance(value, str):
-        return type_.kind == "string" or _are_elements(type_, value)
+        return is_text(value) if type_.kind == "string" else _are_elements(type_, value)
     if type_.repeated:
         return type_.kind == "enum" and _is_choice(type_, value)
     if type_.kind == "bool":
         return type(value) is bool
     if type_.kind == "string":
-        return isinstance(value, str)
+        return is_text(value)
     if type_.kind == "enum":
         return _is_choice(type_, value)
     return is_number(type_, value)
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is a text that UTF-8 can write: half of a surrogate pair cannot."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def is_number(type_: FlagType, value: object) -> bool:
@@ -153,18 +177,22 @@ def _read_enum(type_: FlagType, text: str) -> FlagValue:
     return text
 
 
-def _read_enums(name: str, type_: FlagType, text: str) -> FlagValue:
+def _read_enums(name: str, type_: FlagType, text: str, before: FlagValue | None) -> FlagValue:
     words = text.split(",") if text else []
     changes = [word[:1] in ("+", "-") and not word[1:].isdigit() for word in words]
     values = [str(_read_enum(type_, word[1:] if change else word)) for word, change in zip(words, changes, strict=True)]
     if not any(changes):
         return ",".join(values)
     if not all(changes):
-        raise FlagTypeError(f"Flag {name}: {text!r} mixes names with '+NAME' and '-NAME'; XLA takes either.")
-    kept = _default_elements(name, text)
+        raise FlagTypeError(
+            f"Flag {name}: {text!r} mixes names with '+NAME' and '-NAME'. Write all names, or changes alone."
+        )
+    kept = _default_elements(name, text) if before is None else [part for part in str(before).split(",") if part]
     for word, value in zip(words, values, strict=True):
-        kept = [k for k in kept if k != value] + ([value] if word[0] == "+" else [])
-    return ",".join(kept)
+        if not _is_choice(type_, value):
+            raise FlagTypeError(f"Flag {name}: cannot read {word!r}, expected {changes_of(type_)}.{hint(type_, value)}")
+        kept = [*kept, value] if word[0] == "+" else [k for k in kept if k != value]
+    return ",".join(dict.fromkeys(kept))
 
 
 def _default_elements(name: str, text: str) -> list[str]:
