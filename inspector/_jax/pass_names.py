@@ -25,8 +25,11 @@ from inspector.errors import MissingPackageError, Unavailable
 # A pass is called by one word of these; anything else that such a function returns is no pass.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
-# XLA's log has no format but its text; this is the line that opens each pass (hlo_pass_pipeline.cc).
-_RAN = re.compile(rb"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass ([^\s:]+)$", re.MULTILINE)
+# XLA's log has no format but its text; these are the lines that open each pass and pipeline (hlo_pass_pipeline.cc).
+_RAN = re.compile(
+    rb"hlo_pass_pipeline\.cc:\d+\]\s+(?:HLO pass|Running HLO pass pipeline on module [^:\n]*:) ([^:\n]+)$",
+    re.MULTILINE,
+)
 _LIMIT_S = 120
 
 # Four partitions, a loop, a sort, a solve: what makes most passes of the pipeline run.
@@ -64,9 +67,9 @@ def constant_names() -> frozenset[str] | Unavailable:
 
 
 def observed_names() -> frozenset[str] | Unavailable:
-    """Passes that XLA ran on the CPU for a program that needs many. Takes seconds the first time."""
+    """Passes and pipelines that XLA ran on the CPU for a program that needs many. Takes seconds the first time."""
     try:
-        return frozenset(json.loads(cached("passes-run", _observe)))
+        return frozenset(json.loads(cached("passes-and-pipelines-run", _observe)))
     except MissingPackageError as e:
         return Unavailable(str(e))
     except (OSError, ValueError, subprocess.SubprocessError) as e:

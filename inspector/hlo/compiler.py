@@ -61,7 +61,7 @@ def pass_names() -> frozenset[str] | Unavailable:
 
 @functools.cache
 def passes_run() -> frozenset[str] | Unavailable:
-    """Passes that XLA was seen to run on the CPU. Takes seconds the first time."""
+    """Passes and pipelines that XLA was seen to run on the CPU. Takes seconds the first time."""
     from inspector._jax.pass_names import observed_names
 
     return observed_names()

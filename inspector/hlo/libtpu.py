@@ -56,7 +56,7 @@ def pass_names() -> frozenset[str] | Unavailable:
 
 @functools.cache
 def passes_run() -> frozenset[str] | Unavailable:
-    """Passes that libtpu was seen to run. Takes seconds the first time."""
+    """Passes and pipelines that libtpu was seen to run. Takes seconds the first time."""
     from google.protobuf import text_format
 
     from inspector._jax.pass_names import libtpu_passes
@@ -67,7 +67,7 @@ def passes_run() -> frozenset[str] | Unavailable:
     found: set[str] = set()
     for text in written:
         message: Any = text_format.Parse(text, libtpu_message("xla.HloModuleMetadataProto")())
-        found.update(entry.pass_name for entry in message.pass_metadata)
+        found.update(name for entry in message.pass_metadata for name in (entry.pass_name, entry.pipeline_name))
     return frozenset(found)
 
 

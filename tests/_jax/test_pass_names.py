@@ -11,9 +11,9 @@ def test_most_passes_that_run_are_constants_of_the_library() -> None:
     run, constant = pass_names.observed_names(), pass_names.constant_names()
     assert isinstance(run, frozenset)
     assert isinstance(constant, frozenset)
-    assert {"algsimp", "dce", "cse", "fusion", "simplification"} <= run
+    assert {"algsimp", "dce", "cse", "fusion", "simplification", "hlo normalization"} <= run
     assert {"algsimp", "dce", "cse", "fusion"} <= constant
-    assert len(run & constant) > 0.75 * len(run)
+    assert len(run & constant) > 0.65 * len(run)  # the rest are pipelines, most of them
 
 
 @needs_tpu

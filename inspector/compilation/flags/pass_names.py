@@ -19,6 +19,11 @@ from inspector.hlo import compiler, libtpu
 PASS_FLAGS = ("xla_disable_hlo_passes", "xla_enable_hlo_passes_only", "xla_run_hlo_passes_starting_from")
 """Flags that take names of passes, with commas between."""
 
+# They take more than names where XLA's own words of the first one have such an example: "algsimp:2", the third time
+# that the pass runs; "simplification/algsimp", where a pipeline runs it; "@42", by number.
+_PLACES = "'@"
+_WITH_PLACES = PASS_FLAGS[:2]
+
 # Passes that run several times under one name with a number, such as apply-xla-transforms-3.
 _NUMBER = re.compile(r"-\d+$")
 _SUGGESTIONS = 3
@@ -41,9 +46,10 @@ def pass_warnings(options: Options, platform: str = "cpu") -> tuple[str, ...]:
     """
     given = {flag: str(options.flags[flag]) for flag in PASS_FLAGS if options.flags.get(flag)}
     return tuple(
-        _warning(flag, name, platform)
-        for flag, names in given.items()
-        for name in names.split(",")
+        _warning(flag, entry, name, platform)
+        for flag, entries in given.items()
+        for entry in entries.split(",")
+        for name in _names(flag, entry)
         if not is_known(name, platform)
     )
 
@@ -61,11 +67,27 @@ def is_known(name: str, platform: str = "cpu") -> bool:
     return _is_in(name, run)
 
 
+def _names(flag: str, entry: str) -> tuple[str, ...]:
+    """The names of passes and pipelines in an entry of a flag."""
+    if flag not in _WITH_PLACES or not _takes_places():
+        return (entry,)
+    if entry.startswith("@"):
+        return ()
+    pipeline, slash, name = entry.rpartition("/")
+    name = name.partition(":")[0]
+    return (pipeline, name) if slash else (name,)
+
+
+def _takes_places() -> bool:
+    described = compiler.descriptions()
+    return not isinstance(described, Unavailable) and _PLACES in described.get(PASS_FLAGS[0], "")
+
+
 def _is_in(name: str, known: frozenset[str]) -> bool:
     return name in known or (_NUMBER.sub("", name) in {_NUMBER.sub("", k) for k in known} and name != "")
 
 
-def _warning(flag: str, name: str, platform: str) -> str:
+def _warning(flag: str, entry: str, name: str, platform: str) -> str:
     source = _SOURCES[platform]
     known = {
         known for names in (source.passes_run(), source.pass_names()) if isinstance(names, frozenset) for known in names
@@ -76,4 +98,5 @@ def _warning(flag: str, name: str, platform: str) -> str:
     if stripped != name and is_known(stripped, platform):
         hint = f"Write {stripped!r} without white space."
     holder = f"libtpu {libtpu.libtpu_version()}" if platform == "tpu" else f"jaxlib {metadata.version('jaxlib')}"
-    return f"{flag} names {name!r}, which no pass of {holder} is known to be called; XLA ignores such names silently. {hint}"
+    named = repr(name) if name == entry else f"{name!r} in {entry!r}"
+    return f"{flag} names {named}, which no pass of {holder} is known to be called; XLA ignores such names silently. {hint}"

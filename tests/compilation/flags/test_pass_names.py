@@ -16,7 +16,11 @@ from tests.absent import needs_tpu
 DISABLE = "xla_disable_hlo_passes"
 
 
-@pytest.mark.parametrize("name", ["algsimp", "dce", "float-normalization-bf16", "simplification", "fusion"])
+@pytest.mark.parametrize("name", [
+        "algsimp", "dce", "float-normalization-bf16", "simplification", "fusion",
+        "simplification after layout assignment",
+    ],
+)  # fmt: skip
 def test_passes_that_there_are(name: str) -> None:
     assert pass_names.pass_warnings(Options(flags={DISABLE: name})) == ()
 
@@ -26,6 +30,28 @@ def test_one_warning_a_name_with_the_nearest() -> None:
     assert first.startswith("xla_disable_hlo_passes names 'algsimpp', which no pass of jaxlib ")
     assert first.endswith("Did you mean algsimp?")
     assert second.endswith("Write 'cse' without white space.")
+
+
+def test_places_of_passes_where_xla_takes_them() -> None:
+    places = "algsimp:2,simplification/algsimp,simplification/algsimp:1,@42,hlo normalization/dce"
+    warnings = pass_names.pass_warnings(Options(flags={DISABLE: places}))
+    if not _xla_reads_places():
+        assert len(warnings) == 5
+        return
+    assert warnings == ()
+    first, second = pass_names.pass_warnings(Options(flags={DISABLE: "algsimpp:2,simplificatoin/dce"}))
+    assert "names 'algsimpp' in 'algsimpp:2', which no pass" in first
+    assert "names 'simplificatoin' in 'simplificatoin/dce'" in second
+    assert "Did you mean simplification" in second
+
+
+def _xla_reads_places() -> bool:
+    try:
+        jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((2,), jnp.float32)).compile({DISABLE: "@x"})
+    except jax.errors.JaxRuntimeError as e:
+        assert "expected an integer after '@'" in str(e)
+        return True
+    return False
 
 
 def test_flags_without_passes_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
