@@ -114,7 +114,7 @@ def explore(
 
 def _warm(target: str | Target) -> None:
     """Starts the worker that will compile while the function is traced; both take a second at first."""
-    from inspector._jax.client import attached_platform
+    from inspector._jax.attached import attached_platform
     from inspector.engines import worker_engine
 
     parsed = Target.parse(target)
@@ -124,7 +124,7 @@ def _warm(target: str | Target) -> None:
 
 def _platform(target: Target) -> str:
     """What programs for a target are lowered for."""
-    from inspector._jax.client import attached_platform
+    from inspector._jax.attached import attached_platform
 
     platform = target.platform or attached_platform()
     return "cuda" if platform == "gpu" else platform

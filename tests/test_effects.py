@@ -122,7 +122,7 @@ def test_no_scan_where_a_crash_would_end_this_process(monkeypatch: pytest.Monkey
 
     with pytest.raises(TargetError, match="calls back into it"):
         scan(inspector.lower(noisy, jax.ShapeDtypeStruct((3,), jnp.float32)))
-    monkeypatch.setattr("inspector._jax.client.attached_platform", lambda: "gpu")
+    monkeypatch.setattr("inspector._jax.attached.attached_platform", lambda: "gpu")
     with pytest.raises(TargetError, match="attached belongs to it"):
         scan(lowered)
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib.version
 import numpy as np
 from jax._src import compiler
 from jaxlib import _hlo, _jax, xla_client  # type: ignore[attr-defined]
 
 from inspector._jax import compile_options as _options
+from inspector._jax.attached import installed_versions
 from inspector._jax.dump import Dump
 from inspector._jax.execution import Executable
 from inspector._jax.final_hlo import FLAGS as FINAL_HLO
@@ -110,33 +110,6 @@ class Watch:
     take: Callable[[EarlyProducts], None] | None = None
     see: Callable[[Path], None] | None = None
     flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-
-def attached_platform() -> str:
-    """The platform that JAX uses by default in this process: "cpu", "gpu" or "tpu"."""
-    return str(jax.default_backend())
-
-
-def attached_device_kind() -> str:
-    """What JAX calls the attached devices."""
-    return str(jax.local_devices()[0].device_kind)
-
-
-def attached_compiler() -> str:
-    """Who compiles for the attached devices of this process: platform, kind and number, version."""
-    devices = jax.local_devices()
-    first = devices[0]
-    return f"{first.platform} {first.device_kind} x{len(devices)} {first.client.platform_version}"
-
-
-def installed_versions() -> dict[str, str]:
-    """Of `jax` and `jaxlib`. Starts no device."""
-    return {"jax": jax.__version__, "jaxlib": jaxlib.version.__version__}
-
-
-def attached_device_count() -> int:
-    """Devices of that platform that belong to this process."""
-    return int(jax.local_device_count())
 
 
 class Client:

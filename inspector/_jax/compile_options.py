@@ -13,50 +13,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import compiler, config, xla_bridge
+from jax._src import compiler, xla_bridge
 from jaxlib.xla_client import CompileOptions as CompileOptions
 
 from inspector.errors import CompilationError, FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
 
-# What JAX reads from its configuration when it makes compile options. A process that compiles for
-# another takes these values over. Names that this JAX does not have are left out.
-CONFIG_NAMES = (
-    "jax_exec_time_optimization_effort",
-    "jax_memory_fitting_effort",
-    "jax_optimization_level",
-    "jax_memory_fitting_level",
-    "jax_compiler_enable_remat_pass",
-    "jax_disable_most_optimizations",
-    "jax_use_shardy_partitioner",
-    "jax_xla_profile_version",
-    "jax_compiler_detailed_logging_min_ops",
-)
-
-
 _VALUE_LENGTH = 300  # of an option's value in a message
-
-
-def read_config() -> dict[str, Any]:
-    """This process's JAX configuration as far as it changes what is compiled; JSON-serialisable."""
-    values: Mapping[str, Any] = config.config.values
-    return {name: values[name] for name in CONFIG_NAMES if name in values}
-
-
-def apply_config(values: Mapping[str, Any]) -> None:
-    """Takes over another process's `read_config()`."""
-    for name, value in values.items():
-        if config.config.values.get(name) != value:
-            config.update(name, value)
 
 
 def unsaid_options() -> bytes:
     """A serialized `xla.CompileOptionsProto`: what JAX in this process says for one device."""
     return bytes(compiler.get_compile_options(num_replicas=1, num_partitions=1).SerializeAsString())
-
-
-def uses_shardy() -> bool:
-    """Whether JAX in this process lowers for Shardy."""
-    return bool(config.use_shardy_partitioner.value)
 
 
 def documented_options(

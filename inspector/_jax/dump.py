@@ -72,8 +72,8 @@ class Dump:
                 raise
             return self
         self._stopped, self._stop = os.pipe()
-        self._thread = threading.Thread(target=self._serve, name="inspector-dump", daemon=True)
-        self._thread.start()
+        self._served = threading.Event()
+        threading.Thread(target=self._serve, name="inspector-dump", daemon=True).start()
         return self
 
     def __exit__(
@@ -81,14 +81,19 @@ class Dump:
     ) -> None:
         if self._events >= 0:
             os.write(self._stop, b"x")
-            self._thread.join()
-            for descriptor in (self._events, self._stopped, self._stop):
-                os.close(descriptor)
+            self._served.wait()
         for file in sorted(self._directory.rglob("*")):
             self._see(file)
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _serve(self) -> None:
+        try:
+            self._see_until_stopped()
+        finally:
+            self._served.set()  # before the system ends the watch, which takes 10 ms, for which nobody need wait
+            _close(self._events, self._stopped, self._stop)
+
+    def _see_until_stopped(self) -> None:
         stopping = False
         while not stopping:
             if not self._is_awaited():
@@ -126,6 +131,11 @@ def _watch(directory: Path) -> int:
             os.close(events)
         raise OSError(error, f"inotify: {os.strerror(error)}", str(directory))
     return int(events)
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _closed_files(events: int) -> Iterator[str]:

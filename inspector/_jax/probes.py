@@ -115,6 +115,7 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{src}.source_info_util.register_exclusion", "keeping our frames out of locations")
     yield Probe(f"{src}.source_info_util.user_frames", "source lines of equations", ("traceback",))
     yield Probe(f"{src}.xla_bridge.backends_are_initialized", "knowing whether JAX has started a device")
+    yield Probe(f"{src}.xla_bridge._plugins_registered", "starting workers without plugins")
     yield Probe(f"{src}.traceback_util.filter_traceback", "showing a tracing error as JAX does")
     yield Probe(f"{src}.array.ArrayImpl", "telling arrays that a runtime takes from stand-ins")
     for name in ("DeviceAssignment.create", "OpSharding"):
@@ -206,6 +207,7 @@ def _pallas() -> Iterator[Probe]:
         f"{kernels}.BlockMapping", "reading the blocks of Pallas kernels",
         ("block_shape", "transformed_block_aval", "index_map_jaxpr", "array_aval", "origin", "pipeline_mode"),
     )  # fmt: skip
+    yield Probe("jax._src.pallas.mpmd.mpmd_map_p", "listing kernels of pl.kernel")
     for name in ("eval_jaxpr", "Literal"):
         yield Probe(f"jax._src.core.{name}", "evaluating index maps of Pallas kernels")
     chips = "jax._src.pallas.mosaic.tpu_info"

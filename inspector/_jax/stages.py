@@ -14,7 +14,7 @@ import pathlib
 from typing import Any
 
 import jax
-from jax._src import config, source_info_util
+from jax._src import source_info_util
 from jax._src.named_sharding import UNSPECIFIED, UnspecifiedValue
 
 Traced = jax.stages.Traced
@@ -53,11 +53,6 @@ class LoweredFacts:
     keepalive: Any
     in_tree: Any
     out_shape: Any
-
-
-def uses_shardy() -> bool:
-    """Whether JAX lowers for the Shardy partitioner now."""
-    return bool(config.use_shardy_partitioner.value)
 
 
 @functools.cache

@@ -6,7 +6,6 @@ Engines are made when first needed, closed when the process ends, and not carrie
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import json
 import os
@@ -52,7 +51,7 @@ def default_engine(program: Program, target: Target) -> Engine:
 def _uncached_engine(target: Target) -> InlineEngine | WorkerEngine:
     if target.is_absent or target.kind == "cpu":
         return worker_engine()
-    from inspector._jax.client import attached_platform
+    from inspector._jax.attached import attached_platform
 
     return worker_engine() if target.kind == "attached" and attached_platform() == "cpu" else inline_engine()
 
@@ -100,8 +99,8 @@ def _forget_in_child() -> None:
 
 def _compiler(request: CompileRequest) -> str:
     """Who would compile a request here: what decides the result besides the request itself."""
-    from inspector._jax.client import attached_compiler, installed_versions
-    from inspector._jax.compile_options import read_config
+    from inspector._jax.attached import attached_compiler, installed_versions
+    from inspector._jax.configuration import read_config
 
     said = [installed_versions(), read_config(), os.environ.get("XLA_FLAGS", "")]
     if request.target.is_absent:
@@ -114,16 +113,18 @@ def _compiler(request: CompileRequest) -> str:
     return json.dumps(said, sort_keys=True, default=str)
 
 
+_CPU_FACTS = ("model name", "flags", "Features")
+
+
 @functools.cache
 def _machine() -> str:
     """The processor that machine code is for: its architecture, model and features."""
-    facts = [platform.machine(), platform.processor()]
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() in ("model name", "flags", "Features"):
-                facts.append(value.strip())
-    return " ".join(facts)
+    try:
+        described = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
+    except OSError:  # not Linux, where the next would start a process
+        return f"{platform.machine()} {platform.processor()}"
+    facts = (line.partition(":") for line in described)
+    return " ".join([platform.machine(), *(v.strip() for k, _, v in facts if k.strip() in _CPU_FACTS)])
 
 
 atexit.register(close_engines)

@@ -110,7 +110,7 @@ class DaskEngine:
         return job
 
     def _start(self, request: CompileRequest | RunRequest, program: Program) -> Future:
-        from inspector._jax.compile_options import read_config
+        from inspector._jax.configuration import read_config
         from inspector.engines.assemble import check_request
 
         if isinstance(request, CompileRequest):
@@ -172,7 +172,7 @@ def _limited(job: Job[T], time_limit_s: float | None) -> T:
 
 @contextlib.contextmanager
 def _configured(config: Mapping[str, Any]) -> Iterator[None]:
-    from inspector._jax.compile_options import apply_config, read_config
+    from inspector._jax.configuration import apply_config, read_config
 
     ours = read_config()
     if ours == config:

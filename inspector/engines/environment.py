@@ -52,7 +52,7 @@ class Environment:
 
 def accelerator(target: Target) -> Literal["tpu", "cuda"] | None:
     """The platform of a target's accelerator, attached or not; None for CPU devices."""
-    from inspector._jax.client import attached_platform
+    from inspector._jax.attached import attached_platform
 
     platform = target.platform or attached_platform()
     return "tpu" if platform == "tpu" else None if platform == "cpu" else "cuda"
@@ -80,7 +80,7 @@ def _check_installed(target: Target) -> None:
 
 
 def _attached_count() -> int:
-    from inspector._jax.client import attached_device_count
+    from inspector._jax.attached import attached_device_count
 
     return attached_device_count()
 

@@ -11,7 +11,7 @@ import os
 import jax
 
 from inspector._jax.client import Client
-from inspector._jax.compile_options import read_config
+from inspector._jax.configuration import read_config
 from inspector._jax.runtime import Client as RuntimeClient
 from inspector._jax.runtime import LoadedExecutable as LoadedExecutable
 from inspector.compilation.compiled import Compiled

@@ -71,7 +71,7 @@ def get_compile_options(
       OptionError: a parameter that XLA would not honour, with the reason.
       UnknownFlagError, FlagTypeError: a flag.
     """
-    from inspector._jax import compile_options
+    from inspector._jax import compile_options, configuration
 
     replicas = _positive("num_replicas", num_replicas)
     partitions = _positive("num_partitions", num_partitions)
@@ -82,7 +82,7 @@ def get_compile_options(
     ):
         _boolean(name, value)
     if use_shardy_partitioner is None:
-        use_shardy_partitioner = compile_options.uses_shardy()
+        use_shardy_partitioner = configuration.uses_shardy()
     _boolean("use_shardy_partitioner", use_shardy_partitioner)
     if fdo_profile is not None and not isinstance(fdo_profile, bytes):
         raise OptionError(f"fdo_profile must be the bytes of a profile, got {type(fdo_profile).__name__}.")

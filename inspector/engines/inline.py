@@ -50,7 +50,7 @@ class InlineEngine:
         self._servers.clear()
 
     def _compile(self, job: Job[Compiled], request: CompileRequest) -> Compiled:
-        from inspector._jax.compile_options import read_config
+        from inspector._jax.configuration import read_config
         from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
         from inspector.engines.messages import compile_order
 
@@ -68,7 +68,7 @@ class InlineEngine:
         return compiled
 
     def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
-        from inspector._jax.compile_options import read_config
+        from inspector._jax.configuration import read_config
         from inspector.engines.assemble import make_reply
         from inspector.engines.messages import run_order
 

@@ -72,7 +72,7 @@ def compile_order(request: CompileRequest, config: Mapping[str, Any], devices: S
 
     Args:
       request: what is asked.
-      config: what `_jax.compile_options.read_config` gave.
+      config: what `_jax.configuration.read_config` gave.
       devices: those compiled for ahead of time; None for the client's own.
     """
     said = request.build_options

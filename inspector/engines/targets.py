@@ -59,7 +59,7 @@ def targets() -> pd.DataFrame:
 
 def target_rows() -> Iterator[TargetRow]:
     """The rows of `targets()`."""
-    from inspector._jax.client import attached_device_count, attached_device_kind, attached_platform
+    from inspector._jax.attached import attached_device_count, attached_device_kind, attached_platform
 
     platform, count = attached_platform(), attached_device_count()
     lowered_for = "cuda" if platform == "gpu" else platform

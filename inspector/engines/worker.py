@@ -149,7 +149,7 @@ class WorkerEngine:
             return found
 
     def _compile(self, environment: _Environment, job: Job[Compiled], request: CompileRequest) -> Compiled:
-        from inspector._jax.compile_options import read_config
+        from inspector._jax.configuration import read_config
         from inspector.engines import messages
         from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
 
@@ -176,7 +176,7 @@ class WorkerEngine:
         return compiled
 
     def _run(self, environment: _Environment, job: Job[RunReply], request: RunRequest) -> RunReply:
-        from inspector._jax.compile_options import read_config
+        from inspector._jax.configuration import read_config
         from inspector.engines import messages
         from inspector.engines.assemble import make_reply
 

@@ -218,14 +218,14 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
 def _start(environment: dict[str, Any]) -> Any:
     import jax
 
-    jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", environment["device_count"])
-    jax.config.update("jax_enable_compilation_cache", False)
     from inspector._jax import absent
+    from inspector._jax.attached import attach_cpus
     from inspector._jax.client import Client
     from inspector.engines.recording import SCRATCH
     from inspector.engines.serving import Server
 
+    attach_cpus(environment["device_count"])
+    jax.config.update("jax_enable_compilation_cache", False)
     if environment["platform"] == "cpu":
         client = Client("cpu", environment["device_count"])
         return Server(lambda _: client, environment["max_executables"])
@@ -250,7 +250,7 @@ class _Sender:
 
 def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[bytes], scratch: str) -> Any:
     from inspector._jax.client import Watch
-    from inspector._jax.compile_options import apply_config
+    from inspector._jax.configuration import apply_config
     from inspector.engines import counting, messages
 
     def progress(stage: str) -> None:

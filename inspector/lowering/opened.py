@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from inspector._jax import jaxprs, modules, pallas, reading, stages
+from inspector._jax import configuration, jaxprs, modules, pallas, reading, stages
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.errors import LoweringError, ParameterError
@@ -180,7 +180,7 @@ def from_stages(
             num_replicas=1,
             num_partitions=partitions,
             use_spmd_partitioning=True,
-            use_shardy_partitioner=stages.uses_shardy(),
+            use_shardy_partitioner=configuration.uses_shardy(),
             allow_spmd_sharding_propagation_to_parameters=facts.propagate_to_parameters,
             allow_spmd_sharding_propagation_to_output=facts.propagate_to_results,
         ),

@@ -11,7 +11,7 @@ import pytest
 
 from inspector._jax import dump
 from inspector._jax.client import Client, EarlyProducts, Watch
-from inspector._jax.compile_options import read_config
+from inspector._jax.configuration import read_config
 from inspector.engines.messages import compile_order
 from inspector.lowering.lower import lower
 

@@ -80,11 +80,34 @@ def test_a_failure_to_read_is_no_failure_to_compile(tmp_path: Path, caplog: pyte
 
 @on_linux
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = _descriptors()
     for _ in range(20):
         with Dump(str(tmp_path / "dump"), []):
             pass
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    until = time.monotonic() + 20
+    while _descriptors() > before:  # closed by the thread, for which nobody waits
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@on_linux
+def test_nobody_waits_until_the_system_has_ended_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, closed, close = threading.Event(), threading.Event(), dump._close
+
+    def slow(*descriptors: int) -> None:
+        assert left.wait(20)
+        close(*descriptors)
+        closed.set()
+
+    monkeypatch.setattr(dump, "_close", slow)
+    with Dump(str(tmp_path / "dump"), []):
+        pass
+    left.set()
+    assert closed.wait(20)
 
 
 @on_linux

@@ -182,7 +182,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with an H100, whose client is then never asked; `tests/device` has the real one."""
     attached = Slice("cuda", "NVIDIA H100 80GB HBM3", (1, 1))
-    monkeypatch.setattr("inspector._jax.client.attached_platform", lambda: "gpu")
+    monkeypatch.setattr("inspector._jax.attached.attached_platform", lambda: "gpu")
     monkeypatch.setattr("inspector._jax.absent.attached_slice", lambda: attached)
     compiled = inspector.lower(step, F32, platform="cuda").compile(isolate=True)
     assert (compiled.engine, str(compiled.target), compiled.devices) == (

@@ -122,7 +122,7 @@ def test_default_engine() -> None:
 
 
 def test_default_engine_with_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inspector._jax.client.attached_platform", lambda: "gpu")
+    monkeypatch.setattr("inspector._jax.attached.attached_platform", lambda: "gpu")
     program = dataclasses.replace(programs.lower(jnp.sin, F32X2), platform="cuda")
     remembering = default_engine(program, Target.parse("attached"))
     assert isinstance(remembering, CachedEngine)

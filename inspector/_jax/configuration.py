@@ -1,0 +1,39 @@
+"""JAX's configuration as far as it changes what is compiled, carried to processes that compile for another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jax._src import config
+
+# What JAX reads when it makes compile options. Names that this JAX does not have are left out.
+CONFIG_NAMES = (
+    "jax_exec_time_optimization_effort",
+    "jax_memory_fitting_effort",
+    "jax_optimization_level",
+    "jax_memory_fitting_level",
+    "jax_compiler_enable_remat_pass",
+    "jax_disable_most_optimizations",
+    "jax_use_shardy_partitioner",
+    "jax_xla_profile_version",
+    "jax_compiler_detailed_logging_min_ops",
+)
+
+
+def read_config() -> dict[str, Any]:
+    """This process's JAX configuration as far as it changes what is compiled; JSON-serialisable."""
+    values: Mapping[str, Any] = config.config.values
+    return {name: values[name] for name in CONFIG_NAMES if name in values}
+
+
+def apply_config(values: Mapping[str, Any]) -> None:
+    """Takes over another process's `read_config()`."""
+    for name, value in values.items():
+        if config.config.values.get(name) != value:
+            config.update(name, value)
+
+
+def uses_shardy() -> bool:
+    """Whether JAX in this process lowers for Shardy."""
+    return bool(config.use_shardy_partitioner.value)
