@@ -106,10 +106,15 @@ def test_what_is_wrong_is_raised_in_the_cell(opened: list[Explorer]) -> None:
         explore(lambda x: lax.psum(x, "i"), X)
 
 
+def offered(explorer: Explorer) -> dict[str, Any]:
+    """What the controls offer."""
+    return Mailbox(explorer).last("controls")
+
+
 def test_what_was_lowered_already_cannot_get_axes(opened: list[Explorer]) -> None:
     shown = explore(jax.jit(jnp.sin).lower(X))
     opened.append(shown)
-    assert shown._controls.axes.disabled
+    assert not offered(shown)["can_lower"]
     shown.baseline.job.cancel()  # type: ignore[union-attr]
     with pytest.raises(CancelledError):
         _ = shown.baseline.compiled
@@ -120,8 +125,7 @@ def test_other_words_for_targets_and_axes(opened: list[Explorer]) -> None:
         lambda x: lax.psum(x, "i"), X, axis_env={"i": 2}, target="cpu:8", options="--xla_cpu_enable_fast_math=true"
     )
     opened.append(shown)
-    assert shown._controls.axes.value == "i=2"
-    assert not shown._controls.axes.disabled
+    assert (offered(shown)["axes"], offered(shown)["can_lower"]) == ("i=2", True)
     assert str(shown.baseline.target) == "cpu:8"
     assert shown.baseline.options.flags == {"xla_cpu_enable_fast_math": True}
 

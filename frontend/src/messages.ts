@@ -1,6 +1,6 @@
 // Generated from inspector/widgets/messages/ by generate_messages.py. Do not edit.
 
-export const VERSION = 2;
+export const VERSION = 3;
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -85,6 +85,58 @@ export interface Variant {
 export interface VariantRemoved {
   type: "variant_removed";
   variant: number;
+}
+
+export interface AddRequest {
+  type: "add";
+  flag: string;
+  value: string;
+  target: string;
+}
+
+export interface Controls {
+  type: "controls";
+  targets: string[];
+  target: string;
+  axes: string;
+  can_lower: boolean;
+}
+
+export interface Flag {
+  name: string;
+  type: string;
+  default: string;
+  values: string[];
+  description: string;
+  described: boolean;
+  channel: string;
+  deprecated: boolean;
+  targets: string[];
+  is_taken: boolean;
+}
+
+export interface Flags {
+  type: "flags";
+  id: number;
+  rows: Flag[];
+  total: number;
+}
+
+export interface FlagsRequest {
+  type: "flags";
+  id: number;
+  search: string;
+  target: string;
+}
+
+export interface LowerRequest {
+  type: "lower";
+  axes: string;
+}
+
+export interface Said {
+  type: "said";
+  error: Error | null;
 }
 
 export interface Kernel {
@@ -419,6 +471,6 @@ export interface StatsRow {
   less_is_better: boolean;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Recording | PassList | PassChange | CodeList | CodeText | Kernels | Tuned | Notice;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Recording | PassList | PassChange | CodeList | CodeText | Kernels | Tuned | Controls | Flags | Said | Notice;
 
-export type FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | RecordRequest | PassRequest | CodeRequest | TuneRequest | SelectionChanged;
+export type FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | RecordRequest | PassRequest | CodeRequest | TuneRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged;

@@ -241,7 +241,7 @@ class _Kept:
         """What a later message replaces; None for a message that is not kept."""
         message = self.message
         match message["type"]:
-            case "notice" | "variant_removed" | "graph" | "tuned" | "pass_change" | "code_text":
+            case "notice" | "variant_removed" | "graph" | "tuned" | "flags" | "said" | "pass_change" | "code_text":
                 return None  # what answers a request is asked for again
             case "recording":
                 return ("recording", message["variant"], message["product"])

@@ -99,13 +99,15 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         )
         self._panes = Panes(self._app, lambda: self._work, self._lock, self._variants)
         self._controls = Controls(
+            self._app.publish,
             work.targets,
-            str(target),
+            Target.parse(target),
             axes_of(lowered.program.mesh),
             self._add,
             self._start_lowering if can_lower else None,
+            work.platform,
         )
-        super().__init__([self._controls, self._app])
+        super().__init__([self._app])
         self.add_class("inspector-explorer")
         self._panes.publish_lowered(lowered_panes(lowered))
         self.add(options, target)
@@ -272,6 +274,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         for run in runs:
             run.cancel()
         self._recordings.close()
+        self._controls.close()
         for variant in self.variants:
             if variant.job is not None:
                 variant.job.cancel()
@@ -308,6 +311,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self._later(lambda: self._recordings.answer_code(message))
             case "tune":
                 self._later(lambda: self._tune(message))
+            case "flags" | "add" | "lower":
+                self._controls.receive(message)
             case "select":
                 self.selection = message["selection"]
 
@@ -435,7 +440,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             self._lowerings = again
             self._panes.publish_lowered(panes)
             variants = [self._register(*entry) for entry in zip(requests, jobs, programs, tunings, strict=True)]
-        self._controls.set_baseline(str(variants[0].target))
+        self._controls.set_baseline(variants[0].target, axes_of(again.lowered.program.mesh))
         for cancel in cancels:
             cancel()
         for variant, job in zip(variants, jobs, strict=True):

@@ -149,6 +149,12 @@ def _facts(kernel: Kernel) -> list[tuple[str, str]]:
         facts.append(
             ("scratch", ", ".join(f"{s.name} {_shape(s.dtype, s.shape)} in {s.memory_space}" for s in kernel.scratch))
         )
+    if kernel.scoped:
+        facts.append(
+            ("scoped", ", ".join(f"{s.name} {_shape(s.dtype, s.shape)} in {s.memory_space}" for s in kernel.scoped))
+        )
+    if kernel.cores:
+        facts.append(("cores", ", ".join(f"{axis}={size}" for axis, size, _ in kernel.cores)))
     if kernel.aliases:
         facts.append(("aliases", ", ".join(f"input {i} → output {o}" for i, o in kernel.aliases)))
     if kernel.vmapped:

@@ -49,10 +49,7 @@ def explorer_below(page: Page, source: str) -> Locator:
 
 def add_variant(explorer: Locator, flag: str, value: str = "") -> None:
     explorer.get_by_placeholder(re.compile("^flag")).fill(flag)
-    explorer.get_by_placeholder(re.compile("^flag")).press("Tab")
-    if value:
-        explorer.locator(".inspector-controls input").nth(2).fill(value)
-        explorer.locator(".inspector-controls input").nth(2).press("Tab")
+    explorer.get_by_role("combobox", name="The flag's value").fill(value)
     explorer.get_by_role("button", name="Add variant").click()
 
 
@@ -63,7 +60,7 @@ def lit(explorer: Locator, pane: str) -> Locator:
 
 def said(explorer: Locator) -> Locator:
     """What the controls say is wrong."""
-    return explorer.locator(".inspector-controls [role=alert]")
+    return explorer.locator(".insp-controls [role=alert]")
 
 
 @pytest.fixture
@@ -111,7 +108,7 @@ def test_what_is_wrong_is_said_in_place(small: str, open_notebook: OpenNotebook,
     page = open_notebook(small)
     assert [cell.error for cell in run_all()] == [None]
     explorer = explorer_below(page, "explore(total")
-    axes = explorer.locator(".inspector-controls input").nth(3)
+    axes = explorer.get_by_label("Axis environment")
     expect(axes).to_have_value("i=4")
 
     add_variant(explorer, "xla_cpu_enable_fast_maths", "true")
@@ -122,11 +119,33 @@ def test_what_is_wrong_is_said_in_place(small: str, open_notebook: OpenNotebook,
     expect(explorer.locator(".insp-chip")).to_have_count(1)
 
     axes.fill("k=2")
-    axes.press("Tab")
     explorer.get_by_role("button", name="Lower again").click()
     expect(said(explorer)).to_contain_text("UnboundAxisError", timeout=COMPILE_LIMIT_MS)
     expect(said(explorer)).to_contain_text("unbound axis name: i")
     expect(explorer.locator(".insp-chip-done")).to_have_count(1)
+    assert seen == Seen()
+
+
+def test_a_flag_is_found_and_turned_by_keyboard(
+    small: str, open_notebook: OpenNotebook, run_all: RunAll, seen: Seen
+) -> None:
+    page = open_notebook(small)
+    assert [cell.error for cell in run_all()] == [None]
+    explorer = explorer_below(page, "explore(total")
+    cells = page.locator(".jp-Cell").count()
+    explorer.get_by_placeholder(re.compile("^flag")).click()
+    page.keyboard.type("fas")
+    found = explorer.locator(".insp-suggestion:visible")
+    expect(found.first.locator("mark")).to_have_text("fas", timeout=COMPILE_LIMIT_MS)
+    page.keyboard.type("t_math_honor_nan")
+    expect(found).to_have_count(1)
+    expect(found.locator(".insp-flag-name")).to_have_text("xla_cpu_fast_math_honor_nans")
+    expect(explorer.locator(".insp-suggestion-detail:visible")).to_contain_text("default")
+    page.keyboard.press("Enter")  # chooses it
+    page.keyboard.press("Enter")  # adds it, turned
+    label = explorer.locator(".insp-chip-done .insp-label").nth(1)
+    expect(label).to_have_text(re.compile("^xla_cpu_fast_math_honor_nans=(true|false)$"), timeout=COMPILE_LIMIT_MS)
+    assert page.locator(".jp-Cell").count() == cells  # no key reached the notebook's shortcuts
     assert seen == Seen()
 
 

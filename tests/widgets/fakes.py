@@ -162,6 +162,19 @@ class FakeWork:
         return Explorer(lowered(axes), work, **settings)
 
 
+def ask(explorer: Explorer, message: dict[str, Any]) -> None:
+    """Hands the Explorer a message of a browser."""
+    explorer._app._receive(explorer._app, message, [])
+
+
+def ask_to_add(explorer: Explorer, flag: str = "", value: str = "", target: str = "") -> None:
+    ask(explorer, {"type": "add", "flag": flag, "value": value, "target": target})
+
+
+def ask_to_lower(explorer: Explorer, axes: str) -> None:
+    ask(explorer, {"type": "lower", "axes": axes})
+
+
 class Mailbox:
     """What a browser that opened the Explorer would have, in order."""
 
@@ -173,7 +186,7 @@ class Mailbox:
 
     def send(self, message: dict[str, Any]) -> None:
         """A message of the browser."""
-        self.explorer._app._receive(self.explorer._app, message, [])
+        ask(self.explorer, message)
 
     def of(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
         return [m for m in self.all if m["type"] == kind and all(m.get(k) == v for k, v in fields.items())]

@@ -1,44 +1,74 @@
-"""The controls: what is typed becomes a request, what is wrong with it is said beside it."""
+"""The controls: flags are found, what is typed becomes a request, and what is wrong with it is said."""
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 import pytest
 
+from inspector.compilation.flags import catalogue
 from inspector.compilation.options import Options
+from inspector.compilation.target import Target
 from inspector.errors import ParameterError, TargetError
-from inspector.widgets.controls import Controls, parse_axes
+from inspector.widgets import messages
+from inspector.widgets.controls import Controls, find_flags, parse_axes, read_options
 from tests.absent import needs_tpu
 
 FAST_MATH, SPLIT = "xla_cpu_enable_fast_math", "xla_cpu_parallel_codegen_split_count"
 
 
 class Asked:
-    def __init__(self) -> None:
+    """Controls, and what they hand on and publish."""
+
+    def __init__(self, can_lower: bool = True) -> None:
         self.added: list[tuple[Options, str]] = []
         self.axes: list[Any] = []
-        self.controls = Controls(("attached", "cpu"), "attached", [("i", 4)], self.add, self.axes.append)
+        self.published: list[Any] = []
+        self.controls = Controls(
+            self.published.append, ("attached", "cpu"), Target.parse("cpu"), [("i", 4)], self.add,
+            self.axes.append if can_lower else None, lambda target: target.platform or "cpu",
+        )  # fmt: skip
 
     def add(self, options: Options, target: str) -> None:
         if target == "moon":
             raise TargetError("Unknown target <moon>")
         self.added.append((options, target))
 
-    def click(self, flag: str = "", value: str = "", target: str = "attached") -> str:
-        self.controls.flag.value, self.controls.value.value, self.controls.target.value = flag, value, target
-        self.controls.add.click()
-        return str(self.controls.message.value)
+    def click(self, flag: str = "", value: str = "", target: str = "") -> str:
+        self.controls.receive({"type": "add", "flag": flag, "value": value, "target": target})
+        return self.said()
+
+    def lower(self, axes: str) -> str:
+        self.controls.receive({"type": "lower", "axes": axes})
+        return self.said()
+
+    def said(self) -> str:
+        last = [m for m in self.published if m["type"] == "said"][-1]["error"]
+        return "" if last is None else f"{last['kind']}: {last['message']}"
+
+    def found(self, count: int, limit_s: float = 60) -> list[Any]:
+        """The replies to searches, waiting for so many."""
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            if len(replies := [m for m in self.published if m["type"] == "flags"]) >= count:
+                return replies
+            time.sleep(0.01)
+        pytest.fail(f"{count} replies to searches wanted, {self.published} came")
 
 
 @pytest.fixture
 def asked() -> Asked:
-    made = Asked()
-    deadline = time.monotonic() + 30
-    while not made.controls.flag.options and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return made
+    return Asked()
+
+
+def search(text: str, compiler: str = "cpu") -> messages.Flags:
+    return find_flags({"type": "flags", "id": 3, "search": text, "target": ""}, compiler)
+
+
+def row(name: str) -> messages.Flag:
+    return next(row for row in search(name)["rows"] if row["name"] == name)
 
 
 @pytest.mark.parametrize(
@@ -53,20 +83,20 @@ def asked() -> Asked:
     ],
 )
 def test_what_is_typed_is_asked_for(asked: Asked, flag: str, value: str, flags: dict[str, Any]) -> None:
-    assert asked.click(flag, value, "cpu") == ""
+    assert asked.click(flag, value, " cpu ") == ""
     assert asked.added == [(Options(flags=flags), "cpu")]
 
 
 @pytest.mark.parametrize(
     ("flag", "value", "target", "words"),
     [
-        ("", "3", "cpu", "<b>OptionError</b> The value &#x27;3&#x27; has no flag"),
+        ("", "3", "cpu", "OptionError: The value '3' has no flag"),
         (SPLIT, "", "cpu", f"{SPLIT} needs a value of type int32"),
-        (SPLIT, "many", "cpu", "<b>FlagTypeError</b>"),
+        (SPLIT, "many", "cpu", "FlagTypeError: "),
         (f"--{FAST_MATH}=true", "false", "cpu", "holds its own values"),
         ("xla_cpu_enable_fast_mth", "", "cpu", f"Did you mean {FAST_MATH}"),
         ("--xla_dump_to='/tmp", "", "cpu", "No closing quotation"),
-        ("", "", "moon", "Unknown target &lt;moon&gt;"),
+        ("", "", "moon", "TargetError: Unknown target <moon>"),
     ],
 )
 def test_what_is_wrong_is_said_beside_it(asked: Asked, flag: str, value: str, target: str, words: str) -> None:
@@ -76,84 +106,101 @@ def test_what_is_wrong_is_said_beside_it(asked: Asked, flag: str, value: str, ta
     assert asked.click() == ""
 
 
-def test_a_flags_values_are_offered(asked: Asked) -> None:
-    asked.controls.flag.value = FAST_MATH
-    assert asked.controls.value.options == ("true", "false")
-    asked.controls.flag.value = SPLIT
-    assert (asked.controls.value.options, asked.controls.value.placeholder) == ((), "int32")
-    asked.controls.flag.value = "nonsense"
-    assert asked.controls.value.placeholder == "value"
-    assert FAST_MATH in asked.controls.flag.options
+def test_an_option_that_is_no_flag_of_xla() -> None:
+    assert read_options("num_replicas", "2") == Options(num_replicas=2)
+    assert read_options("optimization_level", "o1") == Options(flags={"optimization_level": "EFFORT_O1"})
+
+
+def test_a_flag_says_what_it_is() -> None:
+    found = row(FAST_MATH)
+    assert (found["type"], found["default"], found["values"]) == ("bool", "false", ["true", "false"])
+    assert found["described"]
+    assert found["description"].startswith("Enable unsafe fast-math")
+    assert (found["channel"], found["targets"], found["deprecated"]) == ("per compile", ["cpu"], False)
+    assert row(SPLIT)["values"] == []
+    assert row("xla_cpu_scheduler_type")["values"][0] == "CPU_SCHEDULER_TYPE_DEFAULT"
+    assert row("xla_dump_to")["default"] == ""
+    undescribed = row("num_replicas")
+    assert not undescribed["described"]
+    assert undescribed["description"].endswith("its build options.")
+
+
+def test_three_letters_find_flags() -> None:
+    found = search("isa")
+    assert "xla_cpu_max_isa" in [row["name"] for row in found["rows"]]
+    assert found["id"] == 3
+    assert found["total"] == len(found["rows"])
+    everything = search("")
+    assert everything["total"] > 300 > len(everything["rows"])
+    assert messages.problem(everything, messages.Flags) is None
+    assert search("zzzzqqqq") == {"type": "flags", "id": 3, "rows": [], "total": 0}
+
+
+def test_what_the_target_takes_comes_first() -> None:
+    for compiler in ("cpu", "gpu"):
+        taken = [row["is_taken"] for row in search("fusion", compiler)["rows"]]
+        assert taken == sorted(taken, reverse=True)
+        assert {True, False} == set(taken)
+    assert search("fusion", "gpu")["rows"] != search("fusion", "cpu")["rows"]
+    ordered = [row["name"] for row in search("gemm", "gpu")["rows"] if row["is_taken"]]
+    best = [option.name for option in catalogue.find_options("gemm") if "gpu" in option.targets]
+    assert ordered == best[: len(ordered)]
 
 
 @needs_tpu
-def test_values_of_libtpus_flags_are_offered(asked: Asked) -> None:
-    asked.controls.flag.value = "s8_coalescing_ignore_distance_for_pairing"
-    assert asked.controls.value.options == ("auto", "true", "false")
-    asked.controls.flag.value = "xla_memory_scheduler"
-    assert asked.controls.value.options[:2] == ("default", "list")
-    asked.controls.flag.value = "xla_mosaic_dump_to"
-    assert "string · default (empty) · tpu · LIBTPU_INIT_ARGS" in asked.controls.message.value
+def test_values_of_libtpus_flags_are_offered() -> None:
+    assert row("s8_coalescing_ignore_distance_for_pairing")["values"] == ["auto", "true", "false"]
+    assert row("xla_memory_scheduler")["values"][:2] == ["default", "list"]
+    dumped = row("xla_mosaic_dump_to")
+    assert (dumped["type"], dumped["targets"], dumped["channel"]) == ("string", ["tpu"], "LIBTPU_INIT_ARGS")
 
 
 @needs_tpu
-def test_typing_stays_fluid_among_all_flags(asked: Asked) -> None:
-    assert len(asked.controls.flag.options) > 1500
-    asked.controls.flag.value = "xla"
+def test_typing_stays_fluid_among_all_flags() -> None:
+    assert search("")["total"] > 1500
     started = time.process_time()
-    for text in ("xla_tpu", "xla_tpu_e", "xla_tpu_en", "all gather", "vmem", "remat"):
-        asked.controls.flag.value = text
-    assert (time.process_time() - started) / 6 < 0.05  # 0.01; a key is pressed each 0.1 s
+    for text in ("xla", "xla_tpu", "xla_tpu_e", "all gather", "vmem", "remat"):
+        search(text)
+    assert (time.process_time() - started) / 6 < 0.1  # 0.01; a key is pressed each 0.1 s
 
 
-def test_the_chosen_flag_says_what_it_is(asked: Asked) -> None:
-    asked.controls.flag.value = FAST_MATH
-    said = asked.controls.message.value
-    assert f"<b>{FAST_MATH}</b> bool · default false · cpu · per compile<br>Enable unsafe fast-math" in said
-    assert 'role="status"' in said
-    asked.controls.flag.value = "xla_cpu_scheduler_type"
-    assert "one of CPU_SCHEDULER_TYPE_DEFAULT, " in asked.controls.message.value
-    asked.controls.flag.value = "--xla_dump_to=/tmp/a"
-    assert "<b>xla_dump_to</b> string · default (empty) · dump" in asked.controls.message.value
-    asked.controls.flag.value = ""
-    assert asked.controls.message.value == ""
+@pytest.mark.parametrize(
+    ("target", "taken"), [("", "cpu"), ("gpu:h100:8", "gpu"), ("tpu:v5e:2x4", "tpu"), ("gpu:h1", "cpu"), ("mo", "cpu")]
+)
+def test_a_search_is_for_the_target_that_is_typed(asked: Asked, target: str, taken: str) -> None:
+    asked.controls.receive({"type": "flags", "id": 1, "search": "xla_", "target": target})
+    first = asked.found(1)[0]["rows"][0]
+    assert first["is_taken"]
+    assert taken in first["targets"]
 
 
-def chips(asked: Asked) -> list[str]:
-    return [child.description for child in asked.controls.found.children if hasattr(child, "icon")]
+def test_only_the_latest_search_is_answered(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, find = threading.Event(), catalogue.find_options
+
+    def slow(text: str) -> Any:
+        assert go.wait(60)
+        return find(text)
+
+    monkeypatch.setattr(catalogue, "find_options", slow)
+    for number, text in enumerate(("f", "fu", "fus")):
+        asked.controls.receive({"type": "flags", "id": number, "search": text, "target": ""})
+    go.set()
+    asked.controls._searches.shutdown()
+    assert asked.found(1)[-1]["id"] == 2
+    assert len(asked.found(1)) < 3  # the second was never looked for
 
 
-def test_three_letters_find_flags(asked: Asked) -> None:
-    asked.controls.flag.value = "fa"
-    assert chips(asked) == []
-    asked.controls.flag.value = "fast math"
-    assert FAST_MATH in chips(asked)
-    assert asked.controls.found.layout.display == "flex"
-    assert asked.controls.found.children[-1].value.endswith("more: type more letters")
-    asked.controls.flag.value = "isa"
-    assert "xla_cpu_max_isa" in chips(asked)
-    next(c for c in asked.controls.found.children if c.description == "xla_cpu_max_isa").click()
-    assert asked.controls.flag.value == "xla_cpu_max_isa"
-    assert "<b>xla_cpu_max_isa</b> string" in asked.controls.message.value
-    assert asked.controls.found.layout.display == "none"
-
-
-def test_an_option_that_is_no_flag_of_xla(asked: Asked) -> None:
-    assert asked.click("num_replicas", "2", "cpu") == ""
-    assert asked.click("optimization_level", "o1", "cpu") == ""
-    assert asked.added == [
-        (Options(num_replicas=2), "cpu"), (Options(flags={"optimization_level": "EFFORT_O1"}), "cpu"),
-    ]  # fmt: skip
+def test_what_is_offered_is_published(asked: Asked) -> None:
+    offer = {"type": "controls", "targets": ["attached", "cpu"], "target": "cpu", "axes": "i=4", "can_lower": True}
+    assert asked.published == [offer]
+    asked.controls.set_baseline(Target.parse("cpu:16"), [("i", 8), ("j", 2)])
+    assert asked.published[-1] == offer | {"target": "cpu:16", "axes": "i=8, j=2"}
 
 
 def test_axes_are_read_and_handed_on(asked: Asked) -> None:
-    assert asked.controls.axes.value == "i=4"
-    asked.controls.axes.value = " i = 8,j=2 "
-    asked.controls.apply.click()
+    assert asked.lower(" i = 8,j=2 ") == ""
     assert asked.axes == [[("i", 8), ("j", 2)]]
-    asked.controls.axes.value = "i:8"
-    asked.controls.apply.click()
-    assert "Cannot read &#x27;i:8&#x27; as an axis: expected name=size" in asked.controls.message.value
+    assert "ParameterError: Cannot read 'i:8' as an axis: expected name=size" in asked.lower("i:8")
     assert len(asked.axes) == 1
 
 
@@ -167,9 +214,14 @@ def test_no_axes() -> None:
     assert parse_axes("") == parse_axes(" , ") == []
 
 
-def test_without_lowering_again_the_axes_are_closed() -> None:
-    controls = Controls((), "cpu", None, lambda *_: None, None)
-    assert controls.axes.disabled
-    assert controls.apply.disabled
-    controls.apply.click()
-    assert controls.message.value == ""
+def test_what_cannot_be_lowered_again_says_so() -> None:
+    asked = Asked(can_lower=False)
+    assert not asked.published[0]["can_lower"]
+    assert asked.lower("i=4") == ""
+    assert asked.axes == []
+
+
+def test_a_search_after_the_end_is_not_answered(asked: Asked) -> None:
+    asked.controls.close()
+    asked.controls.receive({"type": "flags", "id": 1, "search": "fus", "target": ""})
+    assert [m["type"] for m in asked.published] == ["controls"]

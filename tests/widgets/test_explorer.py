@@ -24,7 +24,7 @@ from inspector.errors import (
 )
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.variants import variants_of
-from tests.widgets.fakes import HLO, FakeWork, Mailbox
+from tests.widgets.fakes import HLO, FakeWork, Mailbox, ask_to_add, ask_to_lower
 
 FAST_MATH = "xla_cpu_enable_fast_math"
 
@@ -336,16 +336,14 @@ def test_a_variant_says_what_it_is_compiled_for_and_whether_it_can_run(
 
 def test_an_empty_target_field_stands_for_the_baselines_target(work: FakeWork) -> None:
     explorer = work.explorer(target="cpu:2")
-    controls = explorer._controls
-    assert (controls.target.value, controls.target.placeholder) == ("", "target: cpu:2")
-    controls.add.click()
-    controls.target.value = " cpu:4 "
-    controls.add.click()
+    box = Mailbox(explorer)
+    assert box.last("controls")["target"] == "cpu:2"
+    ask_to_add(explorer)
+    ask_to_add(explorer, target=" cpu:4 ")
     assert [str(v.target) for v in explorer.variants] == ["cpu:2", "cpu:2", "cpu:4"]
-    controls.axes.value = "i=8"
-    controls.apply.click()
+    ask_to_lower(explorer, "i=8")
     explorer._drain(time.monotonic() + 10)
-    assert controls.target.placeholder == "target: cpu:8"
+    assert (box.last("controls")["target"], box.last("controls")["axes"]) == ("cpu:8", "i=8")
     done(work, explorer)
 
 
@@ -372,8 +370,7 @@ def test_the_controls_lower_for_another_platform_off_the_comms_thread(work: Fake
         return lower(axes, platform)
 
     explorer._lowerings._work = dataclasses.replace(explorer._work, lower=spied)
-    explorer._controls.target.value = "tpu:v5e:2x4"
-    explorer._controls.add.click()
+    ask_to_add(explorer, target="tpu:v5e:2x4")
     explorer._drain(time.monotonic() + 10)
     assert threads
     assert threads[0].startswith("inspector-explorer")
@@ -382,8 +379,7 @@ def test_the_controls_lower_for_another_platform_off_the_comms_thread(work: Fake
 
 def test_lowering_again_keeps_the_platforms(work: FakeWork, explorer: Explorer) -> None:
     explorer.add(None, "tpu:v5e:2x4")
-    explorer._controls.axes.value = "i=4"
-    explorer._controls.apply.click()
+    ask_to_lower(explorer, "i=4")
     explorer._drain(time.monotonic() + 10)
     assert work.lowerings[1:] == [([("i", 4)], "cpu"), ([("i", 4)], "tpu")]
     assert [v.lowered.program.platform for v in explorer.variants if v.lowered] == ["cpu", "tpu"]
@@ -392,8 +388,7 @@ def test_lowering_again_keeps_the_platforms(work: FakeWork, explorer: Explorer) 
 def test_lowering_again_replaces_every_variant(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add({FAST_MATH: True})
     work.finish(0)
-    explorer._controls.axes.value = "i=4, j=2"
-    explorer._controls.apply.click()
+    ask_to_lower(explorer, "i=4, j=2")
     explorer._drain(time.monotonic() + 10)
     assert work.lowerings == [([("i", 4), ("j", 2)], "cpu")]
     assert [v.number for v in explorer.variants] == [2, 3]
@@ -409,15 +404,15 @@ def test_lowering_again_replaces_every_variant(work: FakeWork, explorer: Explore
 
 
 @pytest.mark.parametrize("error", [LoweringError("unbound <axis>"), ZeroDivisionError("user code")])
-def test_a_failed_lowering_changes_nothing_and_is_said(work: FakeWork, explorer: Explorer, error: Exception) -> None:
+def test_a_failed_lowering_changes_nothing_and_is_said(
+    work: FakeWork, explorer: Explorer, box: Mailbox, error: Exception
+) -> None:
     work.lower_error = error
     before = explorer.variants
-    explorer._controls.axes.value = "k=3"
-    explorer._controls.apply.click()
+    ask_to_lower(explorer, "k=3")
     explorer._drain(time.monotonic() + 10)
     assert explorer.variants == before
-    assert f"<b>{type(error).__name__}</b>" in explorer._controls.message.value
-    assert "<axis>" not in explorer._controls.message.value
+    assert box.last("said")["error"] == {"kind": type(error).__name__, "message": str(error)}
     assert work.jobs[0].stage == "queued"
 
 
@@ -484,8 +479,7 @@ def test_many_threads_add_at_once(work: FakeWork, explorer: Explorer, box: Mailb
 
 def test_a_click_returns_while_jobs_hang(work: FakeWork, explorer: Explorer) -> None:
     started = time.monotonic()
-    explorer._controls.flag.value = f"--{FAST_MATH}=true"
-    explorer._controls.add.click()
+    ask_to_add(explorer, f"--{FAST_MATH}=true")
     assert time.monotonic() - started < 1
     assert [v.state for v in explorer.variants] == ["queued", "queued"]
 

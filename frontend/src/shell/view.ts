@@ -20,6 +20,7 @@ import { loading } from "../panes/states.ts";
 import { statsPane } from "../panes/stats.ts";
 import { Local } from "../state/local.ts";
 import type { Synced } from "../state/synced.ts";
+import { Controls } from "./controls.ts";
 import { Notices } from "./notices.ts";
 import { StatusBar } from "./statusbar.ts";
 import { Toolbar } from "./toolbar.ts";
@@ -47,6 +48,7 @@ export class View {
   private readonly root = h("div", { class: "insp", role: "region", "aria-label": "Explorer" });
   private readonly main = h("div", { class: "insp-main" });
   private readonly local: Local;
+  private readonly controls: Controls;
   private readonly toolbar: Toolbar;
   private readonly notices: Notices;
   private readonly statusbar: StatusBar;
@@ -61,10 +63,12 @@ export class View {
   ) {
     this.local = new Local(synced);
     const context = { synced, local: this.local };
+    this.controls = new Controls(context);
     this.toolbar = new Toolbar(context);
     this.notices = new Notices(context);
     this.statusbar = new StatusBar(context);
     this.root.append(
+      this.controls.element,
       this.toolbar.element,
       this.notices.element,
       this.main,
@@ -95,7 +99,7 @@ export class View {
   destroy(): void {
     this.ends.forEach((end) => end());
     this.panes.forEach((pane) => pane.destroy());
-    for (const part of [this.toolbar, this.notices, this.statusbar, this.workspace]) part?.destroy();
+    for (const part of [this.controls, this.toolbar, this.notices, this.statusbar, this.workspace]) part?.destroy();
     this.root.remove();
   }
 

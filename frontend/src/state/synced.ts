@@ -18,6 +18,9 @@ export type Topic =
   | "runs"
   | "kernels"
   | "tuned"
+  | "controls"
+  | "flags"
+  | "said"
   | "notices"
   | "kernel"
   | RecordedTopic;
@@ -43,6 +46,11 @@ export class Synced {
   readonly kernels = new Map<number, messages.Kernels>();
   /** The latest reply to a request for other compiler parameters; views take it if it answers their own. */
   tuned: messages.Tuned | null = null;
+  controls: messages.Controls | null = null;
+  /** The latest flags that were found; views take them if they answer their own search. */
+  flags: messages.Flags | null = null;
+  /** What is wrong with what was asked for with the controls. */
+  said: messages.Error | null = null;
   readonly notices: messages.Notice[] = [];
   readonly recorded = new Recorded((topic) => this.signal.emit(topic), this.origins);
   /** The latest graph that came; views take it if it answers their own request. */
@@ -106,6 +114,11 @@ export class Synced {
     this.signal.emit("notices");
   }
 
+  say(error: messages.Error | null): void {
+    this.said = error;
+    this.signal.emit("said");
+  }
+
   private receive(content: unknown, buffers: DataView[]): void {
     const message = content as messages.ToBrowser & { to?: string };
     if (message.to !== undefined && message.to !== this.client) return;
@@ -145,6 +158,14 @@ export class Synced {
       case "tuned":
         this.tuned = message;
         return this.signal.emit("tuned");
+      case "controls":
+        this.controls = message;
+        return this.signal.emit("controls");
+      case "flags":
+        this.flags = message;
+        return this.signal.emit("flags");
+      case "said":
+        return this.say(message.error);
       case "recording":
         return this.recorded.receiveRecording(timed(message));
       case "passes":

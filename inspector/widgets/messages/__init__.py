@@ -27,6 +27,13 @@ from inspector.widgets.messages.common import TextPane as TextPane
 from inspector.widgets.messages.common import Unavailable as Unavailable
 from inspector.widgets.messages.common import Variant as Variant
 from inspector.widgets.messages.common import VariantRemoved as VariantRemoved
+from inspector.widgets.messages.controls import AddRequest as AddRequest
+from inspector.widgets.messages.controls import Controls as Controls
+from inspector.widgets.messages.controls import Flag as Flag
+from inspector.widgets.messages.controls import Flags as Flags
+from inspector.widgets.messages.controls import FlagsRequest as FlagsRequest
+from inspector.widgets.messages.controls import LowerRequest as LowerRequest
+from inspector.widgets.messages.controls import Said as Said
 from inspector.widgets.messages.kernels import Kernel as Kernel
 from inspector.widgets.messages.kernels import KernelAllocation as KernelAllocation
 from inspector.widgets.messages.kernels import KernelMemory as KernelMemory
@@ -66,7 +73,7 @@ from inspector.widgets.messages.results import RunResult as RunResult
 from inspector.widgets.messages.results import Stats as Stats
 from inspector.widgets.messages.results import StatsRow as StatsRow
 
-VERSION = 2
+VERSION = 3
 
 ToBrowser = (
     Session
@@ -86,6 +93,9 @@ ToBrowser = (
     | CodeText
     | Kernels
     | Tuned
+    | Controls
+    | Flags
+    | Said
     | Notice
 )
 FromBrowser = (
@@ -98,5 +108,8 @@ FromBrowser = (
     | PassRequest
     | CodeRequest
     | TuneRequest
+    | FlagsRequest
+    | AddRequest
+    | LowerRequest
     | SelectionChanged
 )
