@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import jax
@@ -72,6 +73,39 @@ def line(x: Any) -> Any:
         out_specs=spec,
         name="line",
     )(x)
+
+
+def _increment_in_pieces(x_ref: Any, o_ref: Any) -> None:
+    def body(x_block: Any, o_block: Any) -> None:
+        o_block[...] = x_block[...] + 1
+
+    spec = pl.BlockSpec((64, 128), lambda i: (i, 0))
+    pltpu.emit_pipeline(body, grid=(x_ref.shape[0] // 64,), in_specs=[spec], out_specs=[spec])(x_ref, o_ref)
+
+
+def piped(x: Any) -> Any:
+    """A kernel without a grid that pipes blocks of 64 rows itself."""
+    whole = pl.BlockSpec(memory_space=pl.ANY)
+    return pl.pallas_call(
+        _increment_in_pieces,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        in_specs=[whole],
+        out_specs=whole,
+        name="piped",
+    )(x)
+
+
+def on_cores(x: Any) -> Any:
+    """The same by `pl.kernel`, on one core."""
+    name = "out_type" if "out_type" in inspect.signature(pl.kernel).parameters else "out_shape"  # up to JAX 0.10
+    result = {name: jax.ShapeDtypeStruct(x.shape, x.dtype)}
+    return pl.kernel(_increment_in_pieces, mesh=_one_core(), name="on_cores", **result)(x)
+
+
+def _one_core() -> Any:
+    if hasattr(pltpu, "TensorCoreMesh"):
+        return pltpu.TensorCoreMesh(axis_name="core", num_cores=1)
+    return pltpu.create_tensorcore_mesh("core", num_cores=1)  # up to JAX 0.10
 
 
 def struct(*shape: int, dtype: Any = F32) -> jax.ShapeDtypeStruct:

@@ -1,10 +1,10 @@
-"""Pallas kernels in a jaxpr: what each `pallas_call` was given, and other parameters in their place.
+"""Pallas kernels in a jaxpr: what each `pallas_call` and `pl.kernel` was given, and other parameters in their place.
 
 Facts are dicts of plain values, keyed as the fields of `inspector.hlo.pallas`. Nothing of Pallas is
 imported here: whoever has a kernel in a jaxpr has imported it.
 
-Private JAX: `pallas_call`'s parameters (`GridMapping`, `BlockMapping`, `DebugInfo`),
-`core.jaxprs_in_params`, `JaxprEqn.replace` and `Jaxpr.replace`, `Traced._params`.
+Private JAX: the parameters of the primitives `pallas_call` (`GridMapping`, `BlockMapping`, `DebugInfo`), `mpmd_map`
+(its meshes) and `run_scoped`; `core.jaxprs_in_params`, `JaxprEqn.replace` and `Jaxpr.replace`, `Traced._params`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -28,7 +29,7 @@ ParamsOf = Callable[[Any], Mapping[str, Any] | None]
 
 
 def kernel_equations(jaxpr: Any) -> list[Any]:
-    """The `pallas_call` equations in the order of the program, those of a jaxpr that is called often once."""
+    """The equations that call kernels in the order of the program, those of a jaxpr that is called often once."""
     return list(_kernels_in(open_jaxpr(jaxpr), set()))
 
 
@@ -37,14 +38,15 @@ def _kernels_in(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
         return
     seen.add(id(jaxpr))
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == _PALLAS_CALL:
+        if eqn.primitive.name in _CALLS:
             yield eqn
             continue
         for inner in core.jaxprs_in_params(eqn.params):
             yield from _kernels_in(open_jaxpr(inner), seen)
 
 
-_PALLAS_CALL = "pallas_call"
+_CORE_CALL = "mpmd_map"  # what `pl.kernel` becomes
+_CALLS = ("pallas_call", _CORE_CALL)
 
 
 def with_kernel_params(jaxpr: Any, params_of: ParamsOf) -> Any:
@@ -54,7 +56,7 @@ def with_kernel_params(jaxpr: Any, params_of: ParamsOf) -> Any:
 
     Args:
       jaxpr: of a whole function.
-      params_of: called with each `pallas_call` equation; the parameters to replace, or None.
+      params_of: called with each kernel's equation; the parameters to replace, or None.
     """
     return _Rewriter(params_of).rewrite(jaxpr)
 
@@ -78,7 +80,7 @@ class _Rewriter:
         return jaxpr if all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)) else jaxpr.replace(eqns=eqns)
 
     def _equation(self, eqn: Any) -> Any:
-        if eqn.primitive.name == _PALLAS_CALL:
+        if eqn.primitive.name in _CALLS:
             changed = self._params_of(eqn)
             return eqn if not changed else eqn.replace(params={**eqn.params, **changed})
         params = {name: self._parameter(value) for name, value in eqn.params.items()}
@@ -104,21 +106,58 @@ def with_jaxpr(traced: Any, jaxpr: Any) -> Any:
     return other
 
 
+def kernel_name(eqn: Any) -> str:
+    """The caller's name of a kernel, or that of its function."""
+    return str(eqn.params["name"] or _body(eqn).debug_info.func_name)
+
+
+def grid_rank(eqn: Any) -> int:
+    """Dimensions of a kernel's grid."""
+    return len(_mesh(eqn).shape if eqn.primitive.name == _CORE_CALL else eqn.params["grid_mapping"].grid)
+
+
+def input_count(eqn: Any) -> int:
+    """Inputs of a kernel."""
+    return len(eqn.invars) if eqn.primitive.name == _CORE_CALL else eqn.params["grid_mapping"].num_inputs
+
+
+def _body(eqn: Any) -> Any:
+    """The kernel's jaxpr; the first of several that `pl.kernel` runs on different cores."""
+    return open_jaxpr(eqn.params["jaxprs"][0]) if eqn.primitive.name == _CORE_CALL else eqn.params["jaxpr"]
+
+
+def _mesh(eqn: Any) -> Any:
+    return eqn.params["meshes"][0]
+
+
 def kernel_facts(eqn: Any, max_steps: int) -> Facts:
-    """One `pallas_call` as the fields of a `Kernel`, without number, origins and what was overridden.
+    """One kernel as the fields of a `Kernel`, without number, origins and what was overridden.
 
     Args:
       eqn: the equation.
       max_steps: of the grid whose block indices are computed.
     """
-    params, mapping = eqn.params, eqn.params["grid_mapping"]
-    debug = params["jaxpr"].debug_info
-    names = debug.safe_arg_names(len(params["jaxpr"].invars))
+    params, body = eqn.params, _body(eqn)
+    names = body.debug_info.safe_arg_names(len(body.invars))
+    find = _core_facts if eqn.primitive.name == _CORE_CALL else _grid_facts
+    return {
+        "name": kernel_name(eqn),
+        "function": body.debug_info.func_src_info,
+        "scoped": _scoped(body),
+        "cost": _cost(params["cost_estimate"]),
+        "backend": backend_of(params["compiler_params"]),
+        "params": plain_params(params["compiler_params"]),
+        "interpret": bool(params["interpret"]),
+        **find(eqn, names, max_steps),
+    }
+
+
+def _grid_facts(eqn: Any, names: Sequence[str], max_steps: int) -> Facts:
+    """What a `pallas_call` walks over."""
+    mapping = eqn.params["grid_mapping"]
     grid = tuple(size if isinstance(size, int) else None for size in mapping.grid)
     first_block, first_scratch = mapping.num_index_operands, mapping.num_index_operands + len(mapping.block_mappings)
     return {
-        "name": params["name"] or debug.func_name,
-        "function": debug.func_src_info,
         "grid": grid,
         "operands": [
             _operand(block, names[first_block + i], "input" if i < mapping.num_inputs else "output", grid, max_steps)
@@ -126,13 +165,64 @@ def kernel_facts(eqn: Any, max_steps: int) -> Facts:
         ],
         "prefetch": [_scratch(aval, names[i]) for i, aval in enumerate(mapping.index_map_avals[len(mapping.grid) :])],
         "scratch": [_scratch(aval, names[first_scratch + i]) for i, aval in enumerate(mapping.scratch_avals)],
-        "aliases": tuple((i - first_block, o) for i, o in params["input_output_aliases"]),
-        "cost": _cost(params["cost_estimate"]),
-        "backend": backend_of(params["compiler_params"]),
-        "params": plain_params(params["compiler_params"]),
-        "interpret": bool(params["interpret"]),
+        "aliases": tuple((i - first_block, o) for i, o in eqn.params["input_output_aliases"]),
         "vmapped": tuple(mapping.vmapped_dims),
     }
+
+
+def _core_facts(eqn: Any, names: Sequence[str], max_steps: int) -> Facts:
+    """What a `pl.kernel` has: whole arrays, and a grid that is the mesh of cores."""
+    mesh, avals = _mesh(eqn), [v.aval for v in _body(eqn).invars]
+    grid = tuple(int(size) for size in mesh.shape.values())
+    inputs, outputs = len(eqn.invars), len(eqn.invars) + len(eqn.outvars)
+    said = getattr(mesh, "dimension_semantics", None) or ("parallel",) * len(grid)
+    return {
+        "grid": grid,
+        "operands": [
+            _whole(_scratch(aval, names[i]), "input" if i < inputs else "output", min(math.prod(grid), max_steps))
+            for i, aval in enumerate(avals[:outputs])
+        ],
+        "prefetch": [],
+        "scratch": [_scratch(aval, names[outputs + i]) for i, aval in enumerate(avals[outputs:])],
+        "aliases": tuple((int(i), int(o)) for i, o in dict(eqn.params["input_output_aliases"]).items()),
+        "vmapped": (),
+        "cores": tuple(
+            (str(axis), size, str(plain(how)))
+            for axis, size, how in zip(mesh.shape, grid, said, strict=True)
+        ),
+    }  # fmt: skip
+
+
+def _whole(array: Facts, role: str, steps: int) -> Facts:
+    """An operand that every step sees whole."""
+    shape = array["shape"]
+    return {
+        **array,
+        "origin": "",
+        "role": role,
+        "dimensions": [{"kind": "blocked", "size": size, "padding": (0, 0)} for size in shape],
+        "index_map": "",
+        "index_bytes": bytes(4 * steps * max(1, len(shape))),
+    }
+
+
+def _scoped(jaxpr: Any) -> list[Facts]:
+    """What a body allocates for itself, `pl.run_scoped`: of allocations beside one another those that are larger."""
+    most: list[Facts] = []
+    for eqn in jaxpr.eqns:
+        inner = [_scoped(open_jaxpr(j)) for j in core.jaxprs_in_params(eqn.params)]
+        here = max(inner, key=_scoped_bits, default=[])
+        if eqn.primitive.name == "run_scoped":
+            given = open_jaxpr(eqn.params["jaxpr"])
+            names = given.debug_info.safe_arg_names(len(given.invars))
+            here = [_scratch(v.aval, name) for v, name in zip(given.invars, names, strict=True)] + here
+        most = max(most, here, key=_scoped_bits)
+    return most
+
+
+def _scoped_bits(allocations: Sequence[Facts]) -> tuple[int, int]:
+    bits = sum(math.prod(a["shape"]) * a["element_bits"] for a in allocations if a["memory_space"] == "vmem")
+    return bits, len(allocations)
 
 
 def backend_of(compiler_params: Any) -> str | None:
@@ -156,7 +246,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, enum.Enum):
-        return plain(value.value)
+        return value.value if isinstance(value.value, str) else value.name
     if isinstance(value, Mapping):
         return tuple((str(k), plain(v)) for k, v in value.items())
     if isinstance(value, (tuple, list)):

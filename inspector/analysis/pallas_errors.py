@@ -110,15 +110,14 @@ def advice(found: MemoryOverflow, kernels: Sequence[Kernel], chip: str) -> tuple
         return ()
     said = []
     memory = VMEM.get(chip)
-    if memory is not None and found.limit == "scoped":
-        if found.asked_bytes <= memory.capacity_bytes:
-            need = -(-found.asked_bytes // (1 << 20)) + 1
-            said.append(
-                f"Give the kernel more of the {format_bytes(memory.capacity_bytes)} that {chip} has:"
-                f" vmem_limit_bytes={need} << 20."
-            )
-        else:
-            said.append(f"No limit can help: {chip} has {format_bytes(memory.capacity_bytes)}.")
+    if memory is not None and found.limit == "scoped" and found.asked_bytes <= memory.capacity_bytes:
+        need = -(-found.asked_bytes // (1 << 20)) + 1
+        said.append(
+            f"Give the kernel more of the {format_bytes(memory.capacity_bytes)} that {chip} has:"
+            f" vmem_limit_bytes={need} << 20."
+        )
+    if memory is not None and (found.limit == "capacity" or found.asked_bytes > memory.capacity_bytes):
+        said.append(f"No limit can help: {chip} has {format_bytes(memory.capacity_bytes)}.")
     kernel = kernel_of(found.kernel, kernels)
     budget = vmem_budget(kernel, chip) if kernel is not None and memory is not None else None
     if budget is not None and not isinstance(budget, Unavailable) and budget.allocations:

@@ -58,7 +58,7 @@ class Allocation:
 
     Attributes:
       name: of the operand or scratch.
-      role: "input", "output", "scratch" or "internal scratch".
+      role: "input", "output", "scratch", "scoped" (allocated in the body) or "internal scratch".
       shape, dtype: of one buffer.
       size_bytes: of one buffer, without padding.
       padded_bytes: of one buffer, in whole tiles.
@@ -130,18 +130,24 @@ def vmem_budget(kernel: Kernel, chip: str) -> VmemBudget | Unavailable:
     if kernel.backend not in (None, "mosaic_tpu"):
         return Unavailable("the kernel is for GPUs, which have no VMEM")
     params, memory = dict(kernel.params), VMEM[chip]
-    asked, internal = params.get("vmem_limit_bytes"), params.get("internal_scratch_in_bytes")
+    internal = params.get("internal_scratch_in_bytes")
     found = [_window(o, has_grid=bool(kernel.grid)) for o in kernel.operands if _is_in_vmem(o)]
-    found += [_scratch(s) for s in kernel.scratch if s.memory_space == "vmem"]
+    found += [_scratch(s, "scratch") for s in kernel.scratch if s.memory_space == "vmem"]
+    found += [_scratch(s, "scoped") for s in kernel.scoped if s.memory_space == "vmem"]
     if isinstance(internal, int):
         found.append(Allocation("internal scratch", "internal scratch", (internal,), "uint8", internal, internal, 1))
-    return VmemBudget(
-        tuple(found),
-        asked if isinstance(asked, int) else memory.default_limit_bytes,
-        "its vmem_limit_bytes" if isinstance(asked, int) else f"the default of {chip}",
-        memory.capacity_bytes,
-        chip,
-    )
+    limit, source = _limit(params.get("vmem_limit_bytes"), chip)
+    return VmemBudget(tuple(found), limit, source, memory.capacity_bytes, chip)
+
+
+def _limit(asked: object, chip: str) -> tuple[int, str]:
+    """The limit of a kernel, and who says so."""
+    memory = VMEM[chip]
+    if not isinstance(asked, int):
+        return memory.default_limit_bytes, f"the default of {chip}"
+    if asked > memory.capacity_bytes:
+        return memory.capacity_bytes, "all there is, less than its vmem_limit_bytes"
+    return asked, "its vmem_limit_bytes"
 
 
 def used_vmem(kernel: Kernel, module: Module) -> int | Unavailable:
@@ -193,9 +199,9 @@ def _buffer_count(operand: Operand, *, has_grid: bool) -> int:
     return 1 if stays or not has_grid else 2
 
 
-def _scratch(scratch: Scratch) -> Allocation:
+def _scratch(scratch: Scratch, role: str) -> Allocation:
     padded = padded_bytes(scratch.shape, scratch.element_bits)
-    return Allocation(scratch.name, "scratch", scratch.shape, scratch.dtype, scratch.size_bytes, padded, 1)
+    return Allocation(scratch.name, role, scratch.shape, scratch.dtype, scratch.size_bytes, padded, 1)
 
 
 def padded_bytes(shape: Sequence[int], element_bits: int) -> int:

@@ -237,13 +237,15 @@ class Kernel:
       operands: inputs, then outputs.
       prefetch: scalar operands that index maps may read.
       scratch: what `scratch_shapes` asked for.
+      scoped: what the body allocates itself, as `pl.run_scoped` and `pltpu.emit_pipeline` do; at most at one time.
       aliases: pairs of input and output number that share a buffer.
       cost: the caller's `CostEstimate`.
-      backend: whose compiler parameters it has; None when it has none.
+      backend: whose compiler parameters it has, or else the platform's; None when it has none and is for a CPU.
       params: compiler parameters by field, with their defaults.
       overridden: names of those that were put in place of the program's own.
       interpret: runs by JAX's interpreter, not by a compiled kernel.
       vmapped: grid dimensions that `jax.vmap` added.
+      cores: of a `pl.kernel`, the mesh of cores that is its grid: name, size and semantics of each axis.
     """
 
     number: int
@@ -261,6 +263,8 @@ class Kernel:
     overridden: tuple[str, ...] = ()
     interpret: bool = False
     vmapped: tuple[int, ...] = ()
+    scoped: tuple[Scratch, ...] = ()
+    cores: tuple[tuple[str, int, str], ...] = ()
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
@@ -294,6 +298,8 @@ class Kernel:
     @property
     def dimension_semantics(self) -> tuple[str, ...]:
         """How each grid dimension may run; "arbitrary", in order, where nothing is said."""
+        if self.cores:
+            return tuple(how for _, _, how in self.cores)
         said = dict(self.params).get("dimension_semantics")
         if not isinstance(said, tuple):
             return ("arbitrary",) * len(self.grid)

@@ -76,8 +76,9 @@ class Overrides:
         self._has_none = False
 
     def device(self) -> contextlib.AbstractContextManager[None]:
-        """While it is open, kernels that are lowered see the chip."""
-        return pallas_device.as_if_on(self._platform, _KINDS.get(self._chip) or _USUAL.get(self._platform, ""))
+        """While it is open, kernels see the chip; for a CPU the usual TPU, without which some cannot be traced."""
+        platform = "tpu" if self._platform == "cpu" else self._platform
+        return pallas_device.as_if_on(platform, _KINDS.get(self._chip) or _USUAL.get(platform, ""))
 
     def rewrite(self, jaxpr: Any) -> Any:
         """The jaxpr with the parameters in place.
@@ -91,7 +92,7 @@ class Overrides:
         self._has_none = not equations
         if not equations and not self._wanted:
             return jaxpr
-        names = [_name(eqn) for eqn in equations]
+        names = [pallas.kernel_name(eqn) for eqn in equations]
         chosen = {number: self._fields_of(number, names) for number in range(len(equations))}
         self._refuse_strangers(names)
         replaced = {id(eqn): self._replacement(eqn, n, names[n], chosen[n]) for n, eqn in enumerate(equations)}
@@ -110,7 +111,7 @@ class Overrides:
 
     def kernels(self, jaxpr: Any, root: Root) -> tuple[Kernel, ...]:
         """The kernels of the jaxpr that `rewrite` gave."""
-        return () if self._has_none else kernels_of(jaxpr, root, self._names)
+        return () if self._has_none else kernels_of(jaxpr, root, self._names, self._platform)
 
     def _fields_of(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """What is wanted of one kernel; its number says more than its name, its name more than all."""
@@ -136,10 +137,9 @@ class Overrides:
         if not fields and not changed and own not in (None, backend):
             raise LoweringError(_FOREIGN.format(name=name, own=own, platform=self._platform))
         if fields or (given is None and self._platform == "cuda" and not pallas_params.has_default(backend)):
-            mapping = eqn.params["grid_mapping"]
             where = f"kernel {name!r}" if name else f"kernel {number}"
             changed["compiler_params"] = pallas_params.with_fields(
-                backend, given, fields, where, grid_rank=len(mapping.grid), input_count=mapping.num_inputs
+                backend, given, fields, where, grid_rank=pallas.grid_rank(eqn), input_count=pallas.input_count(eqn)
             )
         return changed
 
@@ -151,26 +151,28 @@ _FOREIGN = (
 )
 
 
-def _name(eqn: Any) -> str:
-    return str(eqn.params["name"] or eqn.params["jaxpr"].debug_info.func_name)
-
-
-def kernels_of(jaxpr: Any, root: Root, overridden: Mapping[int, Sequence[str]] | None = None) -> tuple[Kernel, ...]:
+def kernels_of(
+    jaxpr: Any, root: Root, overridden: Mapping[int, Sequence[str]] | None = None, platform: str = "cpu"
+) -> tuple[Kernel, ...]:
     """The Pallas kernels of a jaxpr, in the order of the program.
 
     Args:
       jaxpr: of the whole function.
       root: where its origins end.
       overridden: by number, the compiler parameters that were put in place of the program's own.
+      platform: what is lowered for.
     """
     equations = pallas.kernel_equations(jaxpr)
     if not equations:
         return ()
     places = jaxprs.equation_places(jaxpr, root.scope)
-    return tuple(
-        _kernel(number, pallas.kernel_facts(eqn, MAX_STEPS), _origins(places.get(id(eqn), ()), root), overridden or {})
-        for number, eqn in enumerate(equations)
-    )
+    found = []
+    for number, eqn in enumerate(equations):
+        facts = pallas.kernel_facts(eqn, MAX_STEPS)
+        if facts["backend"] is None and platform != "cpu":
+            facts["backend"] = pallas_params.backend_for(platform, None)
+        found.append(_kernel(number, facts, _origins(places.get(id(eqn), ()), root), overridden or {}))
+    return tuple(found)
 
 
 def _origins(places: Iterable[jaxprs.Place], root: Root) -> tuple[Origin, ...]:
@@ -184,6 +186,7 @@ def _kernel(
         "operands": lambda many: tuple(_operand(o) for o in many),
         "prefetch": lambda many: tuple(Scratch(**s) for s in many),
         "scratch": lambda many: tuple(Scratch(**s) for s in many),
+        "scoped": lambda many: tuple(Scratch(**s) for s in many),
         "cost": lambda cost: _NO_COST if cost is None else CostEstimate(**cost),
     }
     values = {name: build.get(name, lambda v: v)(value) for name, value in facts.items()}

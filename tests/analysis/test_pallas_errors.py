@@ -71,6 +71,12 @@ def test_where_in_the_kernel(version: str) -> None:
     assert "at /home/user/kernels.py:5: E2003" in str(found)
 
 
+def test_no_limit_is_advised_beyond_the_core() -> None:
+    found = explain(said("total", "0.12"))
+    assert isinstance(found, MemoryOverflow)
+    assert advice(found, (), "v5e") == ("No limit can help: v5e has 128 MiB.",)
+
+
 def test_other_errors_and_broken_ones_are_none() -> None:
     assert explain("INVALID_ARGUMENT: something else") is None
     assert explain("") is None

@@ -15,7 +15,7 @@ from inspector.analysis.pallas_memory import VMEM, padded_bytes, used_vmem, vmem
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.pallas import Kernel
 from tests.absent import needs_tpu
-from tests.kernels import matmul, scale, struct
+from tests.kernels import matmul, on_cores, piped, scale, struct
 
 MIB = 1 << 20
 
@@ -42,6 +42,40 @@ def test_a_limit_of_its_own_and_internal_scratch() -> None:
     assert not isinstance(found, Unavailable)
     assert (found.limit_bytes, found.limit_source, found.fits) == (MIB, "its vmem_limit_bytes", False)
     assert found.allocations[-1].role == "internal scratch"
+
+
+def test_a_limit_beyond_the_core_is_all_there_is() -> None:
+    params = {"*": {"vmem_limit_bytes": 120 * MIB}}
+    found = vmem_budget(kernel(lambda x: scale(x, rows=1024), struct(2048, 8192), compiler_params=params), "tpu7x")
+    assert not isinstance(found, Unavailable)
+    assert (found.total_bytes, found.limit_bytes, found.fits) == (128 * MIB, 64 * MIB, False)
+    assert str(found) == (
+        "128 MiB of 64 MiB VMEM (all there is, less than its vmem_limit_bytes; tpu7x has 64 MiB): does not fit"
+    )
+
+
+def test_what_a_body_allocates_counts_at_its_most() -> None:
+    def body(x_ref: Any, o_ref: Any) -> None:
+        def outer(one: Any) -> None:
+            def small(two: Any) -> None:
+                two[...] = one[...].astype(jnp.bfloat16)
+
+            def large(three: Any) -> None:
+                three[...] = one[...]
+
+            one[...] = x_ref[...]
+            pl.run_scoped(small, pltpu.VMEM((8, 128), jnp.bfloat16))
+            pl.run_scoped(large, pltpu.VMEM((8, 128), jnp.float32))
+            o_ref[...] = one[...]
+
+        pl.run_scoped(outer, pltpu.VMEM((8, 128), jnp.float32))
+
+    found = vmem_budget(kernel(lambda x: pl.pallas_call(body, out_shape=struct(8, 128))(x), struct(8, 128)), "v5e")
+    assert not isinstance(found, Unavailable)
+    assert [(a.name, a.role, a.total_bytes) for a in found.allocations[2:]] == [
+        ("one", "scoped", 4096),
+        ("three", "scoped", 4096),
+    ]
 
 
 def test_a_block_that_stays_and_one_that_asks_for_one_buffer_have_one() -> None:
@@ -167,3 +201,14 @@ def test_of_a_module_without_the_kernel_it_is_unavailable() -> None:
     assert isinstance(
         used_vmem(some, inspector.lower(lambda x: x + 1, struct(3)).compile(target="cpu").module()), Unavailable
     )
+
+
+@needs_tpu
+@pytest.mark.slow
+@pytest.mark.parametrize("fun", [piped, on_cores])
+def test_a_pipeline_in_the_body_takes_what_the_compiler_gives_it(fun: Any) -> None:
+    lowered = inspector.lower(fun, struct(256, 128), platform="tpu")
+    (found,) = lowered.kernels
+    budget = vmem_budget(found, "v5e")
+    assert not isinstance(budget, Unavailable)
+    assert used_vmem(found, lowered.compile(target="tpu:v5e").module()) == budget.total_bytes == 4 * 64 * 128 * 4

@@ -22,7 +22,7 @@ from inspector.errors import FlagTypeError, LoweringError, OptionError, Paramete
 from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Kernel, Scratch
 from inspector.lowering.pallas import fields
 from tests.absent import needs_gpu
-from tests.kernels import line, matmul, scale, struct
+from tests.kernels import line, matmul, on_cores, piped, scale, struct
 
 SQUARE = struct(512, 512)
 deprecated_in_0_12 = pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
@@ -217,6 +217,46 @@ def test_scratch_and_aliases() -> None:
     assert isinstance(kernel.cost, Unavailable)
 
 
+def test_what_a_body_allocates_is_read_too() -> None:
+    (kernel,) = lowered(piped, struct(256, 128)).kernels
+    assert kernel.grid == ()
+    windows = [(s.shape, s.dtype) for s in kernel.scoped if s.memory_space == "vmem"]
+    assert windows == [((2, 64, 128), "float32")] * 2  # double-buffered blocks of the pipeline
+    assert [s.memory_space for s in kernel.scoped].count("semaphore_mem") == 2
+
+
+def test_a_kernel_on_a_mesh_of_cores() -> None:
+    (kernel,) = lowered(on_cores, struct(256, 128)).kernels
+    assert (kernel.name, kernel.grid, kernel.cores) == ("on_cores", (1,), (("core", 1, "parallel"),))
+    assert kernel.dimension_semantics == ("parallel",)
+    assert [(o.name, o.role, o.shape, o.memory_space) for o in kernel.operands] == [
+        ("x_ref", "input", (256, 128), "any"),
+        ("o_ref", "output", (256, 128), "any"),
+    ]
+    assert [o.starts.tolist() for o in kernel.operands] == [[[0, 0]], [[0, 0]]]  # type: ignore[union-attr]
+    assert [list(kernel.table()["copied_bytes"]), kernel.remarks()] == [[0, 0], ()]
+    assert "kernels.py:" in kernel.function
+    assert kernel.origins[0].op_name.endswith("mpmd_map")
+
+
+def test_a_kernel_on_cores_takes_parameters() -> None:
+    tuned = lowered(on_cores, struct(256, 128), compiler_params={"on_cores": {"vmem_limit_bytes": LIMIT}})
+    assert dict(tuned.kernels[0].params)["vmem_limit_bytes"] == LIMIT
+    assert str(LIMIT) in tuned.stablehlo
+    with pytest.raises(OptionError, match=r"allow_input_fusion has 2 values .* but the kernel has 1 inputs"):
+        lowered(on_cores, struct(256, 128), compiler_params={0: {"allow_input_fusion": [True, True]}})
+
+
+@pytest.mark.parametrize("fun", [piped, on_cores])
+def test_kernels_that_ask_for_their_chip_are_interpreted_without_one(fun: Any) -> None:
+    x = np.linspace(-3, 3, 256 * 128, dtype=np.float32).reshape(256, 128)
+    result = inspector.lower(fun, x, platform="cpu", interpret=True)
+    assert result.kernels[0].interpret
+    assert np.array_equal(result.compile(target="cpu").run(x, repeat=1).outputs[0], x + 1)
+    with pytest.raises(LoweringError, match=r"compiles for a TPU or a GPU only.* interpret=True"):
+        inspector.lower(fun, x, platform="cpu")
+
+
 # ---------------------------------------------------------------- other compiler parameters
 
 
@@ -326,7 +366,9 @@ def test_a_kernel_that_is_not_interpreted_does_not_lower_for_the_cpu_and_says_wh
 @deprecated_in_0_12
 def test_a_kernel_without_parameters_lowers_for_gpus_by_triton() -> None:
     kernel = inspector.lower(scale, SQUARE, platform="cuda").kernels[0]
-    assert kernel.backend in ("triton", None)  # None: JAX itself chooses Triton
+    assert kernel.backend == "triton"
+    assert "for GPUs, which have no VMEM" in str(kernel.vmem("v5e"))
+    assert lowered(scale, SQUARE).kernels[0].backend == "mosaic_tpu"
 
 
 def test_a_kernel_for_tpus_says_why_it_does_not_lower_for_gpus_and_the_other_way_round() -> None:
