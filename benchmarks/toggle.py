@@ -3,9 +3,10 @@
     python -m benchmarks.toggle [--rounds 5] [workload ...]
 
 In one run and interleaved, each round of each workload: (1) bare: `compile_and_load` of the same
-module in this process, as `jax.jit(f).lower(...).compile()` does it; (2) toggle: the same from a warm
-worker, until the optimized HLO is in hand (`Job.preview`) and until all results are; (3) seen: the
-same setting once more, from memory; (4) restart: the same in a Python process that has imported and
+module in this process, as `jax.jit(f).lower(...).compile()` does it; (2) written: the same, until XLA has
+written its final HLO to a file in memory, before which nobody can have it; (3) toggle: the same from a warm
+worker, until the optimized HLO is in hand (`Job.preview`) and until all results are; (4) seen: the
+same setting once more, from memory; (5) restart: the same in a Python process that has imported and
 lowered, and compiled nothing, from disk. Every toggle has another value of a flag that changes nothing,
 so that nothing else is remembered. Round 0 warms up and is left out.
 
@@ -40,6 +41,7 @@ from benchmarks.workloads import make
 from inspector import settings
 from inspector.compilation.request import CompileRequest
 from inspector.engines import close_engines, default_engine
+from inspector.engines.scratch import Scratch
 from inspector.lowering.lower import lower
 from inspector.lowering.lowered import Lowered
 
@@ -54,12 +56,13 @@ class Round:
     """Seconds of one round.
 
     Attributes:
-      bare, preview, all, seen, restart: wall.
+      bare, written, preview, all, seen, restart: wall.
       bare_cpu, preview_cpu, all_cpu: of every process of ours.
       restart_cpu: of the restarted one.
     """
 
     bare: float
+    written: float
     preview: float
     all: float
     seen: float
@@ -119,11 +122,13 @@ def _target(name: str) -> str:
 
 def _round(name: str, staged: Any, request: CompileRequest, index: int) -> Round:
     engine = default_engine(request.program, request.target)
-    before = _written()
+    before = _remembered()
     cpu, started = cpu_s(), time.perf_counter()
     # Another value each time: JAX remembers what it compiled.
     staged.compile(compiler_options={NEUTRAL_FLAG: 2000 + index})
     bare, bare_cpu = time.perf_counter() - started, cpu_s() - cpu
+
+    written = _written_s(staged, 3000 + index)
 
     cpu, started = cpu_s(), time.perf_counter()
     job = engine.submit(request)
@@ -136,13 +141,26 @@ def _round(name: str, staged: Any, request: CompileRequest, index: int) -> Round
     started = time.perf_counter()
     assert engine.submit(request).result().from_cache
     seen = time.perf_counter() - started
-    while _written() == before:  # it is written after the result is handed out
+    while _remembered() == before:  # it is written after the result is handed out
         time.sleep(0.01)
     restart, restart_cpu = _restarted(name, 1000 + index)
-    return Round(bare, preview, everything, seen, restart, bare_cpu, preview_cpu, all_cpu, restart_cpu)
+    return Round(bare, written, preview, everything, seen, restart, bare_cpu, preview_cpu, all_cpu, restart_cpu)
 
 
-def _written() -> int:
+def _written_s(staged: Any, value: int) -> float:
+    """Seconds until XLA has written its final HLO, text and proto, by the times of the files."""
+    scratch = Scratch(os.getpid())
+    try:
+        dump = {"xla_dump_to": scratch.path, "xla_dump_hlo_as_text": True, "xla_dump_hlo_as_proto": True}
+        started = time.time()
+        staged.compile(compiler_options={NEUTRAL_FLAG: value, **dump})
+        files = [file for end in ("txt", "hlo.pb") for file in Path(scratch.path).glob(f"*after_optimizations.{end}")]
+        return max(file.stat().st_mtime for file in files) - started
+    finally:
+        scratch.delete()
+
+
+def _remembered() -> int:
     """Files in the cache that are whole."""
     return len(list(Path(settings.current().cache_directory).glob("*.compiled")))
 
@@ -174,10 +192,11 @@ def _report(name: str, rounds: Sequence[Round]) -> float:
     ratios = {key: statistics.median(getattr(r, key) / r.bare for r in rounds) for key in AIMS}
     cpu = {key: statistics.median(getattr(r, f"{key}_cpu") / r.bare_cpu for r in rounds) for key in CPU_KEYS}
     bare, bare_cpu = (statistics.median(getattr(r, key) for r in rounds) for key in ("bare", "bare_cpu"))
+    written = statistics.median(r.written / r.bare for r in rounds)
     words = "   ".join(f"{key} {ratio:.4f} (aim {AIMS[key]})" for key, ratio in ratios.items())
     print(
         f"{name}: bare {bare:.2f} s, CPU {bare_cpu:.2f} s, {len(rounds)} rounds. Over bare: {words}\n"
-        f"  CPU over bare: {'   '.join(f'{key} {ratio:.4f}' for key, ratio in cpu.items())} {machine()}",
+        f"  XLA has written the final HLO after {written:.4f} of bare. CPU over bare: {'   '.join(f'{key} {ratio:.4f}' for key, ratio in cpu.items())} {machine()}",
         flush=True,
     )
     return float(ratios["preview"])
