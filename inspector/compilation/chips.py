@@ -1,8 +1,8 @@
 """The accelerators that can be compiled for without having one: TPU generations and GPUs.
 
-What a topology may be is what libtpu's compiler takes: two or three axes of chips, whole hosts of
-2x2 chips or a single chip, no more chips than the generation's largest pod has (cloud.google.com/tpu/docs,
-each generation's page). Which topologies a cloud sells is another matter.
+A topology has two or three axes of chips, whole hosts of 2x2 chips or a single chip, and no more chips
+than the generation's largest pod (cloud.google.com/tpu/docs, each generation's page). libtpu also takes slices
+that are thinner than a host, which no machine has; which of the others a cloud sells is another matter.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class TpuGeneration:
         return topology in self._legal
 
     def neighbours(self, topology: tuple[int, ...], count: int = 4) -> tuple[tuple[int, ...], ...]:
-        """The legal topologies most like one, ascending."""
+        """The legal topologies most like one, ascending; to a number of chips, those with a number like it."""
+        if len(topology) == 1:
+            return self._of_counts_like(topology[0], count)
         wanted = (*topology, *(1 for _ in range(self.rank)))[: self.rank]
 
         def distance(other: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
@@ -52,6 +54,11 @@ class TpuGeneration:
 
         nearest = sorted(self._legal, key=distance)[:count]
         return tuple(sorted(nearest, key=lambda t: (math.prod(t), t)))
+
+    def _of_counts_like(self, chips: int, count: int) -> tuple[tuple[int, ...], ...]:
+        nearest = sorted({math.prod(t) for t in self._legal}, key=lambda n: (abs(math.log(n / max(1, chips))), n))
+        found = (self.smallest(n * self.devices_per_chip) for n in sorted(nearest[:count]))
+        return tuple(t for t in found if t is not None)
 
     def smallest(self, device_count: int) -> tuple[int, ...] | None:
         """The smallest legal topology with at least that many devices, None when there is none."""

@@ -131,8 +131,9 @@ def _tpu(text: str, name: str, shape: str = "") -> Target:
             f" between, such as 'tpu:{generation.name}:{_x(generation.smallest(8) or ())}'."
         )
     legal = ", ".join(f"'tpu:{generation.name}:{_x(t)}'" for t in generation.neighbours(topology))
+    lacking = f"slice of {topology[0]} chips" if len(topology) == 1 else f"topology {_x(topology)}"
     raise TargetError(
-        f"Target {text!r}: {generation.name} has no topology {_x(topology)}. It has {generation.rank} axes, a single chip"
+        f"Target {text!r}: {generation.name} has no {lacking}. It has {generation.rank} axes, a single chip"
         f" or whole hosts of 2x2 chips (the first two axes even), and at most {generation.max_chips} chips. Nearest: {legal}."
     )
 
@@ -148,7 +149,10 @@ def _whole_shape(generation: TpuGeneration, given: tuple[int, ...]) -> tuple[int
 def _gpu(text: str, name: str, count: str = "1") -> Target:
     chip = name.lower()
     if chip not in GPUS:
-        raise TargetError(f"Target {text!r}: unknown GPU {name!r}.{_near(chip, GPUS)} There are {', '.join(GPUS)}.")
+        raise TargetError(
+            f"Target {text!r}: unknown GPU {name!r}.{_near(chip, GPUS)} There are {', '.join(GPUS)}, such as"
+            " 'gpu:h100:8'."
+        )
     sizes = _sizes(count)
     if sizes is None or len(sizes) > 2 or math.prod(sizes) > MAX_GPUS:
         raise TargetError(
