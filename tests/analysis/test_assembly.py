@@ -31,3 +31,15 @@ def test_a_kernel_of_another_name_is_found_by_its_symbols() -> None:
     name = next(i.name for i in MODULE.entry.instructions)
     found = instructions_of_kernels(Assembly((code("module_7", "helper", name),)), MODULE)
     assert found["module_7"][0] == name
+
+
+def test_a_kernel_named_after_a_computation_computes_what_is_in_it() -> None:
+    applied = next(c for c in MODULE.computations if c is not MODULE.entry and not c.is_fusion)
+    found = instructions_of_kernels(Assembly((code(applied.name),)), MODULE)
+    assert set(found[applied.name]) >= {i.name for i in applied.instructions}
+
+
+def test_a_call_that_became_one_kernel() -> None:
+    name = next(i.name for i in MODULE.entry.instructions)
+    (found,) = instructions_of_kernels(Assembly((code(f"{name}_kernel".replace(".", "_")),)), MODULE).values()
+    assert found[0] == name

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
@@ -91,6 +92,20 @@ def test_gpu_code_down_to_machine_code() -> None:
         sass = str(found.code("SASS", kernel).text)
         assert "EXIT ;" in sass
         assert sass.count(".section\t") == 1
+
+
+@needs_gpu
+def test_what_has_no_kernel_has_one_name_at_every_stage() -> None:
+    table = (
+        np.random.default_rng(0).normal(size=64).astype(np.float32)
+    )  # a constant that is too large for a kernel's own code
+    lowered = inspector.lower(
+        lambda i: jnp.asarray(table)[i] * 2, jax.ShapeDtypeStruct((8,), jnp.int32), platform="cuda"
+    )
+    found = lowered.compile(target=GPU, products=("assembly",)).assembly
+    assert not isinstance(found, Unavailable)
+    assert {c.kernel for c in found if not c.symbols and c.language in ("llvm", "ptx")} == {"constants"}
+    assert ".global" in str(found.code("PTX", "constants").text)
 
 
 @needs_tpu

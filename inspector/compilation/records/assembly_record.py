@@ -40,6 +40,7 @@ _KINDS: Mapping[str, tuple[_Kind, ...]] = {
     ),
 }
 _SASS = "SASS"
+_CONSTANTS = "constants"
 _NO_LLO = Unavailable(
     "libtpu writes its back-end's code only where it was told so when it was loaded, which this process did before",
     "Compile for the TPU as one that is not here, such as target='tpu:v5e:2x2'.",
@@ -109,6 +110,8 @@ def _code(kind: _Kind, rest: str, data: bytes) -> Code:
     """Args: what the file is, its name behind that of the module, and what is in it."""
     symbols = _symbols(kind.language, data)
     name = rest.removeprefix(kind.start).removesuffix(kind.end).removesuffix(".")
+    if kind.language in ("llvm", "ptx") and not symbols:  # no function: XLA numbers such a file at each stage anew
+        name = _CONSTANTS
     kernel = PROGRAM if kind.language == "text" else symbols[0] if len(symbols) == 1 else name
     form = "elf" if kind.language == "asm" else "text"
     return Code(kind.stage, kernel, symbols, kind.language, form, zlib.compress(data, _LEVEL))  # type: ignore[arg-type]
