@@ -21,7 +21,8 @@ from jax.experimental import mesh_utils
 from jaxlib import _jax, xla_client
 
 from inspector._jax import compile_options, cuda_plugin, libtpu
-from inspector._jax.client import Client, EarlyProducts, Products, Watch
+from inspector._jax.client import Client, Watch
+from inspector._jax.products import EarlyProducts, Products
 from inspector._jax.slices import Slice
 from inspector.errors import CompilationError, MissingPackageError, TargetError, Unavailable
 

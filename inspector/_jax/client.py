@@ -25,73 +25,14 @@ from inspector._jax.dump import Dump
 from inspector._jax.execution import Executable
 from inspector._jax.final_hlo import FLAGS as FINAL_HLO
 from inspector._jax.final_hlo import FinalHlo, can_watch, dumps_elsewhere, split_hlo_proto, with_sorted_configurations
+from inspector._jax.products import EarlyProducts, Products, named_cost, read_products
 from inspector._jax.signature import parse_module, read_signature
-from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError, Unavailable
-
-_MEMORY = {
-    f"{host}{ours}_bytes": f"{host}{xla}_size_in_bytes"
-    for host in ("", "host_")
-    for ours, xla in (
-        ("argument", "argument"),
-        ("output", "output"),
-        ("alias", "alias"),
-        ("temp", "temp"),
-        ("generated_code", "generated_code"),
-    )
-}
-
+from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError
 
 _log = logging.getLogger(__name__)
 
 # A dump of jaxlib 0.12 names an element of a tuple `%t#1`, where the executable's text has an instruction for it.
 _ELEMENT_OF_TUPLE = "#"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Products:
-    """What is read from one executable.
-
-    Attributes:
-      hlo: the optimized HLO, as JAX's `as_text()` gives it.
-      hlo_proto: the same as a serialized `xla.HloModuleProto`.
-      memory: bytes by name (`argument_bytes`, ..., `host_temp_bytes`).
-      cost: XLA's cost analysis, by XLA's names (`flops`, `bytes accessed`).
-      executable: the serialized executable.
-      timings: seconds: `parse_s`, `compile_s`, `read_s`.
-      versions: `jax`, `jaxlib`, `platform_version`.
-      devices: kind, id and place of the devices compiled for, by replica, then partition.
-      buffer_assignment: a serialized `xla.BufferAssignmentProto` where `memory` is to be had from it alone.
-      recorded: what else was asked for, by name, as bytes that `inspector.compilation` reads.
-    """
-
-    hlo: str
-    hlo_proto: bytes
-    memory: Mapping[str, int] | Unavailable
-    cost: Mapping[str, float] | Unavailable
-    executable: bytes | Unavailable
-    timings: Mapping[str, float]
-    versions: Mapping[str, str]
-    devices: tuple[str, ...] = ()
-    buffer_assignment: bytes = b""
-    recorded: Mapping[str, bytes | Unavailable] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EarlyProducts:
-    """What is known once XLA's passes are through, before it generates code.
-
-    Attributes:
-      hlo: the optimized HLO's text, equal to `Products.hlo`, but for the order of stack frames where
-        XLA's dump writes it in another form.
-      hlo_proto: the same as a serialized `xla.HloModuleProto`.
-      buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
-      cost: XLA's cost analysis, as in `Products`.
-    """
-
-    hlo: str
-    hlo_proto: bytes
-    buffer_assignment: bytes
-    cost: Mapping[str, float] | Unavailable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,7 +147,7 @@ class Client:
         executable = (
             Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks))) if self.can_run else None
         )
-        products = _read(raw, self.versions, bool(host_callbacks), _device_texts(assignment), *early)
+        products = read_products(raw, self.versions, bool(host_callbacks), _device_texts(assignment), *early)
         timings = {
             "parse_s": compiling - started,
             "compile_s": reading - compiling,
@@ -317,7 +258,7 @@ class Client:
     def _early(self, dumped: str, proto: bytes) -> EarlyProducts:
         hlo_proto, buffer_assignment = split_hlo_proto(proto)
         module = _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto)
-        cost = _named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module))
+        cost = named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module))
         return EarlyProducts(self._early_text(dumped, module), hlo_proto, buffer_assignment, cost)
 
     def _early_text(self, dumped: str, module: Any) -> str:
@@ -364,28 +305,6 @@ def _initialize_custom_calls(platform: str) -> None:
         _lapack.initialize()
 
 
-def _read(
-    raw: Any,
-    versions: Mapping[str, str],
-    host_callbacks: bool,
-    devices: tuple[str, ...],
-    early: EarlyProducts | None = None,
-) -> Products:
-    modules = raw.hlo_modules()
-    text = _text(raw, modules)
-    known = early if early is not None and early.hlo == text else None  # the same module: not read twice
-    return Products(
-        hlo=text,
-        hlo_proto=known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto(),
-        memory=_memory(raw),
-        cost=known.cost if known else _cost(raw),
-        executable=_serialized(raw, host_callbacks),
-        timings={},
-        versions=versions,
-        devices=devices,
-    )
-
-
 def _device_texts(assignment: np.ndarray) -> tuple[str, ...]:
     """Each device's kind and id, and its place in a TPU slice: (x, y, z) and, where a chip has several, the core."""
     with_core = any(getattr(device, "core_on_chip", 0) for device in assignment.flat)
@@ -396,46 +315,3 @@ def _place(device: Any, with_core: bool) -> str:
     if device.platform != "tpu":
         return ""
     return f" at ({', '.join(map(str, device.coords))})" + (f" core {device.core_on_chip}" if with_core else "")
-
-
-def _text(raw: Any, modules: Sequence[Any]) -> str:
-    # In JAX's order, so that the text is the one that `as_text()` shows.
-    if hasattr(raw, "get_hlo_text"):
-        try:
-            return str(raw.get_hlo_text())
-        except Exception:  # UNIMPLEMENTED on some back-ends, which then have modules
-            pass
-    return "\n\n".join(module.to_string() for module in modules)
-
-
-def _memory(raw: Any) -> Mapping[str, int] | Unavailable:
-    try:
-        stats = raw.get_compiled_memory_stats()
-        return {ours: int(getattr(stats, theirs)) for ours, theirs in _MEMORY.items()}
-    except Exception as e:
-        return Unavailable(f"the back-end reports no memory statistics: {e}")
-
-
-def _cost(raw: Any) -> Mapping[str, float] | Unavailable:
-    return _named_cost(raw.cost_analysis)
-
-
-def _named_cost(analyse: Callable[[], Any]) -> Mapping[str, float] | Unavailable:
-    try:
-        cost = analyse()
-    except Exception as e:
-        return Unavailable(f"the back-end has no cost analysis: {e}")
-    if isinstance(cost, (list, tuple)):
-        cost = cost[0] if cost else None
-    if not cost:
-        return Unavailable("the back-end's cost analysis is empty")
-    return {str(name): float(value) for name, value in cost.items()}
-
-
-def _serialized(raw: Any, host_callbacks: bool) -> bytes | Unavailable:
-    if host_callbacks:
-        return Unavailable("the program calls back into this process, so its executable cannot leave it")
-    try:
-        return bytes(raw.serialize())
-    except Exception as e:
-        return Unavailable(f"the back-end does not serialize executables: {e}")

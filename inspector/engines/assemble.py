@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from inspector._jax.client import EarlyProducts, Products
 from inspector._jax.execution import Execution
+from inspector._jax.products import EarlyProducts, Products
 from inspector.compilation.compiled import Compiled, Cost, Memory, not_asked_for
 from inspector.compilation.engine import Job
 from inspector.compilation.flags.pass_names import pass_warnings

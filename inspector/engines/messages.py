@@ -27,8 +27,8 @@ from inspector.engines.wire import Blob
 from inspector.errors import CompilationError, InspectorError, Unavailable
 
 if TYPE_CHECKING:
-    from inspector._jax.client import EarlyProducts, Products
     from inspector._jax.execution import Execution
+    from inspector._jax.products import EarlyProducts, Products
 
 Header = dict[str, Any]
 Message = tuple[Header, list[Blob]]
@@ -170,7 +170,7 @@ def write_early(early: EarlyProducts) -> Message:
 
 def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyProducts:
     """The inverse of `write_early`."""
-    from inspector._jax.client import EarlyProducts
+    from inspector._jax.products import EarlyProducts
 
     return EarlyProducts(blobs[0].decode(), blobs[1], blobs[2], _read_value(header["cost"]))
 
@@ -194,7 +194,7 @@ def write_products(products: Products) -> Message:
 
 def read_products(header: Header, blobs: Sequence[bytes]) -> Products:
     """The inverse of `write_products`."""
-    from inspector._jax.client import Products
+    from inspector._jax.products import Products
 
     return Products(
         hlo=blobs[0].decode(),

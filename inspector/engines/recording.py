@@ -20,8 +20,8 @@ from inspector.compilation.records.texts import TextsBuilder
 from inspector.errors import Unavailable
 
 if TYPE_CHECKING:
-    from inspector._jax.client import Products
     from inspector._jax.pass_times import PassTimes
+    from inspector._jax.products import Products
 
 T = TypeVar("T")
 

@@ -20,8 +20,9 @@ from inspector.engines.scratch import Scratch
 from inspector.errors import ExecutionError
 
 if TYPE_CHECKING:
-    from inspector._jax.client import Client, Products, Watch
+    from inspector._jax.client import Client, Watch
     from inspector._jax.execution import Executable, Execution
+    from inspector._jax.products import Products
     from inspector._jax.slices import Slice
 
 Progress = Callable[[str], None]

@@ -8,64 +8,28 @@ one, which the fork server makes in some tens of milliseconds.
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from inspector import settings
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
-from inspector.compilation.options_text import value_text
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.environment import Environment, accelerator, check_here, slice_of
-from inspector.engines.lane import Lane, advance, closed_error
-from inspector.engines.messages import Header, Message, read_early
-from inspector.engines.process import Death, ForkServer, Process, StartError, spawn, warnings_in
-from inspector.engines.wire import WireError
-from inspector.errors import ExecutionError, InspectorError, TargetError, TimeLimitError, Unavailable, WorkerDiedError
+from inspector.engines.fork_server import Starter
+from inspector.engines.lane import closed_error
+from inspector.engines.last_words import warnings_in
+from inspector.engines.worker_lane import Question, WorkerLane
+from inspector.engines.worker_lane import WorkerSettings as WorkerSettings
+from inspector.errors import ExecutionError, TargetError, Unavailable, WorkerDiedError
 
 if TYPE_CHECKING:
-    from inspector.engines.assemble import Shower
     from inspector.engines.counting import Counts
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
-_COUNTING = "counting the operations of a module"
-_VALUE_LENGTH = 300  # of a flag's value in a message
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """How workers live.
-
-    Attributes:
-      time_limit_s: a request that takes longer costs its worker; None for what `inspector.settings` says when
-        it is submitted.
-      max_requests: requests after which a worker is replaced.
-      memory_limit_bytes: resident memory above which it is replaced after a request; None for a
-        quarter of the machine's, at least 2 GiB.
-      max_memory_bytes: resident memory above which it is stopped in the middle of a request; None for
-        four fifths of the machine's.
-      max_executables: executables that a worker keeps alive for running.
-      max_workers: workers, one a device environment, that wait for requests; of more, the longest unused end.
-      start: "fork" through the fork server, "spawn" in a fresh interpreter, "auto" for the first
-        where it works.
-    """
-
-    time_limit_s: float | None = None
-    max_requests: int = 500
-    memory_limit_bytes: int | None = None
-    max_memory_bytes: int | None = None
-    max_executables: int = 4
-    max_workers: int = 6
-    start: Literal["auto", "fork", "spawn"] = "auto"
 
 
 class WorkerEngine:
@@ -75,8 +39,8 @@ class WorkerEngine:
 
     def __init__(self, settings: WorkerSettings | None = None) -> None:
         self._settings = settings or WorkerSettings()
-        self._starter = _Starter(self._settings)
-        self._environments: dict[Environment, _Environment] = {}
+        self._starter = Starter(self._settings.start)
+        self._lanes: dict[Environment, WorkerLane] = {}
         self._lock = threading.Lock()
         self._closed = False
         self._owner = os.getpid()
@@ -87,7 +51,7 @@ class WorkerEngine:
         def where() -> Environment:
             return Environment.of(request.target, request.build_options, request.products)
 
-        return self._put(where, lambda environment, job: self._compile(environment, job, request))
+        return self._put(where, lambda lane, job: self._compile(lane, job, request))
 
     def run(self, request: RunRequest) -> Job[RunReply]:
         """Starts running; see `Engine.run`."""
@@ -102,20 +66,20 @@ class WorkerEngine:
                 )
             return Environment.of(compiled.target, compiled.build_options)
 
-        return self._put(where, lambda environment, job: self._run(environment, job, request))
+        return self._put(where, lambda lane, job: self._run(lane, job, request))
 
     def warm(self, target: Target) -> Job[None]:
         """Starts the target's worker now, so that the first request finds it ready."""
-        return self._put(lambda: Environment.of(target, Options()), lambda environment, job: environment.prepare(job))
+        return self._put(lambda: Environment.of(target, Options()), lambda lane, job: lane.prepare(job))
 
     def count(self, modules: Sequence[bytes]) -> Job[Sequence[Counts | Unavailable]]:
         """Starts counting the operations of HLO modules; see `counting.count`."""
         from inspector.engines import counting
 
-        message = counting.order(modules)
+        question = Question(counting.order(modules), "counting the operations of a module", Options(), counting.read)
         return self._put(
             lambda: Environment.of(Target("cpu", 1), Options()),
-            lambda environment, job: environment.ask(job, message, _COUNTING, Options(), counting.read)[0],
+            lambda lane, job: lane.ask(job, question)[0],
         )
 
     def close(self) -> None:
@@ -124,31 +88,31 @@ class WorkerEngine:
             return
         with self._lock:
             self._closed = True
-            environments = list(self._environments.values())
-        for environment in environments:
-            environment.close()
+            lanes = list(self._lanes.values())
+        for lane in lanes:
+            lane.close()
         self._starter.close()
 
-    def _put(self, where: Callable[[], Environment], work: Callable[[_Environment, Job[T]], T]) -> Job[T]:
+    def _put(self, where: Callable[[], Environment], work: Callable[[WorkerLane, Job[T]], T]) -> Job[T]:
         try:
-            environment = self._environment(where())
+            lane = self._lane(where())
         except Exception as e:
             job: Job[T] = Job()
             job.fail(e)
             return job
-        return environment.put(work)
+        return lane.put(work)
 
-    def _environment(self, where: Environment) -> _Environment:
+    def _lane(self, where: Environment) -> WorkerLane:
         with self._lock:
             if self._closed:
                 raise closed_error()
-            found = self._environments.pop(where, None) or _Environment(where, self._starter, self._settings)
-            self._environments[where] = found  # the last used is the last
-            for unused in list(self._environments.values())[: -self._settings.max_workers]:
+            found = self._lanes.pop(where, None) or WorkerLane(where, self._starter, self._settings)
+            self._lanes[where] = found  # the last used is the last
+            for unused in list(self._lanes.values())[: -self._settings.max_workers]:
                 unused.rest()
             return found
 
-    def _compile(self, environment: _Environment, job: Job[Compiled], request: CompileRequest) -> Compiled:
+    def _compile(self, lane: WorkerLane, job: Job[Compiled], request: CompileRequest) -> Compiled:
         from inspector._jax.configuration import read_config
         from inspector.engines import messages
         from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
@@ -163,7 +127,7 @@ class WorkerEngine:
         warnings = request_warnings(request)
         show = Shower(job, request, self.name)
         try:
-            products, said = environment.ask(job, message, what, request.options, messages.read_products, show)
+            products, said = lane.ask(job, Question(message, what, request.options, messages.read_products, show))
         except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
             if not warnings:
                 raise
@@ -175,7 +139,7 @@ class WorkerEngine:
         show.result(compiled)
         return compiled
 
-    def _run(self, environment: _Environment, job: Job[RunReply], request: RunRequest) -> RunReply:
+    def _run(self, lane: WorkerLane, job: Job[RunReply], request: RunRequest) -> RunReply:
         from inspector._jax.configuration import read_config
         from inspector.engines import messages
         from inspector.engines.assemble import make_reply
@@ -185,283 +149,8 @@ class WorkerEngine:
             raise ExecutionError(_callbacks_text(compiled.program.name))
         message = messages.write_run(messages.run_order(request, read_config()))
         what = f"running {compiled.program.name!r} on {compiled.target}"
-        execution, said = environment.ask(job, message, what, compiled.options, messages.read_execution)
+        execution, said = lane.ask(job, Question(message, what, compiled.options, messages.read_execution))
         return make_reply(execution, warnings_in(said))
-
-
-class _Starter:
-    """Makes processes for every environment of an engine."""
-
-    def __init__(self, settings: WorkerSettings) -> None:
-        self._fork_server = ForkServer()
-        self._fork = settings.start == "fork" or (settings.start == "auto" and ForkServer.supported())
-        self._must_fork = settings.start == "fork"
-
-    def start(self, environment: dict[str, Any]) -> Process:
-        """Raises StartError."""
-        if not self._fork:
-            return spawn(environment)
-        try:
-            return self._fork_server.fork(environment)
-        except StartError:
-            if self._must_fork:
-                raise
-        process = spawn(environment)  # fails too where the environment is at fault
-        self._fork = False  # no second try on this machine
-        return process
-
-    def close(self) -> None:
-        self._fork_server.close()
-
-
-class _Environment:
-    """One device environment: its queue, its worker, the job under way."""
-
-    def __init__(self, where: Environment, starter: _Starter, limits: WorkerSettings) -> None:
-        self._message = {
-            **dataclasses.asdict(where),
-            "max_executables": limits.max_executables,
-            "max_requests": limits.max_requests,
-            "memory_limit_bytes": limits.memory_limit_bytes or max(2 << 30, _memory_bytes() // 4),
-            "max_memory_bytes": limits.max_memory_bytes or max(2 << 30, _memory_bytes() * 4 // 5),
-        }
-        self._start_remedy = (
-            f"It was to start with {' '.join(map(_clipped, where.init_args))}: leave out or change a flag."
-            if where.init_args
-            else "Use engine='inline' to compile in this process."
-        )
-        self._starter = starter
-        self._settings_limit_s = limits.time_limit_s
-        self._time_limit_s: float | None = None  # of the job under way; the lane's thread alone uses it
-        self._lane = Lane(f"inspector-worker-{where}")
-        self._lock = threading.Lock()
-        self._worker: Process | None = None  # set on the lane's thread only
-        self._busy: tuple[Job[Any], Process] | None = None
-        self._resting = False
-        self._closed = False
-
-    def put(self, work: Callable[[_Environment, Job[T]], T]) -> Job[T]:
-        """Queues work; it runs on the lane's thread."""
-        job: Job[T] = Job(cancel=lambda: self._cancel(job))
-        time_limit_s = settings.current().time_limit_s if self._settings_limit_s is None else self._settings_limit_s
-
-        def do() -> T:
-            self._time_limit_s = time_limit_s
-            return work(self, job)
-
-        self._lane.put(job, do)
-        return job
-
-    def prepare(self, job: Job[Any]) -> None:
-        """Starts a worker unless one is ready."""
-        self._ready(job)
-
-    def rest(self) -> None:
-        """Ends the worker when what is queued has been done; another request gets a new one."""
-        if self._worker is not None and not self._resting:
-            self._resting = True
-            self._lane.put(Job[None](), self._rest)
-
-    def _rest(self) -> None:
-        self._resting = False
-        self._discard()
-
-    def ask(
-        self,
-        job: Job[Any],
-        message: Message,
-        what: str,
-        options: Options,
-        read: Callable[[Header, list[bytes]], T],
-        show: Shower | None = None,
-    ) -> tuple[T, str]:
-        """Sends a request and waits for its answer.
-
-        Args:
-          job: gets the stages; cancelling it kills the worker.
-          message: the request.
-          what: for messages, such as "compiling 'jit_f' for cpu:8".
-          options: the user's, to name them when the worker dies.
-          read: makes a value of header and blobs of the answer.
-          show: gets a preview on its way.
-
-        Returns:
-          The answer, and what XLA wrote meanwhile.
-
-        Raises:
-          InspectorError: what the worker answered.
-          WorkerDiedError: it did not, or nothing that could be read.
-          TimeLimitError: it was stopped.
-        """
-        try:
-            worker, answer, recycle = self._converse(job, message, what, options, read, show)
-        except _OtherCauseError:
-            worker, answer, recycle = self._converse(job, message, what, options, read, show)
-        said = worker.read_log()
-        if recycle:
-            self._replace()
-        if isinstance(answer, InspectorError):
-            raise answer
-        return answer, said
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            busy = self._busy
-        if busy is not None:
-            busy[0].fail(closed_error(), stage="cancelled")
-            busy[1].kill()
-        self._lane.close(timeout_s=10.0)
-        self._discard()
-
-    def _converse(
-        self,
-        job: Job[Any],
-        message: Message,
-        what: str,
-        options: Options,
-        read: Callable[[Header, list[bytes]], T],
-        show: Shower | None,
-    ) -> tuple[Process, T | InspectorError, bool]:
-        worker = self._ready(job)
-        with self._lock:
-            if job.done() or self._closed:
-                raise closed_error()
-            self._busy = (job, worker)
-        limit = _TimeLimit(worker, self._time_limit_s)
-        taken = False
-        try:
-            worker.send(*message)
-            while True:
-                header, blobs = worker.receive()
-                if "taken" in header:
-                    taken = True
-                elif "stage" in header:
-                    advance(job, str(header["stage"]))
-                elif "preview" in header:
-                    _show(show, header, blobs)
-                else:
-                    return worker, _read_reply(header, blobs, read), header.get("recycle") is True
-        except (EOFError, OSError, WireError) as e:
-            limit.stop()
-            error = self._died(what, options, limit, e)
-            guilty = taken and not worker.went_with_server()
-            raise error if guilty or limit.reached or job.done() else _OtherCauseError(str(error)) from e
-        finally:
-            limit.stop()
-            with self._lock:
-                self._busy = None
-
-    def _ready(self, job: Job[Any]) -> Process:
-        if self._worker is not None and self._worker.alive():
-            return self._worker
-        self._discard()
-        advance(job, "starting a worker")
-        try:
-            self._worker = self._starter.start(self._message)
-        except StartError as e:
-            raise WorkerDiedError(f"{e} {self._start_remedy}") from e
-        if self._closed:  # while it started, which took longer than closing waits
-            self._discard()
-            raise closed_error()
-        return self._worker
-
-    def _cancel(self, job: Job[Any]) -> None:
-        with self._lock:
-            if self._busy is not None and self._busy[0] is job:
-                self._busy[1].kill()
-
-    def _discard(self) -> int | None:
-        worker, self._worker = self._worker, None
-        return worker.close() if worker is not None else None
-
-    def _replace(self) -> None:
-        """A new worker as soon as what is queued has been done, so that the next request finds one."""
-        self._discard()
-        if not self._closed:
-            job: Job[None] = Job()
-            self._lane.put(job, lambda: self.prepare(job))
-
-    def _died(self, what: str, options: Options, limit: _TimeLimit, cause: Exception) -> WorkerDiedError:
-        worker = self._worker
-        if worker is not None and isinstance(cause, WireError):
-            worker.kill()  # it may be writing still
-        status = self._discard()
-        death = Death.of(status, worker.read_log() if worker is not None else "")
-        self._replace()
-        flags = " ".join(f"{name}={_clipped(value)}" for name, value in options.as_dict().items())
-        with_flags = f"with the flags {flags}" if flags else "with default flags"
-        remedy = "Nothing else was lost and the next request gets a new worker."
-        if limit.reached:
-            return TimeLimitError(
-                f"{what[:1].upper()}{what[1:]} {with_flags} took longer than the limit of {limit.limit_s:g} s, so its worker"
-                f" was stopped. {remedy}"
-            )
-        if isinstance(cause, WireError):
-            return WorkerDiedError(
-                f"What the worker answered while {what} {with_flags} cannot be read, so it was stopped: {cause} {remedy}"
-            )
-        advice = "Leave out or change a flag." if flags else "The module or its inputs are more than XLA can take here."
-        fatal = f": {death.fatal}" if death.fatal else ""
-        return WorkerDiedError(
-            f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {remedy} {advice}"
-        )
-
-
-def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:
-    try:
-        if show is not None:
-            show.early(read_early(header, blobs))
-    except Exception:  # the conversation goes on, and the result has the same and more
-        _log.exception("A preview could not be read.")
-
-
-def _clipped(value: object) -> str:
-    text = value_text(value)
-    return text if len(text) <= _VALUE_LENGTH else f"{text[:_VALUE_LENGTH]}..."
-
-
-def _read_reply(header: Header, blobs: list[bytes], read: Callable[[Header, list[bytes]], T]) -> T | InspectorError:
-    """The answer, or the error that it tells. Raises WireError when it is neither."""
-    from inspector.engines import messages
-
-    try:
-        return messages.read_error(header) if header["reply"] == "error" else read(header, blobs)
-    except Exception as e:
-        raise WireError(f"Its reply {header.get('reply')!r} is not complete ({type(e).__name__}: {e}).") from e
-
-
-class _OtherCauseError(WorkerDiedError):
-    """The worker died, and not of the request: before it read it, while idle, or because its fork server did."""
-
-
-class _TimeLimit:
-    """Kills a worker that takes too long."""
-
-    def __init__(self, worker: Process, limit_s: float | None) -> None:
-        self.limit_s = limit_s or 0.0
-        self.reached = False
-        self._worker = worker
-        self._timer: threading.Timer | None = None
-        if limit_s is not None:
-            self._timer = threading.Timer(limit_s, self._end)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _end(self) -> None:
-        self.reached = True
-        self._worker.kill()
-
-
-def _memory_bytes() -> int:
-    """The machine's, 0 where that is not known."""
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return 0
 
 
 def _callbacks_text(name: str) -> str:

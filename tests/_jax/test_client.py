@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import pytest
 
 from inspector._jax import dump
-from inspector._jax.client import Client, EarlyProducts, Watch
+from inspector._jax.client import Client, Watch
 from inspector._jax.configuration import read_config
+from inspector._jax.products import EarlyProducts
 from inspector.engines.messages import compile_order
 from inspector.lowering.lower import lower
 

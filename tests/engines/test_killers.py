@@ -23,14 +23,16 @@ import pytest
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines import process
+from inspector.engines import fork_server
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import CompilationError, OptionError, WorkerDiedError
 from tests.conftest import ROOT
 from tests.engines import programs
 from tests.engines.test_worker import all_pids, wait_gone, worker_pids
 
-pytestmark = pytest.mark.skipif(not process.ForkServer.supported(), reason="many new workers, which a fork makes fast")
+pytestmark = pytest.mark.skipif(
+    not fork_server.ForkServer.supported(), reason="many new workers, which a fork makes fast"
+)
 
 KILLERS: dict[str, Any] = {
     "xla_unsupported_crash_on_hlo_pass_noop_change": True,

@@ -9,11 +9,11 @@ import pytest
 from benchmarks.workloads import make
 from inspector.analysis.source import hlo_listing
 from inspector.compilation.compiled import Memory
-from inspector.engines import process
+from inspector.engines import fork_server
 from inspector.engines.worker import WorkerEngine
 from inspector.lowering.lower import lower
 
-pytestmark = pytest.mark.skipif(not process.ForkServer.supported(), reason="previews come early on Linux only")
+pytestmark = pytest.mark.skipif(not fork_server.ForkServer.supported(), reason="previews come early on Linux only")
 SLOW = ("cnn", "tf2", "tf6", "fsdp8_6")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inspector._jax.client import Products
+from inspector._jax.products import Products
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.engines import recording

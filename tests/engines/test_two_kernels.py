@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from inspector.engines.process import ForkServer
+from inspector.engines.fork_server import ForkServer
 from tests.absent import needs_tpu
 from tests.conftest import ROOT
 from tests.engines.test_worker import wait_gone

@@ -27,7 +27,7 @@ import inspector
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines import process
+from inspector.engines import fork_server, process
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import (
     CancelledError,
@@ -46,7 +46,7 @@ CPU = Target.parse("cpu")
 KILLER = {"xla_unsupported_crash_on_hlo_pass_noop_change": True}
 LENGTH_ERROR = {"xla_cpu_parallel_codegen_split_count": -5}
 
-linux = pytest.mark.skipif(not process.ForkServer.supported(), reason="reads /proc, and forks")
+linux = pytest.mark.skipif(not fork_server.ForkServer.supported(), reason="reads /proc, and forks")
 
 
 @pytest.fixture(scope="module")
@@ -188,16 +188,16 @@ def test_a_request_whose_fork_server_died_is_done_by_another_worker() -> None:
 def test_a_fork_server_that_keeps_dying_costs_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = WorkerEngine(WorkerSettings(start="fork"))
     deaths = []
-    began = process._Forked.receive
+    began = fork_server._Forked.receive
 
-    def dies(self: process._Forked) -> Any:
+    def dies(self: fork_server._Forked) -> Any:
         header, blobs = began(self)
         if header.get("stage") == "compiling":
             deaths.append(engine._starter._fork_server._popen)
             os.kill(deaths[-1].pid, signal.SIGKILL)
         return header, blobs
 
-    monkeypatch.setattr(process._Forked, "receive", dies)
+    monkeypatch.setattr(fork_server._Forked, "receive", dies)
     try:
         with pytest.raises(WorkerDiedError, match="while compiling 'jit_slow'"):
             engine.submit(request(slow, 4, 4)).result(120)
@@ -236,7 +236,7 @@ def test_no_room_for_a_worker_costs_the_others_nothing(tmp_path: Path) -> None:
 
 @linux
 def test_nothing_is_left_when_a_kernel_goes_before_it_reads_a_reply() -> None:
-    server = process.ForkServer()
+    server = fork_server.ForkServer()
     control = server._start()
     assert server._popen is not None
     ours, theirs = socket.socketpair()
@@ -446,10 +446,10 @@ def test_spawned_worker() -> None:
 
 @linux
 def test_a_broken_fork_server_falls_back_to_spawning(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: process.ForkServer, environment: Any) -> process.Process:
+    def broken(self: fork_server.ForkServer, environment: Any) -> process.Process:
         raise process.StartError("on purpose")
 
-    monkeypatch.setattr(process.ForkServer, "fork", broken)
+    monkeypatch.setattr(fork_server.ForkServer, "fork", broken)
     engine = WorkerEngine()
     try:
         assert engine.submit(request(jnp.cos, 3)).result(120).hlo

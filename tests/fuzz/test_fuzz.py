@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.engines import process
+from inspector.engines import fork_server
 from tests.fuzz import hostile
 from tests.fuzz.driver import OUTCOMES, Settings, StateError, _Kernel, fuzz, summary
 
@@ -25,7 +25,7 @@ FIELDS = [
     hostile.Field("tpu_g", "bool", False, (), False, True, of_libtpu=True),
 ]
 
-linux = pytest.mark.skipif(not process.ForkServer.supported(), reason="reads /proc, and forks")
+linux = pytest.mark.skipif(not fork_server.ForkServer.supported(), reason="reads /proc, and forks")
 
 
 @linux

@@ -1,0 +1,143 @@
+"""`Products`: everything that jaxlib's executable tells, as bytes, text and numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from inspector.errors import Unavailable
+
+_MEMORY = {
+    f"{host}{ours}_bytes": f"{host}{xla}_size_in_bytes"
+    for host in ("", "host_")
+    for ours, xla in (
+        ("argument", "argument"),
+        ("output", "output"),
+        ("alias", "alias"),
+        ("temp", "temp"),
+        ("generated_code", "generated_code"),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Products:
+    """What is read from one executable.
+
+    Attributes:
+      hlo: the optimized HLO, as JAX's `as_text()` gives it.
+      hlo_proto: the same as a serialized `xla.HloModuleProto`.
+      memory: bytes by name (`argument_bytes`, ..., `host_temp_bytes`).
+      cost: XLA's cost analysis, by XLA's names (`flops`, `bytes accessed`).
+      executable: the serialized executable.
+      timings: seconds: `parse_s`, `compile_s`, `read_s`.
+      versions: `jax`, `jaxlib`, `platform_version`.
+      devices: kind, id and place of the devices compiled for, by replica, then partition.
+      buffer_assignment: a serialized `xla.BufferAssignmentProto` where `memory` is to be had from it alone.
+      recorded: what else was asked for, by name, as bytes that `inspector.compilation` reads.
+    """
+
+    hlo: str
+    hlo_proto: bytes
+    memory: Mapping[str, int] | Unavailable
+    cost: Mapping[str, float] | Unavailable
+    executable: bytes | Unavailable
+    timings: Mapping[str, float]
+    versions: Mapping[str, str]
+    devices: tuple[str, ...] = ()
+    buffer_assignment: bytes = b""
+    recorded: Mapping[str, bytes | Unavailable] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EarlyProducts:
+    """What is known once XLA's passes are through, before it generates code.
+
+    Attributes:
+      hlo: the optimized HLO's text, equal to `Products.hlo`, but for the order of stack frames where
+        XLA's dump writes it in another form.
+      hlo_proto: the same as a serialized `xla.HloModuleProto`.
+      buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
+      cost: XLA's cost analysis, as in `Products`.
+    """
+
+    hlo: str
+    hlo_proto: bytes
+    buffer_assignment: bytes
+    cost: Mapping[str, float] | Unavailable
+
+
+def read_products(
+    raw: Any,
+    versions: Mapping[str, str],
+    host_callbacks: bool,
+    devices: tuple[str, ...],
+    early: EarlyProducts | None = None,
+) -> Products:
+    """Asks an executable for everything but timings.
+
+    Args:
+      raw: jaxlib's executable.
+      versions: as in `Products`.
+      host_callbacks: whether the program has some.
+      devices: as in `Products`.
+      early: what was known of it before; not read twice where it is the same.
+    """
+    modules = raw.hlo_modules()
+    text = _text(raw, modules)
+    known = early if early is not None and early.hlo == text else None  # the same module: not read twice
+    return Products(
+        hlo=text,
+        hlo_proto=known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto(),
+        memory=_memory(raw),
+        cost=known.cost if known else _cost(raw),
+        executable=_serialized(raw, host_callbacks),
+        timings={},
+        versions=versions,
+        devices=devices,
+    )
+
+
+def _text(raw: Any, modules: Sequence[Any]) -> str:
+    # In JAX's order, so that the text is the one that `as_text()` shows.
+    if hasattr(raw, "get_hlo_text"):
+        try:
+            return str(raw.get_hlo_text())
+        except Exception:  # UNIMPLEMENTED on some back-ends, which then have modules
+            pass
+    return "\n\n".join(module.to_string() for module in modules)
+
+
+def _memory(raw: Any) -> Mapping[str, int] | Unavailable:
+    try:
+        stats = raw.get_compiled_memory_stats()
+        return {ours: int(getattr(stats, theirs)) for ours, theirs in _MEMORY.items()}
+    except Exception as e:
+        return Unavailable(f"the back-end reports no memory statistics: {e}")
+
+
+def _cost(raw: Any) -> Mapping[str, float] | Unavailable:
+    return named_cost(raw.cost_analysis)
+
+
+def named_cost(analyse: Callable[[], Any]) -> Mapping[str, float] | Unavailable:
+    """XLA's cost analysis by XLA's names, of what `analyse` returns or raises."""
+    try:
+        cost = analyse()
+    except Exception as e:
+        return Unavailable(f"the back-end has no cost analysis: {e}")
+    if isinstance(cost, (list, tuple)):
+        cost = cost[0] if cost else None
+    if not cost:
+        return Unavailable("the back-end's cost analysis is empty")
+    return {str(name): float(value) for name, value in cost.items()}
+
+
+def _serialized(raw: Any, host_callbacks: bool) -> bytes | Unavailable:
+    if host_callbacks:
+        return Unavailable("the program calls back into this process, so its executable cannot leave it")
+    try:
+        return bytes(raw.serialize())
+    except Exception as e:
+        return Unavailable(f"the back-end does not serialize executables: {e}")

@@ -1,0 +1,84 @@
+"""What a process that ended, or still works, wrote for users to read: its fatal line, XLA's warnings."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import signal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Death:
+    """How a process ended: its signal or exit code in words, and its last words."""
+
+    how: str
+    fatal: str
+
+    @classmethod
+    def of(cls, status: int | None, log: str) -> Death:
+        """From an exit code (negative for a signal) and what the process wrote."""
+        return cls(_describe(status), _fatal_line(log))
+
+
+def warnings_in(log: str) -> tuple[str, ...]:
+    """The lines of a log that a user should see: XLA's warnings and errors, without time stamps."""
+    lines = (_message(line) for line in log.splitlines())
+    return tuple(dict.fromkeys(line for line in lines if line and not any(b in line for b in _BORING)))
+
+
+# What every start of XLA writes.
+_BORING = (
+    "All log messages before absl::InitializeLog() is called",
+    "cpu_feature_guard",
+    "rebuild TensorFlow with the appropriate compiler flags",
+    "Unable to register cuDNN factory",
+    "Unable to register cuBLAS factory",
+    "Unable to register cuFFT factory",
+)
+_FATAL = (
+    "Check failed",
+    "LLVM ERROR",
+    "Fatal",
+    "terminate called",
+    "what():",
+    "assertion",
+    "Assertion",
+    "corrupt",
+    "free()",
+)
+
+
+def _message(line: str) -> str:
+    """Without the prefix of Google's log (`W0101 12:00:00.0 123 file.cc:1] text`); "" for information."""
+    if not _is_log(line):
+        return line.strip()
+    if line[0] == "I":
+        return ""
+    head, _, text = line.partition("] ")
+    return f"{text.strip()} ({head.split()[-1]})"
+
+
+def _is_log(line: str) -> bool:
+    return len(line) > 5 and line[0] in "IWEF" and line[1:5].isdigit() and "] " in line
+
+
+def _fatal_line(log: str) -> str:
+    lines = [line for line in log.splitlines() if line.strip()]
+    for line in lines:
+        if line[0] == "F" and _is_log(line):
+            return _message(line)
+    for line in lines:
+        if any(word in line for word in _FATAL):
+            return _message(line)
+    said = warnings_in(log)
+    return said[-1] if said else ""
+
+
+def _describe(status: int | None) -> str:
+    if status is None:
+        return "it is gone"
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-status).name}"
+        return f"killed by signal {-status}"
+    return f"exit code {status}"
