@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -84,19 +85,21 @@ def read_products(
       devices: as in `Products`.
       early: what was known of it before; not read twice where it is the same.
     """
-    modules = raw.hlo_modules()
-    text = _text(raw, modules)
-    known = early if early is not None and early.hlo == text else None  # the same module: not read twice
-    return Products(
-        hlo=text,
-        hlo_proto=known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto(),
-        memory=_memory(raw),
-        cost=known.cost if known else _cost(raw),
-        executable=_serialized(raw, host_callbacks),
-        timings={},
-        versions=versions,
-        devices=devices,
-    )
+    with concurrent.futures.ThreadPoolExecutor(1) as beside:
+        executable = beside.submit(_serialized, raw, host_callbacks)  # takes as long as all the rest
+        modules = raw.hlo_modules()
+        text = _text(raw, modules)
+        known = early if early is not None and early.hlo == text else None  # the same module: not read twice
+        return Products(
+            hlo=text,
+            hlo_proto=known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto(),
+            memory=_memory(raw),
+            cost=known.cost if known else _cost(raw),
+            executable=executable.result(),
+            timings={},
+            versions=versions,
+            devices=devices,
+        )
 
 
 def _text(raw: Any, modules: Sequence[Any]) -> str:
