@@ -102,14 +102,19 @@ class _Spawned:
     def __init__(self, environment: Mapping[str, Any]) -> None:
         self._log = Log()
         self._scratch = Scratch(os.getpid())
-        self._popen = subprocess.Popen(
-            command("worker", json.dumps({**environment, "scratch": self._scratch.path})),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log.file,
-            env=environ(),
-            start_new_session=True,
-        )
+        try:
+            self._popen = subprocess.Popen(
+                command("worker", json.dumps({**environment, "scratch": self._scratch.path})),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log.file,
+                env=environ(),
+                start_new_session=True,
+            )
+        except BaseException:
+            self._log.close()
+            self._scratch.delete()
+            raise
         self.pid = self._popen.pid
         self._killed = False
 
@@ -158,7 +163,7 @@ def spawn(environment: Mapping[str, Any]) -> Process:
     try:
         process = _Spawned(environment)
     except OSError as e:
-        raise StartError(f"No worker process could be started: {e}") from e
+        raise StartError(f"No worker process could be started: {e}.") from e
     return await_ready(process)
 
 

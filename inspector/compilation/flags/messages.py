@@ -88,6 +88,8 @@ def changes_of(type_: FlagType) -> str:
 
 def hint(type_: FlagType, value: object) -> str:
     """What was probably meant, with a space before; "" where there is no telling."""
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        return " It holds half of a surrogate pair, which UTF-8 cannot write."
     if type_.kind in FLOATS and type(value) is int and type_.home != "libtpu":
         return f" Write {value}.0."
     if type_.kind == "bool" and str(value).lower() in ("true", "1", "false", "0"):

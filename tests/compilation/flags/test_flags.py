@@ -76,6 +76,11 @@ def test_what_we_refuse_jaxlib_refuses(
         lowered.compile(compiler_options={name: value})
 
 
+def test_text_that_nothing_can_write() -> None:
+    with pytest.raises(FlagTypeError, match="It holds half of a surrogate pair"):
+        flags.check_value("xla_dump_to", "\ud800")
+
+
 def test_integers_up_to_the_limits() -> None:
     flags.check_value("xla_cpu_parallel_codegen_split_count", 2**31 - 1)
     flags.check_value("xla_cpu_parallel_codegen_split_count", -(2**31))
