@@ -24,7 +24,7 @@ test("numbers read as in Python's units", () => {
 test("differences carry a sign, percentages a base", () => {
   assert.equal(formatDelta(-2048, "bytes"), "−2 KiB");
   assert.equal(formatPercent(90, 100), "−10 %");
-  assert.equal(formatPercent(100.02, 100), "+<0.1 %");
+  assert.equal(formatPercent(100.02, 100), "<0.1 %");
   assert.equal(formatPercent(5, 0), "from 0");
   assert.equal(formatPercent(0, 0), "0 %");
 });

@@ -3,7 +3,9 @@ import { test } from "node:test";
 import type { Pane } from "../src/messages.ts";
 import {
   activate,
+  borderOf,
   defaultLayout,
+  evened,
   groupOf,
   type Layout,
   movePane,
@@ -60,6 +62,19 @@ test("resizing keeps the total and never closes a column", () => {
     assert.ok(Math.abs(total(after) - total(before)) < 1e-9);
     assert.ok(Math.min(...after.columns.map((c) => c.weight)) > 0);
   }
+});
+
+test("columns go back to their usual widths, or to equal ones where others are there", () => {
+  const usual = widened(defaultLayout(ALL), "optimized");
+  const moved = resizeColumns(usual, 0, 0.2);
+  assert.ok(borderOf(moved, 0) > borderOf(usual, 0) + 0.19);
+  assert.deepEqual(evened(moved, usual), usual);
+  const another = movePane(moved, "graph", "column");
+  assert.deepEqual(
+    evened(another, usual).columns.map((c) => c.weight),
+    [1, 1, 1],
+  );
+  assert.ok(Math.abs(borderOf(evened(another, usual), 1) - 2 / 3) < 1e-9);
 });
 
 test("for texts side by side their pane is wide and the others share a column", () => {

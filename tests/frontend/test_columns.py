@@ -101,6 +101,40 @@ def test_columns_scroll_apart_and_keep_their_place(demo: OpenDemo) -> None:
     assert places == pytest.approx([700, 300, 0], abs=20)
 
 
+def widths(page: Page) -> list[int]:
+    return [each.evaluate("e => e.offsetWidth") for each in page.locator(".insp-column").all()]
+
+
+def test_borders_between_columns_move_and_go_back(demo: OpenDemo) -> None:
+    page = demo("targets")
+    before = widths(page)
+    borders = page.locator(".insp-side-by-side > [role=separator]")
+    expect(borders).to_have_count(2)
+    box = borders.first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"], box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 60, box["y"] + 100, steps=3)
+    page.evaluate(  # what comes meanwhile does not end the drag
+        """() => demo.emit({ type: 'variant', variant: 2, label: 'gpu:h100:8', target: 'gpu:h100:8', platform: 'cuda',
+                 options: {}, state: 'done', stage: '', elapsed_s: 3, error: null, no_run: '' })"""
+    )
+    page.mouse.move(box["x"] + 90, box["y"] + 100, steps=3)
+    page.mouse.up()
+    assert widths(page) == pytest.approx([before[0] + 90, before[1] - 90, before[2]], abs=2)
+    borders.nth(1).press("ArrowLeft")
+    assert widths(page) == pytest.approx([before[0] + 90, before[1] - 114, before[2] + 24], abs=2)
+    for _ in range(40):  # no column goes away
+        borders.nth(1).press("ArrowLeft")
+    assert widths(page)[1] == pytest.approx(120, abs=2)
+    chosen = widths(page)
+    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("button", name="Side by side").click()
+    assert widths(page) == pytest.approx(chosen, abs=2)  # kept as long as the page lives
+    borders.nth(1).dblclick()
+    assert widths(page) == pytest.approx(before, abs=1)
+
+
 def test_steps_stay_in_their_column(demo: OpenDemo) -> None:
     page = demo("targets")
     line(page, 0, " dot(").click(position=AT)

@@ -205,6 +205,21 @@ def test_whatever_has_focus_keeps_the_notebook_s_shortcuts_off(demo: OpenDemo) -
 # ---------------------------------------------------------------------- variants
 
 
+def test_a_variant_says_what_it_changed(demo: OpenDemo) -> None:
+    page = demo()
+    change = page.locator(".insp-change")
+    expect(change).to_have_count(0)  # of the baseline
+    page.locator(".insp-chip-main").nth(1).click()
+    expect(change).to_contain_text("Against the baseline: ")
+    expect(change).to_contain_text("only in the variant")
+    change.get_by_role("button", name="Compare").click()
+    expect(page.locator(".insp-diff .cm-insertedLine, .insp-diff .cm-changedLine").first).to_be_visible()
+    expect(change).to_have_count(0)  # the comparison has words of its own
+    page.get_by_role("button", name="Side by side").click()
+    expect(change).to_have_count(1)
+    expect(page.locator(".insp-column[data-variant='1'] .insp-change")).to_contain_text("only in the variant")
+
+
 def test_a_variant_is_shown_against_the_baseline(demo: OpenDemo) -> None:
     page = demo()
     expect(page.get_by_role("button", name="Compare with baseline")).to_be_disabled()
@@ -401,7 +416,10 @@ def test_it_follows_the_theme_live(demo: OpenDemo, lab: str) -> None:
 def test_it_is_one_column_of_tabs_when_narrow(demo: OpenDemo) -> None:
     page = demo(width=480)
     expect(page.locator(".insp-group")).to_have_count(1)
-    expect(page.get_by_role("tab")).to_have_count(11)
+    tabs = page.get_by_role("tab")
+    expect(tabs).to_have_count(11)
+    for tab in tabs.all():  # in rows: none is hidden behind the edge
+        expect(tab).to_be_in_viewport(ratio=1)
     page.get_by_role("tab", name="Stats").click()
     expect(page.locator(".insp-stats")).to_be_visible()
     page.evaluate("document.getElementById('host').style.width = '1200px'")
@@ -436,10 +454,21 @@ def test_splitters_move_by_pointer_and_by_key(demo: OpenDemo) -> None:
     assert width() == pytest.approx(before + 120, abs=3)
     splitter.press("ArrowLeft")
     assert width() < before + 110
+    splitter.dblclick()
+    assert width() == before
     handle = page.get_by_label("Height of the Explorer")
     height = page.locator(".insp").evaluate("e => e.offsetHeight")
     handle.press("ArrowDown")
     assert page.locator(".insp").evaluate("e => e.offsetHeight") > height
+    handle.press("Enter")
+    assert page.locator(".insp").evaluate("e => e.offsetHeight") == height
+    panel = page.locator("[data-group='dock']")
+    high = panel.evaluate("e => e.offsetHeight")
+    border = page.get_by_label("Height of the panel")
+    border.press("ArrowUp")
+    assert panel.evaluate("e => e.offsetHeight") > high
+    border.dblclick()
+    assert panel.evaluate("e => e.offsetHeight") == high
 
 
 def test_scroll_positions_survive_tabs(demo: OpenDemo) -> None:

@@ -42,7 +42,8 @@ export function formatPercent(value: number, base: number): string {
   const percent = ((value - base) / Math.abs(base)) * 100;
   const digits = Math.abs(percent) < 9.95 ? 1 : 0;
   const text = Math.abs(percent).toFixed(digits);
-  return `${percent < 0 ? "−" : "+"}${Number(text) === 0 ? "<0.1" : text} %`;
+  if (Number(text) === 0) return percent === 0 ? "0 %" : "<0.1 %";
+  return `${percent < 0 ? "−" : "+"}${text} %`;
 }
 
 /** `1, "line"` -> `1 line`; thousands are separated. */

@@ -7,11 +7,15 @@ import type { TextDocument } from "../lib/documents.ts";
 import { fill, h } from "../lib/dom.ts";
 import { type EditorEvents, searchToo } from "../lib/editor.ts";
 import { plural } from "../lib/format.ts";
+import { splitter } from "../lib/splitter.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { nameOf, stateMark, textOf, tooltipOf } from "./labels.ts";
 import { type Context, TITLES } from "./pane.ts";
 import { clock } from "./states.ts";
 import { TextPane } from "./text.ts";
+
+const LEAST_WIDTH_PX = 120;
+const KEY_STEP_PX = 24;
 
 type OnSearch = (query: SearchQuery) => void;
 
@@ -66,6 +70,13 @@ class Column {
     this.text.setVisible(visible);
   }
 
+  /** As wide as the user made it; as the others are while nobody did. */
+  resize(): void {
+    const share = this.context.local.columnShares.get(this.variant);
+    this.element.style.flex = share === undefined ? "" : `${share} 0 ${100 * share}%`;
+    this.element.classList.toggle("insp-column-sized", share !== undefined);
+  }
+
   destroy(): void {
     this.text.destroy();
     this.element.remove();
@@ -102,7 +113,9 @@ class Column {
 export class Columns {
   readonly element = h("div", { class: "insp-side-by-side" });
   private readonly columns = new Map<number, Column>();
+  private readonly splitters = new Map<number, HTMLElement>();
   private isVisible = false;
+  private order: readonly number[] = [];
   private active: number | null = null;
 
   constructor(
@@ -124,6 +137,7 @@ export class Columns {
       if (column) column.drawHead();
       else this.add(variant, index);
     });
+    this.drawSplitters(wanted);
     if (this.active === this.context.local.active) return;
     this.active = this.context.local.active;
     // With the next frame, as it needs sizes.
@@ -149,7 +163,9 @@ export class Columns {
   private add(variant: number, index: number): void {
     const column = new Column(this.context, this.name, variant, (query) => this.search(query));
     this.columns.set(variant, column);
-    this.element.insertBefore(column.element, this.element.children[index] ?? null);
+    const next = [...this.element.querySelectorAll<HTMLElement>(":scope > .insp-column")][index] ?? null;
+    this.element.insertBefore(column.element, next);
+    column.resize();
     column.setVisible(this.isVisible);
   }
 
@@ -160,6 +176,62 @@ export class Columns {
   private drop(variant: number, column: Column): void {
     column.destroy();
     this.columns.delete(variant);
+  }
+
+  /** One between every two columns, known by the variant at its left. */
+  private drawSplitters(wanted: readonly number[]): void {
+    this.order = wanted;
+    const lefts = wanted.slice(0, -1);
+    if (lefts.length === this.splitters.size && lefts.every((left) => this.splitters.has(left))) return;
+    this.splitters.forEach((each) => each.remove());
+    this.splitters.clear();
+    for (const left of lefts) {
+      const border = this.splitter(left);
+      this.splitters.set(left, border);
+      this.columns.get(left)!.element.after(border);
+    }
+  }
+
+  private splitter(left: number): HTMLElement {
+    const { local, synced } = this.context;
+    return splitter({
+      label: `Width of ${synced.variants.get(left)?.label ?? "the column"}`,
+      isVertical: true,
+      className: "insp-splitter",
+      start: () => {
+        const from = this.widths(left);
+        return (pixels) => this.move(left, from, pixels);
+      },
+      step: (direction) => this.move(left, this.widths(left), direction * KEY_STEP_PX),
+      reset: () => {
+        local.columnShares.clear();
+        this.columns.forEach((column) => column.resize());
+      },
+      position: () => this.widths(left)[0] / Math.max(1, this.element.clientWidth),
+    });
+  }
+
+  /** Of a column and of the one at its right, in pixels. */
+  private widths(left: number): readonly [number, number] {
+    const width = (variant: number): number => this.columns.get(variant)!.element.offsetWidth;
+    return [width(left), width(this.right(left))];
+  }
+
+  private right(left: number): number {
+    return this.order[this.order.indexOf(left) + 1]!;
+  }
+
+  private move(left: number, [own, next]: readonly [number, number], pixels: number): void {
+    const by = Math.max(LEAST_WIDTH_PX - own, Math.min(next - LEAST_WIDTH_PX, pixels));
+    // All of them, since those without a share would take what the others leave.
+    for (const [variant, { element }] of this.columns) this.share(variant, element.offsetWidth);
+    this.share(left, own + by);
+    this.share(this.right(left), next - by);
+    this.columns.forEach((column) => column.resize());
+  }
+
+  private share(variant: number, width: number): void {
+    this.context.local.columnShares.set(variant, width / Math.max(1, this.element.clientWidth));
   }
 
   /** Where the columns need more width than there is, scrolls to one; nothing around them moves. */

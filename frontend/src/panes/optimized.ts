@@ -147,6 +147,10 @@ class OptimizedPane extends TextPane {
     else super.find();
   }
 
+  protected override get tellsChange(): boolean {
+    return !this.isDiff;
+  }
+
   private get isDiff(): boolean {
     const { optimizedView } = this.context.local;
     return optimizedView === "split" || optimizedView === "unified";

@@ -4,6 +4,7 @@ import { textButton } from "../lib/controls.ts";
 import { h } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
 import type { Context } from "./pane.ts";
+import { textOf } from "./labels.ts";
 import { empty, failure, loading } from "./states.ts";
 
 /** What stands in the place of a recording that is not there: why, and how to get it. */
@@ -20,12 +21,7 @@ export function absence(context: Context, product: messages.Product, title: stri
     );
   const cancel = (): void => synced.send({ type: "cancel", variant: variant.variant });
   if (recording?.state === "queued" || recording?.state === "running")
-    return h(
-      "div",
-      { class: "insp-record" },
-      loading("Waiting for the compiler", recording),
-      textButton("Cancel", "Stop recording", cancel),
-    );
+    return loading("Waiting for the compiler", recording, textButton("Cancel", "Stop recording", cancel));
   if (recording?.state === "done") return loading(`Receiving ${title.toLowerCase()}`, null);
   if (variant.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);
   if (variant.state === "cancelled") return empty(`No ${title.toLowerCase()}`, "This variant was cancelled.");
@@ -38,5 +34,10 @@ export function absence(context: Context, product: messages.Product, title: stri
       record("Try again"),
     );
   const was = recording?.state === "cancelled" ? "Recording was cancelled. " : "";
-  return h("div", { class: "insp-record" }, empty(`${title} are not recorded yet`, was + what), record("Record"));
+  return h(
+    "div",
+    { class: "insp-record" },
+    empty(`${title} of ${textOf(variant)} are not recorded yet`, was + what),
+    record("Record"),
+  );
 }

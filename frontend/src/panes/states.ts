@@ -7,8 +7,8 @@ import { elapsedNow, type Timed } from "../state/synced.ts";
 
 type Work = Timed<{ state: messages.State; elapsed_s: number; stage: string }>;
 
-/** Work under way, with its stage and a running clock; `title` where the work names no stage. */
-export function loading(title: string, work: Work | null): HTMLElement {
+/** Work under way, with its stage and a running clock; `title` where the work names no stage; what ends it beside. */
+export function loading(title: string, work: Work | null, ...actions: HTMLElement[]): HTMLElement {
   const bars = [62, 84, 48, 71, 35].map((width) => h("div", { class: "insp-bone", style: `width:${width}%` }));
   const stage = work && work.state === "running" ? work.stage : "";
   return h(
@@ -20,6 +20,7 @@ export function loading(title: string, work: Work | null): HTMLElement {
       spinner(),
       h("span", {}, stage ? stage[0]!.toUpperCase() + stage.slice(1) : title),
       work && clock(work),
+      ...actions,
     ),
     h("div", { class: "insp-bones", "aria-hidden": "true" }, ...bars),
   );

@@ -22,6 +22,7 @@ import { NONE } from "../lib/origins.ts";
 import { drawRuler } from "../lib/ruler.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { type Anchor, anchorAt } from "../state/local.ts";
+import { changeLine } from "./change.ts";
 import { type Context, Drawing, type Pane, TITLES } from "./pane.ts";
 import { empty, failure, loading, trouble } from "./states.ts";
 
@@ -99,6 +100,7 @@ export class TextPane implements Pane {
     const slot = this.context.synced.slot(this.name, this.variant);
     if (slot instanceof TextDocument) {
       this.drawDocument(slot);
+      this.drawChange();
       return this.drawTrouble();
     }
     this.clear();
@@ -112,6 +114,18 @@ export class TextPane implements Pane {
     const isLast = this.name === "optimized" && variant?.state === "failed";
     this.body.querySelector(":scope > .insp-text-trouble")?.remove();
     if (isLast) this.body.prepend(trouble(variant.error));
+  }
+
+  /** What sets the text apart from the baseline's. */
+  private drawChange(): void {
+    this.body.querySelector(":scope > .insp-change")?.remove();
+    const line = this.tellsChange && changeLine(this.context, this.variant);
+    if (line) this.body.prepend(line);
+  }
+
+  /** Whether it is said above the text; not where the text is a comparison itself. */
+  protected get tellsChange(): boolean {
+    return this.name === "optimized";
   }
 
   protected drawDocument(document: TextDocument): void {

@@ -9,6 +9,7 @@ import type { TextPane } from "../messages.ts";
 import { type Context, TITLES } from "../panes/pane.ts";
 import type { Anchor } from "../state/local.ts";
 
+const HINT = "Click a line to see where it comes from and what it became. Double-click a name to go to its definition.";
 const PANES: TextPane[] = ["source", "jaxpr", "stablehlo", "hlo", "optimized"];
 const SHORT: Record<TextPane, string> = {
   source: "source",
@@ -42,14 +43,7 @@ export class StatusBar {
     const { selection } = this.context.local;
     fill(this.steps, ...(selection ? this.stepButtons() : []));
     if (!selection) {
-      return fill(
-        this.text,
-        h(
-          "span",
-          { class: "insp-dim" },
-          "Click a line to see where it comes from and what it became. Double-click a name to go to its definition.",
-        ),
-      );
+      return fill(this.text, h("span", { class: "insp-dim insp-hint", title: HINT }, HINT));
     }
     fill(this.text, ...this.place(selection), ...this.counts(selection));
   }

@@ -14,6 +14,7 @@ export class Toolbar {
   private readonly chips = h("div", { class: "insp-chips", role: "group", "aria-label": "Variants" });
   private readonly title = h("span", { class: "insp-title" });
   private readonly compare = h("div", { class: "insp-compare" });
+  private readonly resizes = new ResizeObserver(() => this.showActive());
   private readonly ends: (() => void)[];
 
   constructor(private readonly context: Context) {
@@ -23,10 +24,12 @@ export class Toolbar {
       synced.signal.on(["session", "variants"], () => this.draw()),
       local.signal.on(["active", "optimizedView"], () => this.draw()),
     ];
+    this.resizes.observe(this.chips);
     this.draw();
   }
 
   destroy(): void {
+    this.resizes.disconnect();
     this.ends.forEach((end) => end());
   }
 

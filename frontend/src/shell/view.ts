@@ -1,6 +1,7 @@
 // One view of the app: toolbar, panes, status, and what holds them together.
 
-import { drag, fill, h } from "../lib/dom.ts";
+import { fill, h } from "../lib/dom.ts";
+import { splitter } from "../lib/splitter.ts";
 import { recall, remember } from "../lib/storage.ts";
 import { followTheme } from "../lib/theme.ts";
 import type { Pane as PaneName } from "../messages.ts";
@@ -107,7 +108,7 @@ export class View {
     const { session } = this.synced;
     if (!session) return fill(this.main, loading("Waiting for the kernel", null));
     if (this.workspace) return;
-    this.root.style.height = `${session.height_px || DEFAULT_HEIGHT_PX}px`;
+    this.root.style.height = `${this.usualHeight}px`;
     for (const name of session.panes) this.panes.set(name, FACTORIES[name]({ synced: this.synced, local: this.local }));
     const isRemembered = recall(this.memory);
     if (isRemembered ?? session.side_by_side) this.local.setOptimizedView("columns");
@@ -146,26 +147,24 @@ export class View {
   }
 
   private heightHandle(): HTMLElement {
-    const handle = h("div", {
-      class: "insp-height",
-      role: "separator",
-      tabindex: 0,
-      "aria-orientation": "horizontal",
-      "aria-label": "Height of the Explorer",
-    });
     const resize = (pixels: number): void => {
       this.root.style.height = `${Math.max(MIN_HEIGHT_PX, Math.round(pixels))}px`;
     };
-    drag(handle, (down) => {
-      const before = this.root.offsetHeight;
-      return (e) => resize(before + e.clientY - down.clientY);
+    return splitter({
+      label: "Height of the Explorer",
+      isVertical: false,
+      className: "insp-height",
+      start: () => {
+        const before = this.root.offsetHeight;
+        return (pixels) => resize(before + pixels);
+      },
+      step: (direction) => resize(this.root.offsetHeight + direction * KEY_STEP_PX),
+      reset: () => resize(this.usualHeight),
+      position: () => Math.min(1, this.root.offsetHeight / Math.max(1, window.innerHeight)),
     });
-    handle.addEventListener("keydown", (e) => {
-      const step = { ArrowDown: KEY_STEP_PX, ArrowUp: -KEY_STEP_PX }[e.key];
-      if (step === undefined) return;
-      e.preventDefault();
-      resize(this.root.offsetHeight + step);
-    });
-    return handle;
+  }
+
+  private get usualHeight(): number {
+    return this.synced.session?.height_px || DEFAULT_HEIGHT_PX;
   }
 }

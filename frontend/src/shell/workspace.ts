@@ -2,15 +2,18 @@
 // side by side, which need width.
 
 import { toolButton } from "../lib/controls.ts";
-import { drag, fill, h } from "../lib/dom.ts";
+import { fill, h } from "../lib/dom.ts";
 import { openMenu } from "../lib/menu.ts";
 import { Signal } from "../lib/signal.ts";
+import { splitter } from "../lib/splitter.ts";
 import { recall, remember } from "../lib/storage.ts";
 import type { Pane as PaneName } from "../messages.ts";
 import { type Pane, TITLES } from "../panes/pane.ts";
 import {
   activate,
+  borderOf,
   defaultLayout,
+  evened,
   type Group,
   type GroupKey,
   groupAt,
@@ -117,6 +120,7 @@ export class Workspace {
     this.element.classList.toggle("insp-narrow", this.isNarrow);
     fill(this.element, ...(this.isNarrow ? [this.narrow()] : this.wide()));
     this.resize();
+    this.showActiveTabs();
     for (const name of this.shownPanes()) this.panes.get(name)?.setVisible(true);
     if (focused) this.root.querySelector<HTMLElement>(`[data-tab="${focused}"]`)?.focus();
     this.signal.emit("layout");
@@ -200,6 +204,17 @@ export class Workspace {
     return h("div", { class: "insp-tabs", role: "tablist" }, ...group.panes.map(tab));
   }
 
+  /** Where a row of tabs is too narrow for all of them, the one at the front is in view. */
+  private showActiveTabs(): void {
+    for (const tab of this.element.querySelectorAll<HTMLElement>("[role=tab][aria-selected=true]")) {
+      const row = tab.parentElement!;
+      const left = tab.offsetLeft - row.offsetLeft;
+      if (left < row.scrollLeft) row.scrollLeft = left;
+      else if (left + tab.offsetWidth > row.scrollLeft + row.clientWidth)
+        row.scrollLeft = left + tab.offsetWidth - row.clientWidth;
+    }
+  }
+
   private show(name: PaneName): void {
     this.narrowActive = name;
     this.change(activate(this.layout, name));
@@ -256,53 +271,36 @@ export class Workspace {
   }
 
   private columnSplitter(index: number): HTMLElement {
-    const splitter = h("div", {
-      class: "insp-splitter",
-      role: "separator",
-      tabindex: 0,
-      "aria-orientation": "vertical",
-      "aria-label": "Width of the columns",
-    });
     const share = (pixels: number): number => pixels / Math.max(1, this.element.clientWidth);
-    drag(splitter, (down) => {
-      const before = this.layout;
-      return (e) => this.resizeTo(resizeColumns(before, index, share(e.clientX - down.clientX)));
+    const move = (before: Layout, by: number): void => this.resizeTo(resizeColumns(before, index, by));
+    return splitter({
+      label: "Width of the columns",
+      isVertical: true,
+      className: "insp-splitter",
+      start: () => {
+        const before = this.layout;
+        return (pixels) => move(before, share(pixels));
+      },
+      step: (direction) => move(this.layout, direction * KEY_STEP),
+      reset: () => this.resizeTo(evened(this.layout, this.default())),
+      position: () => borderOf(this.layout, index),
     });
-    splitter.addEventListener("keydown", (e) => {
-      const step = { ArrowLeft: -KEY_STEP, ArrowRight: KEY_STEP }[e.key];
-      if (step === undefined) return;
-      e.preventDefault();
-      this.resizeTo(resizeColumns(this.layout, index, step));
-    });
-    splitter.addEventListener("dblclick", () =>
-      this.resizeTo({ ...this.layout, columns: this.layout.columns.map((c) => ({ ...c, weight: 1 })) }),
-    );
-    return splitter;
   }
 
   private dockSplitter(): HTMLElement {
-    const splitter = h("div", {
-      class: "insp-splitter insp-splitter-flat",
-      role: "separator",
-      tabindex: 0,
-      "aria-orientation": "horizontal",
-      "aria-label": "Height of the panel",
+    const move = (before: Layout, by: number): void => this.resizeTo(resizeDock(before, before.dockShare - by));
+    return splitter({
+      label: "Height of the panel",
+      isVertical: false,
+      className: "insp-splitter insp-splitter-flat",
+      start: () => {
+        const before = this.layout;
+        return before.dockOpen ? (pixels) => move(before, pixels / Math.max(1, this.element.clientHeight)) : null;
+      },
+      step: (direction) => this.layout.dockOpen && move(this.layout, direction * KEY_STEP),
+      reset: () => this.layout.dockOpen && this.resizeTo(resizeDock(this.layout, this.default().dockShare)),
+      position: () => 1 - this.layout.dockShare,
     });
-    drag(splitter, (down) => {
-      const before = this.layout;
-      if (!before.dockOpen) return null;
-      return (e) =>
-        this.resizeTo(
-          resizeDock(before, before.dockShare - (e.clientY - down.clientY) / Math.max(1, this.element.clientHeight)),
-        );
-    });
-    splitter.addEventListener("keydown", (e) => {
-      const step = { ArrowUp: KEY_STEP, ArrowDown: -KEY_STEP }[e.key];
-      if (step === undefined || !this.layout.dockOpen) return;
-      e.preventDefault();
-      this.resizeTo(resizeDock(this.layout, this.layout.dockShare + step));
-    });
-    return splitter;
   }
 
   private resizeTo(layout: Layout): void {

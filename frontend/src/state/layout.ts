@@ -132,6 +132,20 @@ export function resizeColumns(layout: Layout, index: number, share: number): Lay
   return { ...layout, columns: layout.columns.map((c) => ({ ...c, weight: weights.get(c) ?? c.weight })) };
 }
 
+/** Where the border between columns `index` and `index + 1` stands, from 0 at the left to 1. */
+export function borderOf(layout: Layout, index: number): number {
+  const weights = layout.columns.map((column) => column.weight);
+  const sum = (values: readonly number[]): number => values.reduce((total, weight) => total + weight, 0);
+  return sum(weights.slice(0, index + 1)) / Math.max(sum(weights), Number.MIN_VALUE);
+}
+
+/** The columns as wide as `usual` has them; all alike where it has another number of columns. */
+export function evened(layout: Layout, usual: Layout): Layout {
+  const isAlike = usual.columns.length === layout.columns.length;
+  const weight = (index: number): number => (isAlike ? usual.columns[index]!.weight : 1);
+  return { ...layout, columns: layout.columns.map((column, index) => ({ ...column, weight: weight(index) })) };
+}
+
 export function resizeDock(layout: Layout, share: number): Layout {
   return { ...layout, dockShare: Math.max(0.12, Math.min(0.8, share)), dockOpen: true };
 }

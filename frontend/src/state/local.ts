@@ -36,6 +36,8 @@ export class Local {
   withoutComparison: OptimizedView = "text";
   /** Variants that the user took out of the columns. */
   readonly hidden = new Set<number>();
+  /** Widths of columns that the user gave them, as shares of the width there is. */
+  readonly columnShares = new Map<number, number>();
   wrap = false;
   /** Whether locations and metadata at the ends of lines are shown. */
   details = false;

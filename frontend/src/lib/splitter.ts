@@ -1,0 +1,50 @@
+// A border that can be moved: by dragging, by arrow keys, and back to where it was at first.
+
+import { drag, h } from "./dom.ts";
+
+interface Splitting {
+  readonly label: string;
+  /** Whether the border is a vertical line, moved left and right. */
+  readonly isVertical: boolean;
+  readonly className: string;
+  /** A drag begins: takes the distance from there in CSS pixels, down or to the right; null where it cannot. */
+  readonly start: () => ((pixels: number) => void) | null;
+  /** Moves a little, 1 being down or to the right. */
+  readonly step: (direction: 1 | -1) => void;
+  readonly reset: () => void;
+  /** Where the border stands between 0 and 1, for assistive technology. */
+  readonly position: () => number;
+}
+
+export function splitter(splitting: Splitting): HTMLElement {
+  const { label, isVertical, className, start, step, reset, position } = splitting;
+  const element = h("div", {
+    class: className,
+    role: "separator",
+    tabindex: 0,
+    "aria-orientation": isVertical ? "vertical" : "horizontal",
+    "aria-label": label,
+    title: `${label}: drag, or arrow keys; double-click to reset`,
+  });
+  const tell = (): void => element.setAttribute("aria-valuenow", String(Math.round(100 * position())));
+  const keys: Record<string, () => void> = {
+    [isVertical ? "ArrowLeft" : "ArrowUp"]: () => step(-1),
+    [isVertical ? "ArrowRight" : "ArrowDown"]: () => step(1),
+    Enter: reset,
+  };
+  drag(element, (down) => {
+    const move = start();
+    return move && ((e) => (move(isVertical ? e.clientX - down.clientX : e.clientY - down.clientY), tell()));
+  });
+  element.addEventListener("keydown", (e) => {
+    const act = keys[e.key];
+    if (!act) return;
+    e.preventDefault();
+    act();
+    tell();
+  });
+  element.addEventListener("dblclick", () => (reset(), tell()));
+  // Sizes are known once it is on the page.
+  element.addEventListener("focus", tell);
+  return element;
+}
