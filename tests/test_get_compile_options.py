@@ -142,7 +142,8 @@ def test_flags_that_only_another_backend_knows_are_left_to_it() -> None:
 
 AUTO = {"use_auto_spmd_partitioning": True, "use_shardy_partitioner": False, "num_partitions": 4}
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"num_replicas": 0}, "num_replicas must be an integer of at least 1 (XLA aborts on 0), got 0"),
+    ({"num_replicas": 0}, "num_replicas must be an integer from 1 (XLA aborts on 0) to 2147483647, got 0"),
+    ({"num_partitions": 2**31}, "got 2147483648"),
     ({"num_partitions": -1}, "got -1"),
     ({"num_replicas": True}, "got True"),
     ({"num_replicas": 1.5}, "got 1.5"),
@@ -153,6 +154,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"device_assignment": [-1]}, "must hold devices or their ids, got [[-1]]"),
     ({"device_assignment": [0.5]}, "must hold devices or their ids, got [[0.5]]"),
     ({"device_assignment": ["cpu"]}, "must hold devices or their ids"),
+    ({"num_replicas": 2, "device_assignment": [[0], [1, 2]]}, "one column a partition, (2, 1); got [[0], [1, 2]]"),
     ({"use_spmd_partitioning": 1}, "use_spmd_partitioning must be True or False, got 1"),
     ({"use_shardy_partitioner": "yes"}, "use_shardy_partitioner must be True or False, got 'yes'"),
     ({"detailed_logging": None}, "detailed_logging must be True or False, got None"),
@@ -162,7 +164,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**AUTO, "auto_spmd_partitioning_mesh_shape": [2, 3]}, "holds 6 devices, expected 4"),
     ({**AUTO, "auto_spmd_partitioning_mesh_shape": [-4]}, "needs integers"),
     ({**AUTO, "auto_spmd_partitioning_mesh_ids": [0, 1, 2, 2]}, "must be 4 different ids"),
+    ({**AUTO, "auto_spmd_partitioning_mesh_shape": 8}, "[8] holds 8 devices, expected 4"),
     ({"env_options_overrides": {"num_replicas": 2}}, "not a flag but a field of its own"),
+    ({"env_options_overrides": "--xla_dump_to=a"}, "must be a dict with flags' names as keys, got '--xla_dump_to=a'"),
+    ({"env_options_overrides": {5: True}}, "must be a dict with flags' names as keys, got {5: True}"),
+    ({"env_options_overrides": {"xla_force_host_platform_device_count": 8}}, "no compile reads it"),
+    ({"backend": "cpu"}, "backend must be a client, such as jax.devices()[0].client, got 'cpu'"),
 ]
 
 

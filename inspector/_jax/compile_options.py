@@ -87,7 +87,12 @@ def assigned_ids(assignment: Any, shape: tuple[int, int], backend: Any) -> np.nd
     """
     if assignment is None:
         return None
-    given = np.asarray(assignment)
+    try:
+        given = np.asarray(assignment)
+    except ValueError:
+        raise OptionError(
+            f"device_assignment must have one row a replica, one column a partition, {shape}; got {assignment!r}."
+        ) from None
     if given.ndim == 1 and shape[1] == 1:
         given = given[:, None]
     if given.shape != shape:

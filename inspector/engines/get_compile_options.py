@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from inspector.compilation import flags, options_proto
 from inspector.compilation.flags.targets import check_targets
 from inspector.compilation.options import Options
+from inspector.compilation.request import DEVICE_COUNT_FLAG
 from inspector.errors import OptionError, UnknownFlagError
 
 if TYPE_CHECKING:
@@ -84,11 +85,13 @@ def get_compile_options(
     if use_shardy_partitioner is None:
         use_shardy_partitioner = configuration.uses_shardy()
     _boolean("use_shardy_partitioner", use_shardy_partitioner)
+    if backend is not None and not hasattr(backend, "platform"):
+        raise OptionError(f"backend must be a client, such as jax.devices()[0].client, got {backend!r}.")
     if fdo_profile is not None and not isinstance(fdo_profile, bytes):
         raise OptionError(f"fdo_profile must be the bytes of a profile, got {type(fdo_profile).__name__}.")
     mesh = (auto_spmd_partitioning_mesh_shape, auto_spmd_partitioning_mesh_ids)
     shape, ids = _auto_mesh(use_auto_spmd_partitioning, use_shardy_partitioner, mesh, partitions)
-    overrides, additions = _flags(env_options_overrides or {}, backend)
+    overrides, additions = _flags({} if env_options_overrides is None else env_options_overrides, backend)
     return compile_options.documented_options(
         replicas,
         partitions,
@@ -113,8 +116,8 @@ def _positive(name: str, value: Any) -> int:
         number = -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:
         number = -1
-    if number < 1:
-        raise OptionError(f"{name} must be an integer of at least 1 (XLA aborts on 0), got {value!r}.")
+    if not 1 <= number < 2**31:
+        raise OptionError(f"{name} must be an integer from 1 (XLA aborts on 0) to 2147483647, got {value!r}.")
     return number
 
 
@@ -123,11 +126,15 @@ def _boolean(name: str, value: Any) -> None:
         raise OptionError(f"{name} must be True or False, got {value!r}.")
 
 
+def _list(part: Any) -> list[Any]:
+    return list(part) if isinstance(part, Iterable) else [part]
+
+
 def _auto_mesh(
     is_auto: bool, is_shardy: bool, mesh: tuple[Sequence[int] | None, Sequence[int] | None], partitions: int
 ) -> tuple[list[int], list[int]]:
     """Shape and device ids of the mesh for automatic partitioning; empty where not said."""
-    shape, ids = (None if part is None else list(part) for part in mesh)
+    shape, ids = (None if part is None else _list(part) for part in mesh)
     if not is_auto:
         if shape is not None or ids is not None:
             raise OptionError(
@@ -162,6 +169,8 @@ def _auto_mesh(
 
 def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str, flags.FlagValue], bytes]:
     """What JAX's own overrides can carry, and the rest as a serialized message."""
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise OptionError(f"env_options_overrides must be a dict with flags' names as keys, got {given!r}.")
     known: dict[str, flags.FlagValue] = {}
     foreign: dict[str, flags.FlagValue] = {}
     for name, value in given.items():
@@ -176,5 +185,10 @@ def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str
         known[name.removeprefix("--")] = flags.parse_value(name, str(value)) if is_text else value
     said = Options(flags=known)
     said.check()
+    if DEVICE_COUNT_FLAG in said.flags:
+        raise OptionError(
+            f"{DEVICE_COUNT_FLAG} is read once, when a CPU client starts, and no compile reads it. Call"
+            " jax.config.update('jax_num_cpu_devices', ...) before JAX starts, or compile for a target such as 'cpu:8'."
+        )
     check_targets(said, backend.platform if backend is not None else None, is_attached=True)
     return {**options_proto.overrides(said), **foreign}, options_proto.additions(said)
