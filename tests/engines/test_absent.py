@@ -310,8 +310,8 @@ def test_libtpu_leaves_no_logs(one_device_python: RunPython) -> None:
         from inspector.engines import worker_engine
         x = jax.ShapeDtypeStruct((8,), jnp.float32)
         inspector.lower(jnp.sin, x, platform="tpu").compile(target="tpu:v5e:2x2")
-        (environment,) = worker_engine()._environments.values()
-        pid = environment._worker.pid
+        (lane,) = worker_engine()._lanes.values()
+        pid = lane._worker.pid
         print([path.name for path in pathlib.Path("/tmp/tpu_logs").glob(f"*.{pid}")])
     """)
     assert one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout.splitlines()[-1] == "[]"
