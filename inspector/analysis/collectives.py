@@ -1,8 +1,8 @@
 """The collectives of a module: who takes part, over which axes, with how many bytes, and on whose behalf.
 
-One row an operation: a `-start`/`-done` pair is one, wherever the operation itself is written (an
-`async-start` calls a computation that holds it). Reads modules only; who holds what before and after
-is in `analysis/members.py`, the drawing in `analysis/mesh_plot.py`.
+One row an operation: a `-start`/`-done` pair is one, wherever the operation itself is written
+(`analysis/operations.py`). Reads modules only; who holds what before and after is in
+`analysis/members.py`, the drawing in `analysis/mesh_plot.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from inspector.analysis.axes import Axes
+from inspector.analysis.operations import operations
 from inspector.analysis.participation import Groups, Participations
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.group_mode import GroupMode
@@ -24,17 +25,6 @@ from inspector.hlo.source import Origin
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-OPCODES = (
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "ragged-all-to-all",
-    "collective-permute",
-    "collective-broadcast",
-)
-"""What counts as a collective. `-start` forms and those inside `async-start` go by these names too."""
 
 # jax.lax.parallel's primitives, as the last word of an op_name. Their asynchronous forms end in _start, _done.
 _PRIMITIVES = frozenset(
@@ -60,11 +50,11 @@ class Collective:
 
     Attributes:
       name: the instruction; of a pair, the `-start`.
-      opcode: one of `OPCODES`.
+      opcode: one of `operations.OPCODES`.
       computation: the computation that the instruction stands in.
       context: how execution gets there: ("entry", "while-body", "branch 1"); begins with "not called"
         where it never does.
-      done: the matching `-done` instruction, "" when the operation is not asynchronous.
+      done: the instruction that ends it, such as a `-done`; "" when the operation is not asynchronous.
       groups: the ids as written, `{}` (all) written out; (source, target) pairs for collective-permute.
       form: the groups in the form that the module has; None for collective-permute.
       mode: what the ids are.
@@ -224,15 +214,8 @@ class _Program:
         self._contexts: dict[str, tuple[str, ...]] = {}
 
     def collectives(self) -> Iterator[Collective]:
-        for computation in self.module.computations:
-            if any(caller.opcode == "async-start" for caller in self.module.callers.get(computation.name, ())):
-                continue  # its operation is counted where it is started
-            dones: dict[str, Instruction] | None = None
-            for instruction in computation.instructions:
-                operation = _operation(instruction)
-                if operation is not None:
-                    dones = _dones(computation) if dones is None else dones
-                    yield self._collective(instruction, operation, dones.get(instruction.name))
+        for found in operations(self.module):
+            yield self._collective(found.instruction, found.operation, found.done)
 
     def _collective(self, instruction: Instruction, operation: Instruction, done: Instruction | None) -> Collective:
         who = self._participations.of(operation)
@@ -278,32 +261,9 @@ class _Program:
         return "partitioner" if self.num_partitions > 1 and mode is not GroupMode.CROSS_REPLICA else "compiler"
 
 
-def _operation(instruction: Instruction) -> Instruction | None:
-    """The collective that an instruction performs or starts, None for all others."""
-    if instruction.opcode.removesuffix("-start") in OPCODES:
-        return instruction
-    if instruction.opcode == "async-start":
-        for inner in instruction.called_computations[0].instructions:
-            if inner.opcode in OPCODES:
-                return inner
-    return None
-
-
-def _dones(computation: Computation) -> dict[str, Instruction]:
-    """Start instruction to the instruction that ends it."""
-    dones: dict[str, Instruction] = {}
-    for instruction in computation.instructions:
-        if instruction.opcode.endswith("-done") and instruction.operands:
-            start = instruction.operands[0]
-            while start.opcode == "async-update":
-                start = start.operands[0]
-            dones[start.name] = instruction
-    return dones
-
-
 def _result(instruction: Instruction, done: Instruction | None) -> Shape:
     """The operation's result, without what a start carries along."""
-    if done is not None:
+    if done is not None and instruction.opcode.endswith("-start"):
         return done.shape
     if instruction.opcode.endswith("-start") and instruction.opcode != "all-reduce-start":
         return instruction.shape.tuple_shapes[1]

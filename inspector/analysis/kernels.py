@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from inspector.analysis.collectives import OPCODES as COLLECTIVES
 from inspector.analysis.cost import InstructionCost, Place, places
+from inspector.analysis.operations import operations
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles, vmem_scratch_bytes
 from inspector.hlo.module import Instruction, Module
@@ -48,7 +48,7 @@ class Structure:
       kernels: what the device executes; see the module's docstring.
       fusions: those of them that are fusions.
       custom_calls: those of them that are custom calls.
-      collectives, collective_bytes: operations among devices, and the bytes that one device puts in.
+      collectives, collective_bytes: operations among devices, fused ones too, and the bytes that one device puts in.
       estimated_cycles: the TPU compiler's estimates of all kernels that have one, times their executions.
       vmem_scratch_bytes: the most that one kernel uses of a TPU's vector memory beside its operands and
         results; those lie in `MemoryUse`'s VMEM, this does not.
@@ -78,7 +78,7 @@ def structure(module: Module) -> Structure:
     """A module in numbers."""
     executed = kernels(module)
     opcodes = [kernel.instruction.opcode for kernel in executed]
-    together = [k.instruction for k in executed if k.instruction.opcode.removesuffix("-start") in COLLECTIVES]
+    together = [found.operation for found in operations(module)]
     return Structure(
         kernels=len(executed),
         fusions=opcodes.count("fusion"),

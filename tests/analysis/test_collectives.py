@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from jaxlib import _hlo
 
-from inspector.analysis.collectives import COLUMNS, OPCODES, Collectives, collectives
+from inspector.analysis.collectives import COLUMNS, Collectives, collectives
+from inspector.analysis.operations import OPCODES
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module

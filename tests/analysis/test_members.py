@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from jaxlib import _hlo
 
-from inspector.analysis.collectives import OPCODES, Collectives, collectives
+from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.members import COLUMNS
+from inspector.analysis.operations import OPCODES
 from inspector.errors import ModuleError
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
