@@ -55,6 +55,7 @@ class FlagEffect:
       deltas: differences to the baseline by the names in `DELTAS`; empty where it failed.
       compile_s: XLA's time for it.
       error: how it failed, "" where it did not.
+      warnings: what the compile warned of and the baseline did not, such as that no pass has a name.
     """
 
     flag: str
@@ -69,6 +70,7 @@ class FlagEffect:
     deltas: Mapping[str, float | Unavailable] = dataclasses.field(default_factory=dict)
     compile_s: float | Unavailable = _NOT_COMPILED
     error: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def flag_effect(
@@ -97,7 +99,7 @@ def flag_effect(
 
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
-      OptionError: no values, and the flag's type has too many to try.
+      OptionError: no values, and the flag's type has too many to try; or no list of values.
       CompilationError: the baseline itself cannot be compiled.
     """
     base = Options.of(options)
@@ -217,7 +219,7 @@ class ScanJob(Job["pd.DataFrame"]):
           One row a value tried: `flag`, `value`, `outcome` (one of `OUTCOMES`, in that order), `hlo,
           memory, cost, code` (whether each changed), `instructions` (how they differ), `changed_instructions`,
           then differences to the baseline: `temp_bytes, peak_bytes, flops, bytes_accessed`, each with
-          `delta_` before it, and `compile_s`, `error`.
+          `delta_` before it, and `compile_s`, `error`, `warnings`.
         """
         return _table(sorted(self.effects, key=_rank))
 
@@ -381,6 +383,7 @@ def _compare(flag: str, value: FlagValue, baseline: Compiled, digests: Fingerpri
         changed_instructions=count,
         deltas={name: _delta(_number(found, name), _number(baseline, name)) for name in DELTAS},
         compile_s=found.timings.get("compile_s", Unavailable("the engine did not measure it")),
+        warnings=tuple(warning for warning in found.warnings if warning not in baseline.warnings),
     )
 
 
@@ -402,13 +405,21 @@ def _delta(value: float | Unavailable, baseline: float | Unavailable) -> float |
 def _trials(flags: Iterable[str] | Mapping[str, Iterable[FlagValue]], options: Options) -> tuple[Trial, ...]:
     """Flags with each value to try, checked."""
     tried = [
-        (name.removeprefix("--"), value)
+        trial
         for name in flags
-        for value in (flags[name] if isinstance(flags, Mapping) else _values(name, options))
+        for value in (_listed(name, flags[name]) if isinstance(flags, Mapping) else _values(name, options))
+        for trial in Options(flags={name: value}).flags.items()
     ]
     for name, value in tried:
         flag_types.check_value(name, value)
     return tuple(tried)
+
+
+def _listed(flag: str, values: Iterable[FlagValue]) -> list[FlagValue]:
+    given: Any = values  # a user's, whatever the annotation says
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise OptionError(f"The values to try of {flag} must be a list, such as [{given!r}], got {given!r}.")
+    return list(given)
 
 
 def _values(flag: str, options: Options) -> list[FlagValue]:
@@ -416,7 +427,7 @@ def _values(flag: str, options: Options) -> list[FlagValue]:
     type_ = flag_types.flag_type(flag)
     name = flag.removeprefix("--")
     if type_.repeated or type_.kind not in ("bool", "enum"):
-        raise OptionError(f"{name} takes a {type_}: say which values to try, such as {{{name!r}: [...]}}.")
+        raise OptionError(f"{name} takes values of the type {type_}: say which to try, such as {{{name!r}: [...]}}.")
     choices: list[FlagValue] = [False, True] if type_.kind == "bool" else [choice for choice, _ in type_.choices]
     present = options.flags[name] if name in options.flags else options_proto.unsaid_value(name)
     return [choice for choice in choices if choice != present]
@@ -438,12 +449,14 @@ def _table(effects: Sequence[FlagEffect]) -> pd.DataFrame:
     import pandas as pd
 
     before = ["flag", "value", "outcome", *ASPECTS, "instructions", "changed_instructions"]
-    after = ["compile_s", "error"]
+    after = ["compile_s", "error", "warnings"]
     rows = [
         [
             *(getattr(effect, name) for name in before),
             *(effect.deltas.get(name, _NOT_COMPILED) for name in DELTAS),
-            *(getattr(effect, name) for name in after),
+            effect.compile_s,
+            effect.error,
+            "\n".join(effect.warnings),
         ]
         for effect in effects
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import inspector
@@ -111,8 +112,21 @@ def test_requests_are_checked_before_anything_runs(lowered: Lowered) -> None:
         scan(lowered, flags=["xla_cpu_enable_fast_mat"])
     with pytest.raises(FlagTypeError):
         flag_effect(lowered, "xla_cpu_enable_fast_math", [1])
-    with pytest.raises(OptionError, match=r"takes a list of string: say which values.*'xla_disable_hlo_passes'"):
+    with pytest.raises(OptionError, match=r"takes values of the type list of string: say which .*'xla_disable_"):
         scan(lowered, flags=["xla_disable_hlo_passes"])
+    for values in (True, "true"):
+        with pytest.raises(OptionError, match=rf"must be a list, such as \[{values!r}\], got {values!r}"):
+            flag_effect(lowered, "xla_cpu_enable_fast_math", values)  # type: ignore[arg-type]
+
+
+def test_what_is_tried_in_vain_says_so(lowered: Lowered, engine: WorkerEngine) -> None:
+    table = flag_effect(lowered, "xla_disable_hlo_passes", ["fusoin", "fusion"], target="cpu", engine=engine)
+    assert list(table["outcome"]) == ["nothing", "hlo"]
+    assert "names 'fusoin', which no pass" in table["warnings"][0]
+    assert table["warnings"][1] == ""
+    table = flag_effect(lowered, "xla_gpu_autotune_level", np.arange(2), target="cpu", engine=engine)
+    assert list(table["value"]) == [0, 1]
+    assert all("XLA accepts it and ignores it" in warning for warning in table["warnings"])
 
 
 def test_no_scan_where_a_crash_would_end_this_process(monkeypatch: pytest.MonkeyPatch, lowered: Lowered) -> None:

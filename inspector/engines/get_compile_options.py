@@ -169,8 +169,9 @@ def _auto_mesh(
 
 def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str, flags.FlagValue], bytes]:
     """What JAX's own overrides can carry, and the rest as a serialized message."""
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise OptionError(f"env_options_overrides must be a dict with flags' names as keys, got {given!r}.")
+    overrides: Any = given  # a user's, whatever the annotation says
+    if not isinstance(overrides, Mapping) or not all(isinstance(name, str) for name in overrides):
+        raise OptionError(f"env_options_overrides must be a dict with flags' names as keys, got {overrides!r}.")
     known: dict[str, flags.FlagValue] = {}
     foreign: dict[str, flags.FlagValue] = {}
     for name, value in given.items():
