@@ -37,7 +37,7 @@ def explore(
     compare: Iterable[Options | Mapping[str, FlagValue] | str | Target] = (),
     static_argnums: int | Iterable[int] = (),
     donate_argnums: int | Iterable[int] = (),
-    height_px: int = 640,
+    height_px: int = 700,
     compiler_params: CompilerParams | None = None,
     interpret: bool = False,
 ) -> Explorer:

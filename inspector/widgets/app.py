@@ -140,7 +140,7 @@ class App(anywidget.AnyWidget):
         name: str,
         *,
         panes: Sequence[messages.Pane] = PANES,
-        height_px: int = 640,
+        height_px: int = 700,
         side_by_side: bool = False,
         on_request: RequestHandler | None = None,
     ) -> None:

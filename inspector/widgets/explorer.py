@@ -63,7 +63,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         target: str | Target = "attached",
         tuning: Tuning = AS_IT_IS,
         can_lower: bool = True,
-        height_px: int = 640,
+        height_px: int = 700,
         side_by_side: bool = False,
     ) -> None:
         """Shows `lowered` and starts compiling the baseline.

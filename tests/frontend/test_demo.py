@@ -426,6 +426,22 @@ def test_it_is_one_column_of_tabs_when_narrow(demo: OpenDemo) -> None:
     expect(page.locator(".insp-group")).to_have_count(4)
 
 
+@pytest.mark.parametrize("width", [760, 900, 1100, 1300, 1500])
+def test_no_tool_is_cut_off_whatever_the_width(demo: OpenDemo, width: int) -> None:
+    page = demo("targets", width=width)
+    page.get_by_role("button", name="Side by side").click()
+    page.locator(".insp-chip-main").nth(1).click()
+    line(page, "source", "jax.nn.gelu(dense(x").click(position=AT)  # the tools then count the matches
+    expect(page.locator(".insp-columns .insp-stepper button").first).to_be_visible()
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll('.insp-columns .insp-tools, .insp-columns .insp-group-head')]
+                  .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"""
+    )
+    assert cut == []
+    for tab in page.locator(".insp-columns [role=tab][aria-selected=true]").all():
+        assert tab.evaluate("e => e.getBoundingClientRect().right <= e.parentElement.getBoundingClientRect().right + 1")
+
+
 def test_panes_move_between_columns_and_the_layout_is_remembered(demo: OpenDemo) -> None:
     page = demo()
     page.locator("[data-group='0']").get_by_label("Choose what is shown here").click()

@@ -26,7 +26,11 @@ const VIEWS: Choice<OptimizedView>[] = [
 ];
 
 class OptimizedPane extends TextPane {
-  private readonly switcher = h("div", { class: "insp-segments", role: "group", "aria-label": "Optimized HLO as" });
+  private readonly switcher = h("div", {
+    class: "insp-segments insp-optimized-views",
+    role: "group",
+    "aria-label": "Optimized HLO as",
+  });
   private readonly hiddenButton = textButton("", "Show the columns that were taken away", () => this.openHidden());
   private columns: Columns | null = null;
   private merge: MergeView | null = null;

@@ -41,7 +41,7 @@ const FACTORIES: Record<PaneName, (context: Context) => Pane> = {
   run: runPane,
   pallas: pallasPane,
 };
-const DEFAULT_HEIGHT_PX = 640;
+const DEFAULT_HEIGHT_PX = 700;
 const MIN_HEIGHT_PX = 240;
 const KEY_STEP_PX = 24;
 
