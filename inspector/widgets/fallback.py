@@ -30,6 +30,8 @@ def text_form(explorer: Explorer) -> str:
         line = f"  {variant.label}{target}: {variant.state}"
         if variant.state == "done":
             line += ", " + ", ".join(f"{s.label} {_text(s)}" for s in stats(variant.compiled) if s.key in _HEADLINE)
+        if variant.failure is not None:
+            line += f", {_reason(variant.failure)}"
         lines.append(line)
     return "\n".join(lines)
 
@@ -41,6 +43,7 @@ def html_form(explorer: Explorer) -> str:
     parts = [
         f"<div><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
         _numbers(explorer),
+        *_failures(explorer),
         *_kernels(explorer),
         *(_folded(title, listing) for title, listing in _texts(explorer)),
         "</div>",
@@ -69,6 +72,20 @@ def _numbers(explorer: Explorer) -> str:
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
+def _failures(explorer: Explorer) -> list[str]:
+    """Why variants failed."""
+    return [
+        f"<p>✗ {_heading(variant)}: {html.escape(_reason(variant.failure))}</p>"
+        for variant in explorer.variants
+        if variant.failure is not None
+    ]
+
+
+def _reason(error: BaseException) -> str:
+    """An error on one line."""
+    return _cut(f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
 def _heading(variant: Variant) -> str:
     label = html.escape(variant.label)
     return label if variant.label == str(variant.target) else f"{label}<br><small>{variant.target}</small>"
@@ -79,9 +96,8 @@ def _kernels(explorer: Explorer) -> list[str]:
     found = []
     for variant in explorer.variants:
         lowered = variant.lowered
-        error = variant.job.exception() if variant.job is not None and variant.state == "failed" else None
-        if lowered is not None and lowered.kernels and (variant.is_baseline or error is not None):
-            found.append(kernels_html(lowered.kernels, variant.target, error))
+        if lowered is not None and lowered.kernels and (variant.is_baseline or variant.failure is not None):
+            found.append(kernels_html(lowered.kernels, variant.target, variant.failure))
     return found
 
 

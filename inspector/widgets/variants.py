@@ -77,10 +77,16 @@ class Variant:
             return "done"
         return "cancelled" if isinstance(error, CancelledError) else "failed"
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why it failed; None where it did not, or not yet."""
+        if self.state != "failed":
+            return None
+        return self.error if self.job is None else self.job.exception()
+
     def message(self) -> messages.Variant:
         """The state for the browser."""
-        error = self.error if self.job is None else self.job.exception() if self.job.done() else None
-        state = self.state
+        error = self.failure
         absence = f"{self.target} is not here: its programs can be compiled, not run."
         return messages.Variant(
             type="variant",
@@ -89,12 +95,10 @@ class Variant:
             target=str(self.target),
             platform="" if self.lowered is None else platform_of(self.lowered),
             options=self.options.as_dict(),
-            state=state,
+            state=self.state,
             stage="" if self.job is None else self.job.stage,
             elapsed_s=0.0 if self.job is None else self.job.elapsed_s,
-            error=messages.Error(kind=type(error).__name__, message=str(error))
-            if state == "failed" and error
-            else None,
+            error=None if error is None else messages.Error(kind=type(error).__name__, message=str(error)),
             no_run=absence if self.target.is_absent else "",
         )
 

@@ -6,7 +6,7 @@ import dataclasses
 from html.parser import HTMLParser
 
 from inspector.compilation.compiled import Cost
-from inspector.errors import Unavailable
+from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.fallback import html_form, text_form
@@ -82,6 +82,20 @@ def test_numbers_of_every_variant_and_reasons_for_none() -> None:
         "pre",
     }
     assert EVIL in parsed.words
+    assert "<script" not in page
+    shown.close()
+
+
+def test_why_a_variant_failed() -> None:
+    shown, work = explorer()
+    shown.add({"xla_dump_to": EVIL})
+    work.jobs[0].fail(TargetError("libtpu is not\ninstalled"))
+    work.jobs[1].fail(CompilationError(EVIL + "x" * 10_000))
+    assert "baseline [attached]: failed, TargetError: libtpu is not installed" in text_form(shown)
+    assert max(map(len, text_form(shown).split("\n"))) < 1000
+    page = html_form(shown)
+    assert "✗ baselineattached: TargetError: libtpu is not installed" in Tags(page).words
+    assert f"CompilationError: {EVIL}" in Tags(page).words
     assert "<script" not in page
     shown.close()
 
