@@ -28,6 +28,12 @@ from inspector.errors import CompilationError, MissingPackageError, TargetError,
 
 _DATA_FOLDER_FLAG = "xla_gpu_cuda_data_dir"
 
+# By words of XLA's error.
+_LACKING = {
+    "No FFI handler registered for": "calls one of NVIDIA's libraries (cuSOLVER, cuDNN ...)",
+    "_mosaic_gpu": "has a Pallas kernel for Mosaic GPU, whose runtime is a part of JAX's CUDA packages",
+}
+
 
 def absent_platform(platform: str) -> Unavailable | None:
     """Why no device of the platform ("tpu", "cuda") can be compiled for here; None when it can. Loads nothing."""
@@ -132,10 +138,11 @@ class AbsentClient(Client):
         try:
             executable, products = super().compile(module, {**build_options, "flags": flags}, watch=watching, **rest)
         except CompilationError as error:
-            if "No FFI handler registered for" in str(error):
+            lacking = next((what for words, what in _LACKING.items() if words in str(error)), None)
+            if lacking is not None:
                 raise CompilationError(
-                    f"{error} The program calls one of NVIDIA's libraries (cuSOLVER, cuDNN ...), which the set for GPUs that"
-                    " are not here does not have. Compile it on a machine with a GPU, for 'attached'."
+                    f"{error} The program {lacking}, which the set for GPUs that are not here does not have. Compile it"
+                    " on a machine with a GPU, for 'attached'."
                 ) from error
             if not isinstance(tools, Unavailable) or not early:
                 raise

@@ -145,7 +145,7 @@ def kernel_facts(eqn: Any, max_steps: int) -> Facts:
         "function": body.debug_info.func_src_info,
         "scoped": _scoped(body),
         "cost": _cost(params["cost_estimate"]),
-        "backend": backend_of(params["compiler_params"]),
+        "backend": own_backend(eqn),
         "params": plain_params(params["compiler_params"]),
         "interpret": bool(params["interpret"]),
         **find(eqn, names, max_steps),
@@ -225,9 +225,15 @@ def _scoped_bits(allocations: Sequence[Facts]) -> tuple[int, int]:
     return bits, len(allocations)
 
 
-def backend_of(compiler_params: Any) -> str | None:
-    """Whose compiler parameters these are, None for none."""
-    module = type(compiler_params).__module__
+def own_backend(eqn: Any) -> str | None:
+    """Whose compiler parameters, or whose cores, a kernel was given; None for none."""
+    given = backend_of(eqn.params["compiler_params"])
+    return backend_of(_mesh(eqn)) if given is None and eqn.primitive.name == _CORE_CALL else given
+
+
+def backend_of(given: Any) -> str | None:
+    """Whose compiler parameters or mesh of cores these are, None for none."""
+    module = type(given).__module__
     for backend in ("mosaic_gpu", "triton", "mosaic"):
         if f".{backend}." in f"{module}.":
             return "mosaic_tpu" if backend == "mosaic" else backend

@@ -103,7 +103,7 @@ class Operand:
     @property
     def is_windowed(self) -> bool:
         """Whether the pipeline copies blocks of it; arrays in "any" and "hbm" the kernel copies itself."""
-        return self.memory_space not in ("any", "hbm", "host", "semaphore_mem")
+        return self.memory_space not in ("any", "hbm", "gmem", "host", "semaphore_mem")
 
     @property
     def indices(self) -> npt.NDArray[np.int64] | Unavailable:

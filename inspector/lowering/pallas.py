@@ -132,7 +132,7 @@ class Overrides:
     def _replacement(self, eqn: Any, number: int, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         changed: dict[str, Any] = {"interpret": True} if self._interpret else {}
         given = eqn.params["compiler_params"]
-        own = pallas.backend_of(given)
+        own = pallas.own_backend(eqn)
         backend = pallas_params.backend_for(self._platform, own)
         if not fields and not changed and own not in (None, backend):
             raise LoweringError(_FOREIGN.format(name=name, own=own, platform=self._platform))

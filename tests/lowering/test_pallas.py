@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import inspect
 import pickle
 from collections.abc import Mapping
 from typing import Any
@@ -369,6 +371,38 @@ def test_a_kernel_without_parameters_lowers_for_gpus_by_triton() -> None:
     assert kernel.backend == "triton"
     assert "for GPUs, which have no VMEM" in str(kernel.vmem("v5e"))
     assert lowered(scale, SQUARE).kernels[0].backend == "mosaic_tpu"
+
+
+def mosaic_gpu_kernel(x: Any) -> Any:
+    plgpu = pytest.importorskip("jax.experimental.pallas.mosaic_gpu", exc_type=ImportError)
+    if "out_type" not in inspect.signature(plgpu.kernel).parameters:
+        pytest.skip("an earlier form of plgpu.kernel")
+
+    def body(x_ref: Any, o_ref: Any, out_smem: Any) -> None:
+        out_smem[...] = x_ref[...] + 1
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(out_smem, o_ref)
+        plgpu.wait_smem_to_gmem(0)
+
+    scratch = [plgpu.SMEM(x.shape, x.dtype)]
+    result = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return plgpu.kernel(body, out_type=result, scratch_types=scratch, grid=(2,), grid_names=("g",))(x)
+
+
+def test_a_kernel_for_mosaic_on_gpus_is_listed() -> None:
+    (kernel,) = inspector.lower(mosaic_gpu_kernel, struct(128, 128), platform="cuda", chip="h100").kernels
+    assert (kernel.grid, kernel.cores, kernel.backend) == ((2,), (("g", 2, "parallel"),), "mosaic_gpu")
+    assert {(o.memory_space, o.is_windowed) for o in kernel.operands} == {("gmem", False)}
+    assert "for GPUs, which have no VMEM" in str(kernel.vmem("v5e"))
+
+
+@needs_gpu
+def test_a_kernel_for_mosaic_on_gpus_says_why_it_does_not_compile_here() -> None:
+    lowered = inspector.lower(mosaic_gpu_kernel, struct(128, 128), platform="cuda", chip="h100")
+    if importlib.util.find_spec("jax_cuda12_plugin") or importlib.util.find_spec("jax_cuda13_plugin"):
+        pytest.skip("Mosaic's runtime is here")
+    with pytest.raises(inspector.InspectorError, match=r"Mosaic GPU, whose runtime .* for 'attached'"):
+        lowered.compile(target="gpu:h100:1")
 
 
 def test_a_kernel_for_tpus_says_why_it_does_not_lower_for_gpus_and_the_other_way_round() -> None:
