@@ -90,6 +90,7 @@ class Panes:
         if variant.number not in self._shown:
             self.show_program(variant, compiled)
         self.publish_state(variant)
+        self.publish_kernels(variant)
         self.publish_of(variant, stats_message(variant.number, compiled))
         if isinstance(compiled.cost, Unavailable):  # counting waits for a worker, which this thread may serve
             threading.Thread(target=self._count, args=(variant, compiled), daemon=True).start()
@@ -111,16 +112,15 @@ class Panes:
                 self._shown[variant.number] = Shown(module, listing)
         self._publish_diffs(variant)
         self._publish_collectives(variant, program, module)
-        self.publish_kernels(variant)
 
     def publish_kernels(self, variant: Variant, error: BaseException | None = None) -> None:
         """The program's Pallas kernels, and what the compiler had against them."""
         lowered = variant.lowered
         if lowered is not None and lowered.kernels:
             fields = [self._work().kernel_fields(kernel, platform_of(lowered)) for kernel in lowered.kernels]
-            message = kernels_message(
-                variant.number, lowered.kernels, fields, variant.target, error, self.module(variant)
-            )
+            # Before there is code, the optimized HLO says of every kernel that it has no memory.
+            module = self.module(variant) if variant.state == "done" else None
+            message = kernels_message(variant.number, lowered.kernels, fields, variant.target, error, module)
             self.publish_of(variant, message)
 
     def _publish_diffs(self, variant: Variant) -> None:

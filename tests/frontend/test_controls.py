@@ -141,7 +141,7 @@ def test_the_list_stays_inside_and_moves_nothing(demo: OpenDemo) -> None:
 def test_what_is_not_found_is_said(row: Row) -> None:
     row.search("zzzzqqqq")
     expect(row.suggestions).to_have_count(0)
-    expect(row.detail).to_have_text("No flag has “zzzzqqqq” in its name or description.")
+    expect(row.detail).to_have_text("No flag of the installed compilers has “zzzzqqqq” in its name or description.")
 
 
 def test_late_answers_and_single_letters_show_nothing(row: Row) -> None:

@@ -307,6 +307,29 @@ def test_removing_and_adding_variants(demo: OpenDemo) -> None:
     expect(page.locator("[data-pane=optimized] .insp-state-loading")).to_contain_text("Compiling")
 
 
+def test_a_press_counts_though_messages_come_meanwhile(demo: OpenDemo) -> None:
+    page = demo()
+    running = {
+        "type": "variant", "variant": 7, "label": "new=1", "target": "cpu", "platform": "cpu", "options": {},
+        "state": "running", "stage": "compiling", "elapsed_s": 0, "error": None, "no_run": "",
+    }  # fmt: skip
+    page.evaluate("message => demo.emit(message)", running)
+    chip = page.locator(".insp-chip[data-variant='7']")
+    chip.locator(".insp-label").hover()
+    page.mouse.down()
+    page.evaluate("message => demo.emit(message)", {**running, "stage": "reading"})
+    page.mouse.up()
+    expect(chip.locator(".insp-chip-main")).to_have_attribute("aria-pressed", "true")
+    page.get_by_label("Cancel new=1").hover()
+    page.mouse.down()
+    page.evaluate("message => demo.emit(message)", {**running, "state": "done"})
+    page.mouse.up()  # meant to cancel: removes nothing
+    assert sent(page, "remove") == sent(page, "cancel") == []
+    page.wait_for_timeout(700)
+    page.get_by_label("Remove new=1").click()
+    assert [m["variant"] for m in sent(page, "remove")] == [7]
+
+
 def test_a_run_shows_durations_inputs_and_outputs(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=run]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,27 @@ def test_explore_takes_them_for_its_baseline() -> None:
     assert (kernel.interpret, kernel.overridden, dict(kernel.params)["collective_id"]) == (True, ("collective_id",), 3)
     assert np.array_equal(explorer.wait(60).baseline.compiled.run(x, repeat=1).outputs[0], 2 * x)
     explorer.close()
+
+
+def test_the_memory_that_a_kernel_got_is_told_once_there_is_code(
+    explorer: Explorer, box: Mailbox, work: FakeWork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inspector.widgets.pallas.used_vmem", lambda kernel, module: 123)
+
+    def used() -> list[Any]:
+        return [row["memory"]["used_bytes"] for row in box.last("kernels")["rows"]]
+
+    work.preview(0)
+    explorer._drain(time.monotonic() + 10)
+    assert used() == [None]
+    work.finish(0)
+    explorer.wait(10)
+    assert used() == [123]
+    explorer.tune({"*": {"vmem_limit_bytes": 1 << 20}})
+    work.preview(1)
+    work.jobs[1].fail(CompilationError("refused"))
+    explorer.wait(10)
+    assert used() == [None]
 
 
 def test_without_kernels_nothing_is_tuned() -> None:

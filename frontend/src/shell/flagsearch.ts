@@ -21,7 +21,7 @@ export function flagOffer(search: string, reply: messages.Flags, target: string)
     return { value: row.name, content: flagRow(row, words), ...heading };
   });
   const more = total > rows.length ? `${grouped(total - rows.length)} more: type more letters.` : "";
-  const nothing = `No flag has “${search.trim()}” in its name or description.`;
+  const nothing = `No flag of the installed compilers has “${search.trim()}” in its name or description.`;
   return {
     suggestions,
     isFirstActive: search.trim() !== "",

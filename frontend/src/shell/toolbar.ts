@@ -1,17 +1,14 @@
 // The row of variants: which there are, how they fare, which one is shown.
 
-import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
-import type * as messages from "../messages.ts";
 import type { Context } from "../panes/pane.ts";
-import { nameOf, stateMark, tooltipOf } from "../panes/labels.ts";
-import { clock } from "../panes/states.ts";
-import type { Timed } from "../state/synced.ts";
+import { Chip } from "./chip.ts";
 
 export class Toolbar {
   readonly element = h("div", { class: "insp-toolbar" });
   private readonly chips = h("div", { class: "insp-chips", role: "group", "aria-label": "Variants" });
+  private readonly drawn = new Map<number, Chip>();
   private readonly title = h("span", { class: "insp-title" });
   private readonly compare = h("div", { class: "insp-compare" });
   private readonly resizes = new ResizeObserver(() => this.showActive());
@@ -37,38 +34,23 @@ export class Toolbar {
     const { synced } = this.context;
     this.title.textContent = synced.session?.name ?? "";
     this.title.title = this.title.textContent;
-    const focused = document.activeElement?.getAttribute("data-chip");
-    fill(this.chips, ...[...synced.variants.values()].map((v) => this.chip(v, v.variant === synced.baseline)));
+    for (const [number, chip] of this.drawn) {
+      if (synced.variants.has(number)) continue;
+      chip.element.remove();
+      this.drawn.delete(number);
+    }
+    for (const [number, variant] of synced.variants) {
+      const chip = this.drawn.get(number);
+      if (chip) chip.draw(variant);
+      else this.add(number, new Chip(this.context, variant));
+    }
     this.showActive();
-    if (focused) this.chips.querySelector<HTMLElement>(`[data-chip="${focused}"]`)?.focus();
     this.drawCompare();
   }
 
-  private chip(variant: Timed<messages.Variant>, isBaseline: boolean): HTMLElement {
-    const { local, synced } = this.context;
-    const isRunning = variant.state === "queued" || variant.state === "running";
-    const verb = isRunning ? "Cancel" : "Remove";
-    const request = { type: isRunning ? "cancel" : "remove", variant: variant.variant } as const;
-    const end = toolButton(isRunning ? "stop" : "close", `${verb} ${variant.label}`, () => synced.send(request));
-    return h(
-      "div",
-      { class: `insp-chip insp-chip-${variant.state}`, "data-variant": variant.variant },
-      h(
-        "button",
-        {
-          type: "button",
-          class: "insp-chip-main",
-          "data-chip": variant.variant,
-          "aria-pressed": String(variant.variant === local.active),
-          title: tooltipOf(variant, isBaseline),
-          onclick: () => local.setActive(variant.variant),
-        },
-        stateMark(variant.state),
-        ...nameOf(variant),
-        h("span", { class: "insp-chip-time" }, variant.state === "queued" ? "queued" : clock(variant)),
-      ),
-      isRunning || !isBaseline ? end : null,
-    );
+  private add(number: number, chip: Chip): void {
+    this.drawn.set(number, chip);
+    this.chips.append(chip.element);
   }
 
   /** Where many variants need several rows, the active one's is shown. */

@@ -1,0 +1,72 @@
+// One variant in the toolbar. It stays the same element while its variant changes, so that a press that
+// began before a message from Python still counts.
+
+import { toolButton } from "../lib/controls.ts";
+import { fill, h } from "../lib/dom.ts";
+import { icon } from "../lib/icons.ts";
+import type * as messages from "../messages.ts";
+import { nameOf, stateMark, tooltipOf } from "../panes/labels.ts";
+import type { Context } from "../panes/pane.ts";
+import { clock } from "../panes/states.ts";
+import type { Timed } from "../state/synced.ts";
+
+/** Whoever wanted to cancel a compile that ends at this moment does not want to remove what came of it. */
+const SETTLE_MS = 600;
+
+export class Chip {
+  readonly element: HTMLElement;
+  private readonly main: HTMLButtonElement;
+  private readonly end = toolButton("close", "", () => this.onEnd());
+  private variant: Timed<messages.Variant>;
+  private endedAt = -Infinity;
+
+  constructor(
+    private readonly context: Context,
+    variant: Timed<messages.Variant>,
+  ) {
+    this.variant = variant;
+    const { local } = context;
+    const number = variant.variant;
+    this.main = h("button", {
+      type: "button",
+      class: "insp-chip-main",
+      "data-chip": number,
+      onclick: () => local.setActive(number),
+    });
+    this.element = h("div", { "data-variant": number }, this.main, this.end);
+    this.draw(variant);
+  }
+
+  draw(variant: Timed<messages.Variant>): void {
+    if (isUnderWay(this.variant) && !isUnderWay(variant)) this.endedAt = performance.now();
+    this.variant = variant;
+    const { synced, local } = this.context;
+    const isBaseline = variant.variant === synced.baseline;
+    this.element.className = `insp-chip insp-chip-${variant.state}`;
+    this.main.setAttribute("aria-pressed", String(variant.variant === local.active));
+    this.main.title = tooltipOf(variant, isBaseline);
+    const time = variant.state === "queued" ? "queued" : clock(variant);
+    fill(this.main, stateMark(variant.state), ...nameOf(variant), h("span", { class: "insp-chip-time" }, time));
+    this.drawEnd(isBaseline);
+  }
+
+  private drawEnd(isBaseline: boolean): void {
+    const isRunning = isUnderWay(this.variant);
+    const label = `${isRunning ? "Cancel" : "Remove"} ${this.variant.label}`;
+    this.end.hidden = isBaseline && !isRunning;
+    if (this.end.title === label) return;
+    this.end.title = label;
+    this.end.setAttribute("aria-label", label);
+    fill(this.end, icon(isRunning ? "stop" : "close"));
+  }
+
+  private onEnd(): void {
+    const { variant } = this.variant;
+    if (isUnderWay(this.variant)) return this.context.synced.send({ type: "cancel", variant });
+    if (performance.now() - this.endedAt > SETTLE_MS) this.context.synced.send({ type: "remove", variant });
+  }
+}
+
+function isUnderWay({ state }: messages.Variant): boolean {
+  return state === "queued" || state === "running";
+}
