@@ -436,6 +436,49 @@ def test_it_follows_the_theme_live(demo: OpenDemo, lab: str) -> None:
     assert all(luminance(page, s) < 160 for s in surfaces)
 
 
+CONTRASTS = """() => {
+  const pixel = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const read = color => {
+    pixel.clearRect(0, 0, 1, 1);
+    pixel.fillStyle = color;
+    pixel.fillRect(0, 0, 1, 1);
+    return [...pixel.getImageData(0, 0, 1, 1).data];
+  };
+  const over = (below, [r, g, b, a]) => [r, g, b].map((value, i) => below[i] + (value - below[i]) * a / 255);
+  const behind = element => {
+    const layers = [];
+    for (let e = element; e; e = e.parentElement) layers.unshift(read(getComputedStyle(e).backgroundColor));
+    return layers.reduce(over, [255, 255, 255]);
+  };
+  const luminance = color => {
+    const linear = v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    return color.map(linear).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  };
+  const says = e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+  return [...document.querySelectorAll('.insp *')]
+    .filter(e => e.offsetParent && says(e) && !e.closest('svg, :disabled, .cm-gutters'))
+    .map(e => {
+      const background = behind(e);
+      const lights = [luminance(background), luminance(over(background, read(getComputedStyle(e).color)))];
+      const ratio = (Math.max(...lights) + 0.05) / (Math.min(...lights) + 0.05);
+      return [ratio, `${e.className} in ${e.parentElement.className}: ${e.textContent.trim().slice(0, 30)}`];
+    });
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("scenario", ["mlp", "targets", "compiling"])
+def test_every_text_can_be_read(demo: OpenDemo, theme: str, scenario: str) -> None:
+    page = demo(scenario, theme=theme, lab=1, until=".insp-chip")
+    page.locator(".insp-chip-main").nth(1).click()
+    for tab in ("stats", "collectives", "run", "passes"):
+        page.click(f"[data-tab={tab}]")
+        page.wait_for_timeout(100)
+        found = page.evaluate(CONTRASTS)
+        assert len(found) > 40
+        assert [words for ratio, words in found if ratio < 4.5] == []  # what WCAG asks of text, level AA
+
+
 def test_it_is_one_column_of_tabs_when_narrow(demo: OpenDemo) -> None:
     page = demo(width=480)
     expect(page.locator(".insp-group")).to_have_count(1)
