@@ -13,7 +13,8 @@ from inspector.compilation.records.assembly import PROGRAM, Assembly, Code, Lang
 from inspector.compilation.records.dump_names import module_file
 from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
 from inspector.compilation.records.riegeli import everything_in
-from inspector.compilation.records.tpu_names import PROGRAM_NAME, TpuFile, tpu_file
+from inspector.compilation.records.tpu_codes import TpuCodes
+from inspector.compilation.records.tpu_names import tpu_file
 from inspector.errors import ModuleError, Unavailable
 
 _LEVEL = 1
@@ -58,7 +59,7 @@ class AssemblyRecorder:
         self._platform = "cuda" if platform == "gpu" else platform
         self._kinds = _KINDS.get(self._platform, ())
         self._files: dict[str, tuple[_Kind, bytes]] = {}
-        self._tpu_codes: dict[tuple[int, str], Code] = {}
+        self._tpu_codes = TpuCodes()
 
     @property
     def flags(self) -> Mapping[str, Any]:
@@ -71,8 +72,8 @@ class AssemblyRecorder:
             if file.name.endswith(kind.end) and kind.start in file.name:
                 self._files[file.name] = (kind, file.read_bytes())
         found = tpu_file(file.name) if self._platform == "tpu" else None
-        if found is not None:  # compiled twice, a kernel has two; the later one counts
-            self._tpu_codes[found.order, found.kernel] = _tpu_code(found, file.read_bytes())
+        if found is not None:
+            self._tpu_codes.take(found, file.read_bytes())
 
     def read(self, module: str, executable: bytes | Unavailable) -> bytes | Unavailable:
         """The code.
@@ -81,7 +82,7 @@ class AssemblyRecorder:
           module: its name, as the dump has it.
           executable: the serialized executable, in which a GPU's machine code lies.
         """
-        codes = [code for _, code in sorted(self._tpu_codes.items())] or self._codes(module)
+        codes = self._tpu_codes.codes() or self._codes(module)
         note = ""
         if self._platform == "cuda":
             sass = _sass(executable)
@@ -98,12 +99,6 @@ class AssemblyRecorder:
         codes = [(kind, _code(kind, place[1], data)) for kind, place, data in found if place is not None]
         codes.sort(key=lambda entry: (self._kinds.index(entry[0]), entry[1].kernel))
         return [code for _, code in codes]
-
-
-def _tpu_code(file: TpuFile, data: bytes) -> Code:
-    kernel = PROGRAM if file.kernel == PROGRAM_NAME else file.kernel
-    language: Language = "mlir" if file.stage.startswith("Mosaic") else "llo"
-    return Code(file.stage, kernel, (), language, "text", zlib.compress(data, _LEVEL))
 
 
 def _code(kind: _Kind, rest: str, data: bytes) -> Code:

@@ -15,6 +15,9 @@ from collections.abc import Mapping
 PROGRAM_NAME = "TLP"
 """What libtpu calls the whole program."""
 
+FIRST_MOSAIC, FIRST_LLO = 1, 10_000
+"""The order of the first stage of each."""
+
 _MOSAIC = "-mosaic-dump-"
 _FIRST, _LATER = "-original", "-post-"
 
@@ -37,11 +40,18 @@ class TpuFile:
       stage: as it is shown.
       kernel: an HLO instruction's or a Pallas kernel's name; `PROGRAM_NAME` for all.
       order: of the stage; those of Mosaic come first.
+      time: when the compiler began with the kernel, the same for all its files; in nanoseconds.
     """
 
     stage: str
     kernel: str
     order: int
+    time: int = 0
+
+    @property
+    def is_mosaic(self) -> bool:
+        """Whether it is a stage of Mosaic's, else of LLO."""
+        return self.order < FIRST_LLO
 
 
 def tpu_file(file_name: str) -> TpuFile | None:
@@ -49,13 +59,14 @@ def tpu_file(file_name: str) -> TpuFile | None:
     time, dash, rest = file_name.removesuffix(".txt").partition("-")
     if not dash or not _is_number(time) or not file_name.endswith(".txt"):
         return None
-    return _mosaic(rest) if _MOSAIC in f"-{rest}" else _llo(rest)
+    found = _mosaic(rest) if _MOSAIC in f"-{rest}" else _llo(rest)
+    return None if found is None else dataclasses.replace(found, time=int(time))
 
 
 def _mosaic(rest: str) -> TpuFile | None:
     """`0013-mosaic-dump-mymm-post-infer-vector-layout`, without the time."""
     number, _, name = rest.partition(_MOSAIC)
-    if not _is_number(number):
+    if not _is_number(number) or int(number) < FIRST_MOSAIC:  # the one before is of passes that only look at it
         return None
     kernel, found, stage = name.partition(_LATER)
     if found:
@@ -70,10 +81,7 @@ def _llo(rest: str) -> TpuFile | None:
     stage = "" if at is None else "-".join(words[at + 1 :])
     if at is None or stage not in STAGES:
         return None
-    return TpuFile(STAGES[stage], "-".join(words[:at]), _LLO_ORDER + list(STAGES).index(stage))
-
-
-_LLO_ORDER = 10_000
+    return TpuFile(STAGES[stage], "-".join(words[:at]), FIRST_LLO + list(STAGES).index(stage))
 
 
 def _is_number(word: str) -> bool:
