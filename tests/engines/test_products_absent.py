@@ -156,7 +156,7 @@ def test_stages_of_several_pallas_kernels_of_one_name() -> None:
     if not any("#" in kernel for kernel in mosaic):  # libtpu compiles kernels side by side where there are cores for it
         assert set(mosaic) == {call.name for call in calls}
         in_order = sorted(calls, key=lambda call: len(_before(call)))
-        assert [f" {by}.000000e+00" in mosaic[call.name] for by, call in zip("357", in_order, strict=True)] == [True] * 3
+        assert all(f" {by}.000000e+00" in mosaic[call.name] for by, call in zip("357", in_order, strict=True))
 
 
 def _before(call: Instruction) -> set[str]:
