@@ -363,6 +363,20 @@ def test_a_collective_selects_its_instruction_and_shows_its_groups(demo: OpenDem
     expect(page.locator(".insp-arrow")).to_have_count(8)
 
 
+def test_the_list_of_collectives_can_be_made_wider(demo: OpenDemo) -> None:
+    page = demo("mesh")
+    page.get_by_role("tab", name="Collectives").click()
+    table = page.locator(".insp-collective-list")
+    before = table.evaluate("e => e.offsetWidth")
+    border = page.get_by_label("Width of the list of collectives")
+    border.press("ArrowRight")
+    assert table.evaluate("e => e.offsetWidth") > before
+    page.locator(".insp-collective-list tbody tr").last.click()  # it is drawn anew
+    assert table.evaluate("e => e.offsetWidth") > before
+    border.press("Enter")
+    assert table.evaluate("e => e.offsetWidth") == before
+
+
 def test_no_collectives_says_why(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=collectives]")

@@ -41,6 +41,28 @@ def test_nothing_is_compiled_before_it_is_asked_for(demo: OpenDemo) -> None:
     assert sent(page, "record") == [{"type": "record", "variant": 0, "product": "passes"}]
 
 
+@pytest.mark.parametrize(("pane", "name"), [("passes", "passes"), ("code", "kernels")])
+def test_the_list_can_be_made_wider_and_stays_so(demo: OpenDemo, pane: str, name: str) -> None:
+    page = demo("recorded")
+    record(page, pane)
+    border = page.get_by_label(f"Width of the list of {name}")
+    width = lambda: page.locator(f"[data-pane={pane}] .insp-rowlist").evaluate("e => e.offsetWidth")  # noqa: E731
+    before, box = width(), border.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"], box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 80, box["y"] + 20, steps=3)
+    page.mouse.up()
+    assert width() == pytest.approx(before + 80, abs=3)
+    page.click("[data-tab=stats]")
+    page.click(f"[data-tab={pane}]")
+    assert width() == pytest.approx(before + 80, abs=3)
+    border.press("ArrowRight")
+    assert width() > before + 90
+    border.dblclick()
+    assert width() == before
+
+
 def test_passes_that_changed_the_program_are_listed_with_their_change(demo: OpenDemo) -> None:
     page = demo("recorded")
     record(page, "passes")

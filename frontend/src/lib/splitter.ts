@@ -48,3 +48,31 @@ export function splitter(splitting: Splitting): HTMLElement {
   element.addEventListener("focus", tell);
   return element;
 }
+
+const LEAST_SHARE = 0.12;
+const KEY_SHARE = 0.03;
+
+/**
+ * The border between a list and what it lists, side by side in `container`. The width is the container's
+ * property `--insp-width`, for the list's flex basis, so that it outlives what is drawn anew.
+ */
+export function listSplitter(label: string, container: HTMLElement, list: () => HTMLElement): HTMLElement {
+  const share = (pixels: number): number => pixels / Math.max(1, container.clientWidth);
+  const width = (): number => share(list().offsetWidth);
+  const set = (wanted: number): void => {
+    const bounded = Math.max(LEAST_SHARE, Math.min(1 - LEAST_SHARE, wanted));
+    container.style.setProperty("--insp-width", `${(100 * bounded).toFixed(2)}%`);
+  };
+  return splitter({
+    label,
+    isVertical: true,
+    className: "insp-splitter",
+    start: () => {
+      const before = width();
+      return (pixels) => set(before + share(pixels));
+    },
+    step: (direction) => set(width() + direction * KEY_SHARE),
+    reset: () => container.style.removeProperty("--insp-width"),
+    position: width,
+  });
+}

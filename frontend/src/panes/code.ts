@@ -6,6 +6,7 @@ import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { createEditor, setWrapping } from "../lib/editor.ts";
 import { grouped } from "../lib/format.ts";
+import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { type CodeIndex, plainText } from "../state/recorded.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
@@ -28,6 +29,7 @@ class CodePane implements Pane {
   });
   private readonly detail = h("div", { class: "insp-recorded-detail insp-editor" });
   private readonly list = new RowList("Kernels", "Filter kernels", [null, "52px"], (kernel) => this.choose(kernel));
+  private readonly border = listSplitter("Width of the list of kernels", this.element, () => this.list.element);
   private readonly ends: (() => void)[];
   /** What is shown of a variant; a stage that the next one has too is kept. */
   private readonly kernels = new Map<number, string>();
@@ -109,7 +111,7 @@ class CodePane implements Pane {
       ],
     }));
     this.list.show(rows, index.note);
-    fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.detail));
+    fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.border, this.detail));
   }
 
   /** The kernel's stages to choose from. */

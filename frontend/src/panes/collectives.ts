@@ -5,6 +5,7 @@ import { fill, h } from "../lib/dom.ts";
 import { baseName, format } from "../lib/format.ts";
 import { STRONG, WEAK } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
+import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN } from "../state/local.ts";
 import { meshDrawing } from "./mesh.ts";
@@ -27,6 +28,11 @@ class CollectivesPane implements Pane {
   private drawn: messages.Collectives | null = null;
   private rows: HTMLTableRowElement[] = [];
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
+  private readonly border = listSplitter(
+    "Width of the list of collectives",
+    this.element,
+    () => this.element.firstElementChild as HTMLElement,
+  );
   private focused = 0;
   private sideRow: messages.Collective | null = null;
 
@@ -79,7 +85,7 @@ class CollectivesPane implements Pane {
     this.rows = found.rows.map((row, i) => this.row(row, i));
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, head), h("tbody", {}, ...this.rows));
     const note = found.note && h("div", { class: "insp-note" }, found.note);
-    fill(this.element, h("div", { class: "insp-collective-list insp-scroll" }, note, table), this.side);
+    fill(this.element, h("div", { class: "insp-collective-list insp-scroll" }, note, table), this.border, this.side);
   }
 
   private row(row: messages.Collective, index: number): HTMLTableRowElement {

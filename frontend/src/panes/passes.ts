@@ -19,6 +19,7 @@ import {
 } from "../lib/editor.ts";
 import { formatSeconds, plural } from "../lib/format.ts";
 import { best, levelsFor } from "../lib/linking.ts";
+import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { anchorAt } from "../state/local.ts";
 import type { Change } from "../state/recorded.ts";
@@ -52,6 +53,7 @@ class PassesPane implements Pane {
   private readonly list = new RowList("Passes", "Filter passes", ["18px", null, "74px"], (key) =>
     this.choose(Number(key)),
   );
+  private readonly border = listSplitter("Width of the list of passes", this.element, () => this.list.element);
   private readonly ends: (() => void)[];
   private readonly chosen = new Map<number, number>();
   private shownWhich: Which = "changed";
@@ -122,7 +124,7 @@ class PassesPane implements Pane {
     const changed = passes.rows.filter((row) => row.changed).length;
     const count = `${plural(changed, "pass", "passes")} of ${passes.rows.length} changed the program`;
     this.list.show(rows, [count, passes.note].filter(Boolean).join(". "));
-    fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.detail));
+    fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.border, this.detail));
     const variant = this.context.local.active!;
     const first = passes.rows.findIndex((row) => row.changed);
     if (!this.chosen.has(variant)) this.chosen.set(variant, Math.max(0, first));
