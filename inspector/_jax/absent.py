@@ -117,7 +117,15 @@ class AbsentClient(Client):
     ) -> tuple[Any, Products]:
         """As `Client.compile`; there is no executable to run, so the first of the pair is None."""
         if self._slice.platform == "tpu":
-            return super().compile(module, build_options, watch=watch, **rest)
+            try:
+                return super().compile(module, build_options, watch=watch, **rest)
+            except CompilationError as error:
+                if "should include all slice devices" not in str(error):
+                    raise
+                raise CompilationError(
+                    f"{error} On a slice as large as this a program takes one device or all {len(self.devices)}. Compile it"
+                    " for a slice that has as many devices as the program."
+                ) from error
         return self._compile_for_gpu(module, build_options, watch, rest)
 
     def _compile_for_gpu(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inspector.errors import Unavailable
+from inspector.errors import OptionError, Unavailable
 from inspector.hlo.source import Origin
 
 if TYPE_CHECKING:
@@ -178,6 +178,22 @@ class ParamField:
     available: Literal[True] | Unavailable = True
 
 
+def by_kernel(params: Any) -> Mapping[str | int, Mapping[str, Any]]:
+    """Compiler parameters as they are given, checked to be fields by kernel; nothing for None.
+
+    Raises:
+      OptionError: they are not.
+    """
+    if params is None:
+        return {}
+    if isinstance(params, Mapping) and all(isinstance(fields, Mapping) for fields in params.values()):
+        return params
+    raise OptionError(
+        f"compiler_params is {params!r}. Expected fields by kernel, its name, its number or '*' for all, such as"
+        " {'*': {'vmem_limit_bytes': 32 << 20}}."
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tuning:
     """What a lowering puts in place of what the program says of its Pallas kernels.
@@ -196,8 +212,12 @@ class Tuning:
     def of(
         cls, params: Mapping[str | int, Mapping[str, Any]] | None, *, interpret: bool = False, chip: str = ""
     ) -> Tuning:
-        """From a mapping of mappings."""
-        pairs = ((k, tuple((f, _hashable(v)) for f, v in fields.items())) for k, fields in (params or {}).items())
+        """From a mapping of mappings.
+
+        Raises:
+          OptionError: it is not that.
+        """
+        pairs = ((k, tuple((f, _hashable(v)) for f, v in fields.items())) for k, fields in by_kernel(params).items())
         return cls(tuple(pairs), interpret, chip)
 
     def as_dict(self) -> dict[str | int, dict[str, Any]]:
@@ -205,9 +225,13 @@ class Tuning:
         return {kernel: dict(fields) for kernel, fields in self.params}
 
     def with_params(self, params: Mapping[str | int, Mapping[str, Any]]) -> Tuning:
-        """The same with more of them, the new ones on top."""
+        """The same with more of them, the new ones on top.
+
+        Raises:
+          OptionError: they are not fields by kernel.
+        """
         merged = self.as_dict()
-        for kernel, fields in params.items():
+        for kernel, fields in by_kernel(params).items():
             merged[kernel] = {**merged.get(kernel, {}), **fields}
         return Tuning.of(merged, interpret=self.interpret, chip=self.chip)
 

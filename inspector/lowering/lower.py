@@ -24,6 +24,8 @@ from inspector.lowering.opened import from_stages, open_lowered
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 
+_PLATFORMS = ("cpu", "tpu", "cuda", "gpu", "rocm")
+
 
 def lower(
     fun: Any,
@@ -65,6 +67,10 @@ def lower(
       OptionError: compiler_params names no such kernel or field, or a value that cannot be.
     """
     stages.hide_own_frames()
+    if platform is not None and platform not in (*_PLATFORMS, jax.default_backend()):
+        raise ParameterError(
+            f"platform is {platform!r}. Expected one of {', '.join(_PLATFORMS)}, or None for JAX's own."
+        )
     lowered_for = mlir_platform(platform or jax.default_backend())
     overrides = Overrides(compiler_params, interpret=interpret, platform=lowered_for, chip=chip)
     given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}

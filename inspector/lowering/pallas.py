@@ -21,6 +21,7 @@ from inspector.hlo.pallas import (
     Operand,
     ParamField,
     Scratch,
+    by_kernel,
 )
 from inspector.hlo.source import Frame, Origin, Root
 
@@ -60,7 +61,7 @@ class Overrides:
         self, compiler_params: CompilerParams | None = None, *, interpret: bool = False, platform: str = "cpu",
         chip: str = "",
     ) -> None:  # fmt: skip
-        """Nothing is checked before there is a jaxpr.
+        """Names and values are checked when there is a jaxpr.
 
         Args:
           compiler_params: fields by kernel.
@@ -68,8 +69,14 @@ class Overrides:
           platform: what is lowered for, as JAX's lowering names it; says whose fields a kernel without parameters can have.
           chip: what kernels take for their device where there is none of the platform, such as "v5e"
             or "h100"; "" for the usual one.
+
+        Raises:
+          OptionError: the fields are not by kernel.
+          ParameterError: no such chip.
         """
-        self._wanted = dict(compiler_params or {})
+        if chip and chip not in _KINDS:
+            raise ParameterError(f"chip is {chip!r}, which is none of {', '.join(_KINDS)}.")
+        self._wanted = dict(by_kernel(compiler_params))
         self._interpret, self._platform = interpret, platform
         self._chip = chip
         self._names: dict[int, tuple[str, ...]] = {}

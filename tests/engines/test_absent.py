@@ -280,6 +280,15 @@ def test_what_kills_libtpu_costs_a_worker(flag: str) -> None:
 
 
 @needs_tpu
+def test_a_part_of_a_large_slice_is_refused_with_the_reason() -> None:
+    mesh = AbstractMesh((16,), ("i",), axis_types=(AxisType.Auto,))
+    x = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=NamedSharding(mesh, PartitionSpec("i")))
+    lowered = lower(jax.jit(lambda x: x.sum(0)), x, target="tpu:v5e:4x8")
+    with pytest.raises(CompilationError, match=r"takes one device or all 32\. Compile it for a slice that has as many"):
+        lowered.compile(target="tpu:v5e:4x8")
+
+
+@needs_tpu
 def test_init_args_choose_a_worker(tmp_path: Path) -> None:
     lowered = lower(step, F32, target="tpu:v5e:2x2")
     dumping = {"xla_jf_dump_to": str(tmp_path), "xla_jf_dump_llo_text": True}

@@ -228,3 +228,8 @@ class TestListings:
         at = next(i for i, line in enumerate(lines) if "jnp.tanh(x @ params" in line)
         assert lowered.source.labels[at] == loss.__code__.co_firstlineno + 1
         assert lowered.source.line_count == len(lines) == len(lowered.source.labels)
+
+
+def test_a_platform_that_is_none_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"platform is 'tpus'\. Expected one of cpu, tpu, cuda, gpu, rocm"):
+        inspector.lower(lambda x: x + 1, jax.ShapeDtypeStruct((2,), jnp.float32), platform="tpus")

@@ -313,12 +313,19 @@ def test_a_number_says_more_than_a_name_and_a_name_more_than_all() -> None:
         ({0: {"has_side_effects": "maybe"}}, FlagTypeError, "Expected bool | str, one of 'pure', "),
         ({0: {"flags": [1]}}, FlagTypeError, "flags got [1] of type list. Expected dict[str, Any] | None."),
         ({0: {"disable_bounds_checks": 1}}, FlagTypeError, "disable_bounds_checks got 1 of type int. Expected bool."),
+        ({"vmem_limit_bytes": 1}, OptionError, "Expected fields by kernel, its name, its number or '*' for all, such as"),
+        (pltpu.CompilerParams(), OptionError, "compiler_params is CompilerParams("),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_before_any_compiler(wanted: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as raised:
         lowered(matmul, SQUARE, SQUARE, compiler_params=wanted)
     assert text in str(raised.value)
+
+
+def test_a_chip_that_is_none_is_refused() -> None:
+    with pytest.raises(ParameterError, match="chip is 'v55', which is none of v4, v5e, v5p, v6e, tpu7x, p100"):
+        lowered(scale, SQUARE, chip="v55")
 
 
 def test_enums_may_be_given_as_themselves_or_as_text() -> None:
