@@ -126,10 +126,10 @@ def test_a_flag_says_what_it_is() -> None:
 
 
 def test_three_letters_find_flags() -> None:
-    found = search("isa")
-    assert "xla_cpu_max_isa" in [row["name"] for row in found["rows"]]
+    assert "xla_cpu_max_isa" in [row["name"] for row in search("isa")["rows"]]
+    found = search("cpu_max_isa")
     assert found["id"] == 3
-    assert found["total"] == len(found["rows"])
+    assert found["total"] == len(found["rows"]) > 0
     everything = search("")
     assert everything["total"] > 300 > len(everything["rows"])
     assert messages.problem(everything, messages.Flags) is None
