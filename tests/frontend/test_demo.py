@@ -293,6 +293,20 @@ def test_stats_compare_and_unavailable_is_said(demo: OpenDemo) -> None:
     expect(cells.nth(1)).to_have_text("2 KiB")
 
 
+def test_the_numbers_of_the_active_variant_are_in_view(demo: OpenDemo) -> None:
+    page = demo("targets", width=480)
+    page.click("[data-tab=stats]")
+    labels = page.locator(".insp-stats tbody th").first
+    for index in (2, 0, 1):
+        page.locator(".insp-chip-main").nth(index).click()
+        value = page.locator(".insp-stats tbody tr").first.locator(".insp-column-active .insp-value")
+        expect(value).to_be_in_viewport(ratio=0.9)
+        box, edge = value.bounding_box(), labels.bounding_box()
+        assert box is not None
+        assert edge is not None
+        assert box["x"] >= edge["x"] + edge["width"] - 1  # not below the labels
+
+
 def test_removing_and_adding_variants(demo: OpenDemo) -> None:
     page = demo()
     page.locator(".insp-chip-main").nth(1).click()

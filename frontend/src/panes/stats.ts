@@ -14,6 +14,7 @@ class StatsPane implements Pane {
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
   private readonly ends: (() => void)[];
+  private scrolledTo: number | null = null;
 
   constructor(private readonly context: Context) {
     this.ends = [
@@ -38,6 +39,21 @@ class StatsPane implements Pane {
     const head = h("tr", {}, h("th", { scope: "col" }, ""), ...variants.map((v, i) => this.heading(v, i)));
     const rows = lines.map((line) => this.row(line, variants));
     fill(this.element, h("table", { class: "insp-table" }, h("thead", {}, head), h("tbody", {}, ...rows)));
+    this.showActive(head);
+  }
+
+  /** Where there are more variants than there is width, a new active one is scrolled to. */
+  private showActive(head: HTMLElement): void {
+    const { active } = this.context.local;
+    if (active === this.scrolledTo) return;
+    this.scrolledTo = active;
+    const cell = head.querySelector<HTMLElement>(".insp-column-active");
+    if (!cell) return;
+    const { scrollLeft, clientWidth } = this.element;
+    const labels = (head.firstElementChild as HTMLElement).offsetWidth; // they stay at the left edge
+    const right = cell.offsetLeft + cell.offsetWidth;
+    if (right > scrollLeft + clientWidth) this.element.scrollLeft = right - clientWidth;
+    if (cell.offsetLeft < this.element.scrollLeft + labels) this.element.scrollLeft = cell.offsetLeft - labels;
   }
 
   private absence(baseline: Timed<messages.Variant> | null): HTMLElement {
