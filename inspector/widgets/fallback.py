@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from inspector.analysis.pallas_errors import explain
 from inspector.analysis.stats import stats
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
@@ -73,17 +74,22 @@ def _numbers(explorer: Explorer) -> str:
 
 
 def _failures(explorer: Explorer) -> list[str]:
-    """Why variants failed."""
+    """Why variants failed; what a compiler had against a Pallas kernel stands with the kernel."""
     return [
         f"<p>✗ {_heading(variant)}: {html.escape(_reason(variant.failure))}</p>"
         for variant in explorer.variants
-        if variant.failure is not None
+        if variant.failure is not None and not (_has_kernels(variant) and explain(str(variant.failure)))
     ]
 
 
+def _has_kernels(variant: Variant) -> bool:
+    return variant.lowered is not None and bool(variant.lowered.kernels)
+
+
 def _reason(error: BaseException) -> str:
-    """An error on one line."""
-    return _cut(f"{type(error).__name__}: {' '.join(str(error).split())}")
+    """An error on one line; of a TPU's compiler, what it says in numbers."""
+    said = str(explain(str(error)) or error)
+    return _cut(f"{type(error).__name__}: {' '.join(said.split())}")
 
 
 def _heading(variant: Variant) -> str:
@@ -95,9 +101,12 @@ def _kernels(explorer: Explorer) -> list[str]:
     """The Pallas kernels of the baseline, and of variants whose compiler refused theirs."""
     found = []
     for variant in explorer.variants:
-        lowered = variant.lowered
-        if lowered is not None and lowered.kernels and (variant.is_baseline or variant.failure is not None):
-            found.append(kernels_html(lowered.kernels, variant.target, variant.failure))
+        if (
+            variant.lowered is not None
+            and _has_kernels(variant)
+            and (variant.is_baseline or variant.failure is not None)
+        ):
+            found.append(kernels_html(variant.lowered.kernels, variant.target, variant.failure))
     return found
 
 
