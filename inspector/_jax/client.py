@@ -75,8 +75,9 @@ class Client:
         if device_count is not None and device_count > len(devices):
             raise TargetError(
                 f"This process has {len(devices)} {devices[0].platform.upper()} device(s), {device_count} are asked"
-                " for. Leave the engine out, so that a worker process with that many starts, or set"
-                f" jax.config.update('jax_num_cpu_devices', {device_count}) before JAX starts."
+                f" for. Call jax.config.update('jax_num_cpu_devices', {device_count}) before JAX starts, or leave the"
+                " engine out, so that a worker process with that many starts. (A program that calls back into this"
+                " process is compiled here in any case.)"
             )
         self._take_devices(devices[:device_count])
         _initialize_custom_calls(self.platform)

@@ -56,7 +56,7 @@ class InlineEngine:
 
         queue_s = job.elapsed_s
         check_request(request)
-        warnings = request_warnings(request)
+        warnings = (*request_warnings(request), *_notices(request.program))
         callbacks = callbacks_of(request.program)
         order = compile_order(request, read_config())
         server = self._server(request.target)
@@ -103,6 +103,16 @@ class _InlineJob(Job[T]):
             ),
             stage="cancelled",
         )
+
+
+def _notices(program: Program) -> tuple[str, ...]:
+    if not program.host_callbacks:
+        return ()
+    notice = (
+        f"The program {program.name!r} calls back into this process (jax.debug.print, io_callback, pure_callback), so it"
+        " is compiled and run here, not in a worker, and is not remembered: what crashes XLA would end this process."
+    )
+    return (notice,)
 
 
 def callbacks_of(program: Program) -> Callbacks:

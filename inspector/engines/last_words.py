@@ -9,21 +9,27 @@ import signal
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Death:
-    """How a process ended: its signal or exit code in words, and its last words."""
+    """How a process ended: its signal or exit code in words, its last words, and whether it was none of its doing."""
 
     how: str
     fatal: str
+    is_from_outside: bool = False
 
     @classmethod
     def of(cls, status: int | None, log: str) -> Death:
         """From an exit code (negative for a signal) and what the process wrote."""
-        return cls(_describe(status), _fatal_line(log))
+        fatal = _fatal_line(log)
+        # No process sends itself SIGKILL, but for a worker over its limit, which says so first.
+        return cls(_describe(status), fatal, is_from_outside=status == -_KILL and not fatal)
 
 
 def warnings_in(log: str) -> tuple[str, ...]:
     """The lines of a log that a user should see: XLA's warnings and errors, without time stamps."""
     lines = (_message(line) for line in log.splitlines())
     return tuple(dict.fromkeys(line for line in lines if line and not any(b in line for b in _BORING)))
+
+
+_KILL = 9  # SIGKILL, which not every system has
 
 
 # What every start of XLA writes.

@@ -250,6 +250,11 @@ class WorkerLane:
             )
         advice = "Leave out or change a flag." if flags else "The module or its inputs are more than XLA can take here."
         fatal = f": {death.fatal}" if death.fatal else ""
+        if death.is_from_outside:
+            return WorkerDiedError(
+                f"A worker process was ended from outside ({death.how}) while {what} {with_flags}. {remedy} Compile it"
+                " again; where the system ended it because memory ran out, the program needs more than there is."
+            )
         return WorkerDiedError(
             f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {remedy} {advice}"
         )

@@ -150,7 +150,8 @@ def test_a_killed_worker_is_replaced(engine: WorkerEngine) -> None:
     for pid in before:
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(
-        WorkerDiedError, match=r"killed by SIGKILL\) while compiling 'jit_slow' for cpu with default flags"
+        WorkerDiedError,
+        match=r"ended from outside \(killed by SIGKILL\) while compiling 'jit_slow' for cpu with default flags",
     ):
         job.result(60)
     assert queued.result(60).hlo
