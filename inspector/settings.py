@@ -54,6 +54,24 @@ class Settings:
     cache_disk_bytes: int = 2 << 30
     time_limit_s: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("cache_memory_bytes", "cache_disk_bytes"):
+            value = getattr(self, name)
+            if not _is_number(value, int) or value < 0:
+                raise ValueError(f"{name} must be a number of bytes, 0 or more, got {value!r}.")
+        if not isinstance(self.cache, bool):
+            raise ValueError(f"cache must be True or False, got {self.cache!r}.")
+        if not isinstance(self.cache_directory, (str, os.PathLike)):
+            raise ValueError(f"cache_directory must be a path, or '' for none, got {self.cache_directory!r}.")
+        object.__setattr__(self, "cache_directory", os.fspath(self.cache_directory))
+        limit_s = self.time_limit_s
+        if limit_s is not None and not (_is_number(limit_s, (int, float)) and limit_s > 0):
+            raise ValueError(f"time_limit_s must be a number of seconds above 0, or None, got {limit_s!r}.")
+
+
+def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
 
 _process = Settings()
 _scope: contextvars.ContextVar[Settings | None] = contextvars.ContextVar("inspector_settings", default=None)
@@ -72,6 +90,7 @@ def update(**changes: Any) -> None:
 
     Raises:
       TypeError: no such setting.
+      ValueError: a value that the setting cannot have.
     """
     global _process
     _process = dataclasses.replace(_process, **changes)
@@ -86,6 +105,7 @@ def scope(**changes: Any) -> Iterator[Settings]:
 
     Raises:
       TypeError: no such setting.
+      ValueError: a value that the setting cannot have.
     """
     token = _scope.set(dataclasses.replace(current(), **changes))
     try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +51,31 @@ def test_unknown_settings_are_refused() -> None:
         settings.update(cach_directory="x")
     with pytest.raises(TypeError, match="nonsense"), settings.scope(nonsense=1):
         pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cache_directory": 5}, "cache_directory must be a path, or '' for none, got 5"),
+        ({"cache_disk_bytes": -1}, "cache_disk_bytes must be a number of bytes, 0 or more, got -1"),
+        ({"cache_memory_bytes": "1 GB"}, "got '1 GB'"),
+        ({"cache": "off"}, "cache must be True or False, got 'off'"),
+        ({"time_limit_s": 0}, "time_limit_s must be a number of seconds above 0, or None, got 0"),
+        ({"time_limit_s": True}, "got True"),
+    ],
+)
+def test_values_that_a_setting_cannot_have_are_refused(changes: dict[str, Any], words: str) -> None:
+    before = settings.current()
+    with pytest.raises(ValueError, match=re.escape(words)):
+        settings.update(**changes)
+    with pytest.raises(ValueError, match=re.escape(words)), settings.scope(**changes):
+        pass
+    assert settings.current() == before
+
+
+def test_a_path_is_kept_as_text() -> None:
+    with settings.scope(cache_directory=Path("a") / "b") as inner:
+        assert inner.cache_directory == str(Path("a") / "b")
 
 
 @pytest.mark.parametrize(("value", "wanted"), [("off", "False"), ("0", "False"), ("on", "True")])

@@ -23,7 +23,7 @@ from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
-from inspector.errors import ModuleError, Unavailable
+from inspector.errors import InspectorError, ModuleError, Unavailable
 from inspector.hlo.mesh import Mesh
 
 FORMAT = "inspector-compiled"
@@ -64,11 +64,12 @@ def save(compiled: Compiled, path: str | os.PathLike[str], *, compress: bool = T
         "hlo_proto": compiled.hlo_proto,
         "executable": compiled.executable if isinstance(compiled.executable, bytes) else b"",
     }
+    about = _encode(compiled)
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in blobs.items()},
-        "compiled": _encode(compiled),
+        "sha256": {**{name: _digest(data) for name, data in blobs.items()}, "compiled": _digest(_canonical(about))},
+        "compiled": about,
     }
     target = Path(path)
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
@@ -104,18 +105,31 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         raise ModuleError(
             f"{os.fspath(path)!r} is not a saved Compiled: {e}. Expected a file that Compiled.save wrote."
         ) from e
-    for name, data in blobs.items():
-        if hashlib.sha256(data).hexdigest() != manifest.get("sha256", {}).get(name):
+    saved = manifest.get("sha256")
+    digests = saved if isinstance(saved, dict) else {}
+    held_parts = {**blobs, "compiled": _canonical(manifest.get("compiled"))}
+    for name, data in held_parts.items():
+        if _digest(data) != digests.get(name):
             raise ModuleError(
-                f"{os.fspath(path)!r} is damaged: its {_BLOBS[name]} is not what was saved. Save it anew."
+                f"{os.fspath(path)!r} is damaged: its {_BLOBS.get(name, 'manifest.json')} is not what was saved. Save it"
+                " anew."
             )
     try:
         return _decode(manifest["compiled"], blobs)
-    except (KeyError, TypeError, ValueError) as e:
+    except (KeyError, TypeError, ValueError, AttributeError, InspectorError) as e:
         raise ModuleError(
             f"{os.fspath(path)!r} is damaged: its manifest.json is not what was saved ({type(e).__name__}: {e})."
             " Save it anew."
         ) from e
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _canonical(about: Any) -> bytes:
+    """The same for a manifest's part that was read as for the one that was written."""
+    return json.dumps(about, sort_keys=True).encode()
 
 
 # What `zipfile` raises for bytes that are no archive, or a damaged one.

@@ -155,6 +155,7 @@ def test_a_changed_blob_is_damage(saved: Path) -> None:
         ({"format_version": "1"}, "is not a saved Compiled"),
         ({"compiled": {}}, "is damaged: its manifest.json"),
         ({"sha256": {}}, "is damaged"),
+        ({"sha256": None}, "is damaged"),
     ],
 )
 def test_a_changed_manifest_is_refused(saved: Path, change: dict[str, Any], words: str) -> None:
@@ -162,6 +163,14 @@ def test_a_changed_manifest_is_refused(saved: Path, change: dict[str, Any], word
     with pytest.raises(ModuleError) as caught:
         Compiled.load(saved)
     assert words in str(caught.value)
+
+
+def test_a_value_of_the_manifest_that_was_changed_is_damage(saved: Path) -> None:
+    changed = manifest(saved)
+    changed["compiled"]["timings"] = {"compile_s": -5}
+    rewrite(saved, manifest__json=json.dumps(changed).encode())
+    with pytest.raises(ModuleError, match=r"is damaged: its manifest\.json is not what was saved"):
+        Compiled.load(saved)
 
 
 @pytest.mark.parametrize("content", [b"", b"HloModule m", b"PK\x03\x04" + bytes(100)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import pickle
 import zipfile
@@ -65,13 +66,15 @@ def check(executable: LoadedExecutable) -> None:
 
 
 def replaced(path: Path, **changes: Any) -> None:
-    """The file with other values in its manifest, digests as they were."""
+    """The file with other values in its manifest, as if they had been saved."""
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(contents["manifest.json"])
     for name, value in changes.items():
         section, _, key = name.partition("__")
         manifest["compiled"][section][key] = value
+    about = json.dumps(manifest["compiled"], sort_keys=True).encode()
+    manifest["sha256"]["compiled"] = hashlib.sha256(about).hexdigest()
     contents["manifest.json"] = json.dumps(manifest).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in contents.items():
