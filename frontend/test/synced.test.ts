@@ -156,6 +156,29 @@ test("origins that come after a selection are linked to it", async () => {
   assert.deepEqual([...local.matches(synced.document("optimized", null)!)!.strong], [1]);
 });
 
+test("a variant is compared with the first one for its target, once that is known, else with the baseline", () => {
+  const { synced, emit } = connect();
+  const diff = (baseline: number, number: number) =>
+    emit({ type: "diff", baseline, variant: number, hunks: [], summary: "" });
+  emit(variant(0));
+  for (const number of [1, 2]) emit({ ...variant(number), target: "tpu:v5e:2x4", platform: "tpu" });
+  emit(variant(3));
+  assert.deepEqual(
+    [0, 1, 2, 3].map((v) => synced.referenceOf(v)),
+    [0, 0, 0, 0],
+  );
+  diff(0, 1);
+  diff(0, 2);
+  diff(1, 2);
+  diff(0, 3);
+  assert.deepEqual(
+    [0, 1, 2, 3].map((v) => synced.referenceOf(v)),
+    [0, 0, 1, 0],
+  );
+  emit({ type: "variant_removed", variant: 1 });
+  assert.equal(synced.referenceOf(2), 0);
+});
+
 test("variants stand side by side where there are several, or where several are to come", () => {
   const { synced, emit } = connect();
   const local = new Local(synced);

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from inspector.analysis.collectives import collectives
 from inspector.analysis.source import hlo_listing
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.preview import Preview
+from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.widgets import messages
@@ -124,16 +125,13 @@ class Panes:
             self.publish_of(variant, message)
 
     def _publish_diffs(self, variant: Variant) -> None:
-        """Of the variant against the baseline; of every other one when the baseline itself came last."""
+        """Of the variant against those before it that matter; of later ones when it came after them."""
         with self._lock:
-            shown = dict(self._shown)
-            variants = {number: v for number, v in self._variants.items() if number in shown}
-        baseline = next((v.number for v in variants.values() if v.is_baseline), None)
-        if baseline is None or variant.number not in variants:
-            return
-        others = [n for n in variants if n != baseline] if variant.is_baseline else [variant.number]
-        for number in others:
-            self.publish_of(variants[number], diff_message(baseline, shown[baseline], number, shown[number]))
+            shown, variants = dict(self._shown), list(self._variants.values())
+        for before, after in compared(variants):
+            pair = before.number, after.number
+            if variant.number in pair and shown.keys() >= set(pair):
+                self.publish_of(after, diff_message(pair[0], shown[pair[0]], pair[1], shown[pair[1]]))
 
     def _publish_collectives(self, variant: Variant, program: Preview | Compiled, module: Module) -> None:
         options = program.build_options
@@ -150,3 +148,16 @@ class Panes:
             self._app.publish_document(entry)
         else:
             self._app.publish(entry)
+
+
+def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
+    """Which are compared: each with the first one for its own target, and with the baseline."""
+    first: dict[Target, Variant] = {}
+    baseline = None
+    for variant in variants:
+        baseline = variant if variant.is_baseline else baseline
+        reference = first.setdefault(variant.target, variant)
+        if reference is not variant:
+            yield reference, variant
+        if baseline is not None and baseline is not variant and baseline is not reference:
+            yield baseline, variant

@@ -291,6 +291,28 @@ def test_a_comparison_between_platforms_says_that_they_differ(demo: OpenDemo) ->
     expect(page.locator(".insp-column")).to_have_count(3)  # back to where it came from
 
 
+def test_a_variant_of_another_platform_is_compared_with_the_first_of_its_own(demo: OpenDemo) -> None:
+    page = demo("targets")
+    page.evaluate(
+        """async () => {
+            const { messages } = await (await fetch('targets.json')).json();
+            const text = messages.find(({ content: c }) => c.pane === 'optimized' && c.variant === 1);
+            demo.emit({ type: 'variant', variant: 7, label: 'new=1', target: 'tpu:v5e:2x4', platform: 'tpu',
+                        options: {}, state: 'done', stage: '', elapsed_s: 1, error: null, no_run: '' });
+            const bytes = text => new DataView(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
+            demo.emit({ ...text.content, variant: 7 }, text.buffers.map(bytes));
+            demo.emit({ type: 'diff', baseline: 0, variant: 7, hunks: [[0, 3, 0, 3]], summary: 'nearly all differs' });
+            demo.emit({ type: 'diff', baseline: 1, variant: 7, hunks: [[0, 1, 0, 1]], summary: '1 altered' });
+        }"""
+    )
+    expect(column(page, 7).locator(".insp-change")).to_contain_text("1 altered")
+    page.locator(".insp-chip-main").nth(3).click()
+    page.get_by_role("button", name="Compare with tpu:v5e:2x4").click()
+    expect(page.locator(".insp-summary")).to_have_text("1 altered")
+    page.locator(".insp-chip-main").nth(2).click()
+    expect(page.get_by_role("button", name="Compare with baseline")).to_be_enabled()
+
+
 def test_a_comparison_on_one_platform_says_nothing_of_platforms(demo: OpenDemo) -> None:
     page = demo("mlp")
     page.locator(".insp-chip-main").nth(1).click()

@@ -317,6 +317,29 @@ def test_another_platform_is_lowered_for_once(work: FakeWork, explorer: Explorer
     assert ("source", 1) not in {(m["pane"], m["variant"]) for m in box.of("document")}
 
 
+def test_a_variant_is_compared_with_the_first_one_for_its_target(
+    work: FakeWork, explorer: Explorer, box: Mailbox
+) -> None:
+    explorer.add(None, "tpu:v5e:2x4")
+    explorer.add({FAST_MATH: True}, "tpu:v5e:2x4")
+    explorer.add({FAST_MATH: True})
+
+    def finish(number: int) -> None:
+        work.finish(number)
+        assert explorer.variants[number].shown.wait(10)
+
+    def pairs() -> list[tuple[int, int]]:
+        return [(m["baseline"], m["variant"]) for m in box.of("diff")]
+
+    finish(2)
+    finish(1)  # later than what is compared with it
+    assert pairs() == [(1, 2)]
+    finish(0)
+    assert pairs()[1:] == [(0, 1), (0, 2)]
+    finish(3)
+    assert pairs()[3:] == [(0, 3)]
+
+
 def test_a_variant_says_what_it_is_compiled_for_and_whether_it_can_run(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:

@@ -3,6 +3,7 @@
 import { h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
 import type * as messages from "../messages.ts";
+import type { Synced } from "../state/synced.ts";
 import { spinner } from "./states.ts";
 
 /** Its label, and its target where the label does not say it. */
@@ -14,6 +15,12 @@ export function nameOf({ label, target }: messages.Variant): HTMLElement[] {
 /** The same as text. */
 export function textOf({ label, target }: messages.Variant): string {
   return label === target ? label : `${label} on ${target}`;
+}
+
+/** What variants are compared with, in a sentence. */
+export function nameOfReference(synced: Synced, reference: number): string {
+  const variant = synced.variants.get(reference);
+  return reference === synced.baseline || !variant ? "the baseline" : textOf(variant);
 }
 
 export function stateMark(state: messages.State): HTMLElement {

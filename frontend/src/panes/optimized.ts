@@ -72,14 +72,14 @@ class OptimizedPane extends TextPane {
 
   protected override drawDocument(document: TextDocument): void {
     const { synced, local } = this.context;
-    const { baseline } = synced;
-    const isCompared = this.isDiff && baseline !== null && local.active !== baseline;
-    const base = isCompared ? synced.document("optimized", baseline) : null;
+    const reference = local.active === null ? null : synced.referenceOf(local.active);
+    const isCompared = this.isDiff && reference !== null && local.active !== reference;
+    const base = isCompared ? synced.document("optimized", reference) : null;
     if (!isCompared || !base) {
       this.drawn = null;
       return super.drawDocument(document);
     }
-    const diff = synced.diff(baseline, local.active!);
+    const diff = synced.diff(reference, local.active!);
     if (!diff) {
       this.clear();
       return fill(this.body, loading("Comparing with the baseline", null));

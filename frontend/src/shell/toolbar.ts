@@ -19,6 +19,7 @@ export class Toolbar {
     const { synced, local } = context;
     this.ends = [
       synced.signal.on(["session", "variants"], () => this.draw()),
+      synced.signal.on(["diffs"], () => this.drawCompare()),
       local.signal.on(["active", "optimizedView"], () => this.draw()),
     ];
     this.resizes.observe(this.chips);
@@ -66,6 +67,9 @@ export class Toolbar {
     const { synced, local } = this.context;
     if (synced.variants.size < 2) return fill(this.compare);
     const canCompare = local.active !== synced.baseline;
+    const reference = local.active === null ? null : synced.referenceOf(local.active);
+    const isBaseline = reference === null || reference === synced.baseline;
+    const name = isBaseline ? "baseline" : (synced.variants.get(reference)?.target ?? "");
     fill(
       this.compare,
       this.toggle(
@@ -77,11 +81,11 @@ export class Toolbar {
       ),
       this.toggle(
         "compare",
-        "Compare with baseline",
+        `Compare with ${name}`,
         local.optimizedView === local.lastComparison,
         canCompare,
         canCompare
-          ? "Show the optimized HLO of the active variant against the baseline"
+          ? `Show the optimized HLO of the active variant against ${isBaseline ? "the baseline" : name}`
           : "Choose a variant other than the baseline to compare it",
       ),
     );

@@ -109,6 +109,14 @@ export class Synced {
     return this.variants.keys().next().value ?? null;
   }
 
+  /** What a variant is compared with: the first one for its own target, once it is known, else the baseline. */
+  referenceOf(variant: number): number | null {
+    const { target } = this.variants.get(variant) ?? {};
+    const isReference = (other: messages.Variant): boolean =>
+      other.target === target && this.diffs.has(`${other.variant}/${variant}`);
+    return [...this.variants.values()].find(isReference)?.variant ?? this.baseline;
+  }
+
   dismiss(notice: messages.Notice): void {
     this.notices.splice(this.notices.indexOf(notice), 1);
     this.signal.emit("notices");
