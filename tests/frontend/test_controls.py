@@ -193,6 +193,18 @@ def test_a_target_is_chosen_or_typed(row: Row) -> None:
     assert row.sent("add")[-1] == {"type": "add", "flag": "xla_gpu", "value": "", "target": "tpu:v5e:2x4"}
 
 
+def test_a_flag_for_another_target_brings_that_of_a_variant(demo: OpenDemo) -> None:
+    row = Row(demo("targets"))
+    row.emit({**OFFER, "target": "cpu:8"})
+    row.search("xla_gpu_autotune_level")
+    row.page.keyboard.press("Enter")
+    expect(row.target).to_have_value("gpu:h100:8")
+    row.target.fill("gpu:b200:1")
+    row.search("xla_cpu_enable_fast")
+    row.page.keyboard.press("Enter")
+    expect(row.target).to_have_value("gpu:b200:1")  # what was typed stays
+
+
 def test_what_is_wrong_stands_below_until_it_is_dismissed(row: Row) -> None:
     said = row.page.locator(".insp-controls [role=alert]")
     error = {"kind": "UnknownFlagError", "message": "No flag 'xla_<b>'. Did you mean xla_b?"}

@@ -185,10 +185,18 @@ export class Controls {
   private choose(name: string): void {
     const flag = this.known.get(name);
     this.given = flag ? turned(flag) : "";
+    if (flag && !flag.is_taken && !this.target.value.trim()) this.target.value = this.targetOf(flag);
     this.value.value = this.given;
     this.value.input.placeholder = flag?.type ?? "value";
     this.value.input.focus();
     this.value.input.select();
+  }
+
+  /** The target of a variant that is there whose compiler a flag is for; "" without one. */
+  private targetOf(flag: messages.Flag): string {
+    const compiler = (platform: string): string => (platform === "cuda" ? "gpu" : platform);
+    const variants = [...this.context.synced.variants.values()];
+    return variants.find(({ platform }) => flag.targets.includes(compiler(platform)))?.target ?? "";
   }
 
   private offerValues(): void {
