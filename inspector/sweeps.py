@@ -56,6 +56,7 @@ class Finding:
 
     numbers: Mapping[str, Number]
     error: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def sweep(
@@ -90,8 +91,8 @@ def sweep(
     Returns:
       One row a variant, in the order of the grid, each target's together: `target`, one column a
       flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many), and
-      `error`, "" for none. Numbers of failed variants are NaN; what a compiler does not report is an
-      `Unavailable`.
+      `error`, "" for none, and `warnings`, such as that no pass has a name. Numbers of failed variants
+      are NaN; what a compiler does not report is an `Unavailable`.
 
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
@@ -132,14 +133,17 @@ def expand(options: Any) -> tuple[Options, ...]:
     """
     if isinstance(options, Mapping):
         names = [name.removeprefix("--") for name in options]
-        choices = [list(v) if isinstance(v, _MANY) else [v] for v in options.values()]
+        choices = [list(v) if _are_many(v) else [v] for v in options.values()]
         return tuple(_point(dict(zip(names, values, strict=True))) for values in itertools.product(*choices))
     if options is None or isinstance(options, (str, Options)) or not isinstance(options, Iterable):
         return (Options.of(options),)
     return tuple(_point(dict(each)) if isinstance(each, Mapping) else Options.of(each) for each in options)
 
 
-_MANY = (list, tuple, set, frozenset, range)
+def _are_many(values: Any) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping))
+
+
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Options)) - {"flags"}
 
 
@@ -161,7 +165,8 @@ def finding_of(compiled: Compiled) -> Finding:
             "temp_bytes": memory if isinstance(memory, Unavailable) else memory.temp_bytes,
             "peak_bytes": memory if isinstance(memory, Unavailable) else memory.peak_bytes,
             "collectives": _count_collectives(compiled),
-        }
+        },
+        warnings=compiled.warnings,
     )
 
 
@@ -176,7 +181,7 @@ class Ledger:
     """The file of finished rows: JSON, a line each, of which the last may have been cut off by a kill.
 
     The first line names the format; each other has `key`, `target` and `options` for a reader,
-    `numbers` and `error`. A key is a digest of the program without source locations (a notebook's
+    `numbers`, `error` and `warnings`. A key is a digest of the program without source locations (a notebook's
     cell has others after a restart), of options, target, JAX's version, and what JAX's configuration
     and XLA_FLAGS add to every compile.
     """
@@ -201,7 +206,9 @@ class Ledger:
                 with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # cut off: done again
                     row = json.loads(line)
                     self._found[row["key"]] = Finding(
-                        {n: _decode(row["numbers"][n]) for n in row["numbers"]}, row["error"]
+                        {n: _decode(row["numbers"][n]) for n in row["numbers"]},
+                        row["error"],
+                        tuple(row.get("warnings", ())),  # files of before have none
                     )
             if not text.endswith("\n"):
                 self._append("")  # ends the line that was cut off
@@ -216,7 +223,9 @@ class Ledger:
         """Adds a row; it is on the disk when this returns."""
         numbers = {name: _encode(value) for name, value in finding.numbers.items()}
         row = {"target": str(request.target), "options": str(request.options), "numbers": numbers}
-        self._append(json.dumps({"key": self._key(request), **row, "error": finding.error}))
+        self._append(
+            json.dumps({"key": self._key(request), **row, "error": finding.error, "warnings": finding.warnings})
+        )
 
     def _key(self, request: CompileRequest) -> str:
         digest = self._common.copy()
@@ -397,4 +406,5 @@ def _table(variants: Sequence[Variant], findings: Mapping[Variant, Finding]) -> 
     for name in NUMBERS:
         columns[name] = [findings[variant].numbers.get(name, math.nan) for variant in done]
     columns["error"] = [findings[variant].error for variant in done]
+    columns["warnings"] = ["\n".join(findings[variant].warnings) for variant in done]
     return pd.DataFrame(columns)

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
@@ -80,11 +81,19 @@ class Counting:
 
 def test_grid(lowered: Lowered, engine: WorkerEngine) -> None:
     table = sweep(lowered, GRID, ["cpu", "cpu:2"], engine)
-    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error"]
+    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error", "warnings"]
     assert list(table["target"]) == ["cpu"] * 4 + ["cpu:2"] * 4
     assert list(table[FAST]) == [False, False, True, True] * 2
     assert list(table[PASSES]) == ["default", "fusion"] * 4
     assert list(table["error"]) == [""] * 8
+
+
+def test_arrays_are_axes_and_warnings_are_kept(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+    grid = {"xla_backend_optimization_level": np.arange(1, 3), PASSES: "fusoin"}
+    table = sweep(lowered, grid, "cpu", engine, path=tmp_path / "sweep")
+    assert list(table["xla_backend_optimization_level"]) == [1, 2]
+    assert all("names 'fusoin', which no pass" in warning for warning in table["warnings"])
+    assert sweep(lowered, grid, "cpu", engine, path=tmp_path / "sweep").equals(table)
 
 
 def test_numbers_are_those_of_jax(lowered: Lowered, engine: WorkerEngine) -> None:
@@ -171,7 +180,7 @@ def test_expand(options: Any, expected: list[dict[str, Any]]) -> None:
 def test_an_empty_grid(lowered: Lowered, engine: WorkerEngine) -> None:
     table = sweep(lowered, {FAST: []}, "cpu", engine)
     assert len(table) == 0
-    assert list(table.columns) == ["target", *NUMBERS, "error"]
+    assert list(table.columns) == ["target", *NUMBERS, "error", "warnings"]
 
 
 def test_the_file_holds_what_is_finished(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
@@ -281,7 +290,7 @@ def test_ctrl_c_returns_what_there_is(lowered: Lowered, engine: WorkerEngine) ->
     interrupted = Interrupted(engine)
     table = sweep(lowered, GRID, "cpu", interrupted)
     assert len(table) < 4
-    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error"]
+    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error", "warnings"]
     assert all(job.done() for job in interrupted.jobs), "what was under way is cancelled"
 
 
