@@ -18,8 +18,12 @@ class Shown:
     listing: Listing
 
 
-def diff_message(baseline: int, before: Shown, variant: int, after: Shown) -> messages.Diff:
-    """What differs, as hunks of lines and in words."""
+def diff_message(
+    baseline: int, before: Shown, variant: int, after: Shown, reference: str = "the baseline"
+) -> messages.Diff:
+    """What differs, as hunks of lines and in words, in which `reference` names what is compared with."""
     changes = instruction_changes(instruction_multiset(before.module), instruction_multiset(after.module))
     hunks = line_hunks(before.listing.text.split("\n"), after.listing.text.split("\n"))
-    return messages.Diff(type="diff", baseline=baseline, variant=variant, hunks=list(hunks), summary=str(changes))
+    return messages.Diff(
+        type="diff", baseline=baseline, variant=variant, hunks=list(hunks), summary=changes.words(reference)
+    )

@@ -131,7 +131,8 @@ class Panes:
         for before, after in compared(variants):
             pair = before.number, after.number
             if variant.number in pair and shown.keys() >= set(pair):
-                self.publish_of(after, diff_message(pair[0], shown[pair[0]], pair[1], shown[pair[1]]))
+                name = "the baseline" if before.is_baseline else before.label
+                self.publish_of(after, diff_message(pair[0], shown[pair[0]], pair[1], shown[pair[1]], name))
 
     def _publish_collectives(self, variant: Variant, program: Preview | Compiled, module: Module) -> None:
         options = program.build_options

@@ -63,7 +63,7 @@ function flagRow(flag: messages.Flag, words: readonly string[]): HTMLElement[] {
       h("span", { class: "insp-flag-type" }, `${flag.type} = ${said(flag.default)}`),
       badges(flag),
     ),
-    h("div", { class: "insp-flag-text" }, flag.described ? flag.description : "–"),
+    ...(flag.described ? [h("div", { class: "insp-flag-text" }, flag.description)] : []),
   ];
 }
 

@@ -30,6 +30,7 @@ class Diff(TypedDict):
     """How the optimized HLO of `variant` differs from that of `baseline`.
 
     Attributes:
+      baseline: the Explorer's, or the first variant for the same target.
       hunks: line ranges `[a0, a1, b0, b1]`, half open, of baseline (a) and variant (b).
       summary: a sentence, such as "12 instructions changed, 3 added, 1 removed".
     """
