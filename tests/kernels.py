@@ -108,5 +108,24 @@ def _one_core() -> Any:
     return pltpu.create_tensorcore_mesh("core", num_cores=1)  # up to JAX 0.10
 
 
+def on_sparse_cores(x: Any) -> Any:
+    """Each of 32 subcores copies a row, by way of its own memory."""
+    from jax.experimental.pallas import tpu_sc
+
+    given = {"core_axis_name": "c", "subcore_axis_name": "s", "num_cores": 2, "num_subcores": 16}
+    known = inspect.signature(tpu_sc.VectorSubcoreMesh).parameters
+    mesh = tpu_sc.VectorSubcoreMesh(**{name: value for name, value in given.items() if name in known})
+
+    def body(x_ref: Any, o_ref: Any, row_ref: Any) -> None:
+        row = jax.lax.axis_index("c") * 16 + jax.lax.axis_index("s")
+        pltpu.sync_copy(x_ref.at[row], row_ref)
+        pltpu.sync_copy(row_ref, o_ref.at[row])
+
+    parameters = inspect.signature(pl.kernel).parameters
+    result, scratch = ("out_type", "scratch_types") if "out_type" in parameters else ("out_shape", "scratch_shapes")
+    given = {result: jax.ShapeDtypeStruct(x.shape, x.dtype), scratch: [pltpu.VMEM(x.shape[1:], x.dtype)]}
+    return pl.kernel(body, mesh=mesh, name="on_sparse_cores", **given)(x)
+
+
 def struct(*shape: int, dtype: Any = F32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)

@@ -186,6 +186,7 @@ def _core_facts(eqn: Any, names: Sequence[str], max_steps: int) -> Facts:
         "scratch": [_scratch(aval, names[outputs + i]) for i, aval in enumerate(avals[outputs:])],
         "aliases": tuple((int(i), int(o)) for i, o in dict(eqn.params["input_output_aliases"]).items()),
         "vmapped": (),
+        "core_type": str(plain(getattr(mesh, "core_type", ""))).lower(),
         "cores": tuple(
             (str(axis), size, str(plain(how)))
             for axis, size, how in zip(mesh.shape, grid, said, strict=True)

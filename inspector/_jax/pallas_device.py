@@ -5,7 +5,8 @@ to answer without the device, an abstract mesh, does not reach kernels inside of
 mesh has devices of its own. So this process's device stands in for the other one, through JAX's
 registry of chips that it does not know, while a lowering goes on.
 
-Private JAX: `tpu_info` and `gpu_info`: `registry`, `get_tpu_info`, `get_gpu_info`; `pxla.get_default_device`.
+Private JAX: `tpu_info` and `gpu_info`: `registry`, `get_tpu_info`, `get_gpu_info`, `is_tpu_device`;
+`pxla.get_default_device`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def as_if_on(platform: str, device_kind: str) -> Iterator[None]:
     if here.platform == ("gpu" if platform == "cuda" else platform):
         yield
         return
-    with _standing_in:
+    with _standing_in, _a_tpu_is_here(platform):
         before = module.registry.get(here.device_kind)
         module.registry[here.device_kind] = lambda: info(device_kind)
         getter.cache_clear()
@@ -52,6 +53,21 @@ def as_if_on(platform: str, device_kind: str) -> Iterator[None]:
             if before is not None:
                 module.registry[here.device_kind] = before
             getter.cache_clear()
+
+
+@contextlib.contextmanager
+def _a_tpu_is_here(platform: str) -> Iterator[None]:
+    """Kernels for a TPU's SparseCores are lowered only where JAX says so, which asks for the device's kind itself."""
+    module = sys.modules.get(f"{_PALLAS}.mosaic.tpu_info") if platform == "tpu" else None
+    if module is None:
+        yield
+        return
+    before = module.is_tpu_device
+    module.is_tpu_device = lambda: True  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        module.is_tpu_device = before  # type: ignore[attr-defined]
 
 
 def _chips(platform: str) -> tuple[Any, Any, Callable[[str], Any]] | None:

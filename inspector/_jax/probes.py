@@ -211,7 +211,7 @@ def _pallas() -> Iterator[Probe]:
     for name in ("eval_jaxpr", "Literal"):
         yield Probe(f"jax._src.core.{name}", "evaluating index maps of Pallas kernels")
     chips = "jax._src.pallas.mosaic.tpu_info"
-    for name in ("registry", "get_tpu_info", "get_tpu_info_for_chip", "chip_version_from_device_kind"):
+    for name in ("registry", "get_tpu_info", "get_tpu_info_for_chip", "chip_version_from_device_kind", "is_tpu_device"):
         yield Probe(f"{chips}.{name}", "lowering kernels for a TPU that is not here")
     yield Probe("jax._src.interpreters.pxla.get_default_device", "lowering kernels for a device that is not here")
     yield Probe("jax._src.core.DebugInfo.safe_arg_names", "names of a Pallas kernel's operands")

@@ -43,7 +43,7 @@ class Visits:
       ragged: blocks that reach beyond the array, `[blocks]` booleans.
       covered_elements: elements of the array that are in some block.
       racing_dimensions: grid dimensions said to be parallel along which an output's block stays the
-        same, so that cores may write it at once; none for inputs.
+        same, so that cores may write it at once; none for inputs, and for arrays that the kernel writes itself.
       is_whole: every step of the grid was looked at.
     """
 
@@ -138,7 +138,9 @@ def _of(kernel: Kernel, operand: Operand, ids: Ints | Unavailable) -> Visits | U
         overlapping=overlapping,
         ragged=_ragged(distinct, extent, operand),
         covered_elements=_covered(distinct, extent, operand.shape, overlapping),
-        racing_dimensions=_racing(kernel, block_of_step, ids) if operand.role == "output" else (),
+        racing_dimensions=_racing(kernel, block_of_step, ids)
+        if operand.role == "output" and operand.is_windowed
+        else (),
         is_whole=len(block_of_step) == count,
     )
 

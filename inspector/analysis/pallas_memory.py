@@ -129,6 +129,8 @@ def vmem_budget(kernel: Kernel, chip: str) -> VmemBudget | Unavailable:
         raise TargetError(f"The VMEM of {chip!r} is not known. Expected one of {', '.join(VMEM)}.")
     if kernel.backend not in (None, "mosaic_tpu"):
         return Unavailable("the kernel is for GPUs, which have no VMEM")
+    if kernel.core_type.startswith("sc"):
+        return Unavailable("the kernel runs on SparseCores, which have memories of their own")
     params, memory = dict(kernel.params), VMEM[chip]
     internal = params.get("internal_scratch_in_bytes")
     found = [_window(o, has_grid=bool(kernel.grid)) for o in kernel.operands if _is_in_vmem(o)]

@@ -270,6 +270,7 @@ class Kernel:
       interpret: runs by JAX's interpreter, not by a compiled kernel.
       vmapped: grid dimensions that `jax.vmap` added.
       cores: of a `pl.kernel`, the mesh of cores that is its grid: name, size and semantics of each axis.
+      core_type: of those cores: "tc" is a TPU's TensorCore, "sc_..." one of its SparseCores; "" where it is not said.
     """
 
     number: int
@@ -289,6 +290,7 @@ class Kernel:
     vmapped: tuple[int, ...] = ()
     scoped: tuple[Scratch, ...] = ()
     cores: tuple[tuple[str, int, str], ...] = ()
+    core_type: str = ""
 
     @property
     def inputs(self) -> tuple[Operand, ...]:

@@ -154,7 +154,8 @@ def _facts(kernel: Kernel) -> list[tuple[str, str]]:
             ("scoped", ", ".join(f"{s.name} {_shape(s.dtype, s.shape)} in {s.memory_space}" for s in kernel.scoped))
         )
     if kernel.cores:
-        facts.append(("cores", ", ".join(f"{axis}={size}" for axis, size, _ in kernel.cores)))
+        mesh = ", ".join(f"{axis}={size}" for axis, size, _ in kernel.cores)
+        facts.append(("cores", f"{mesh} ({kernel.core_type})" if kernel.core_type else mesh))
     if kernel.aliases:
         facts.append(("aliases", ", ".join(f"input {i} → output {o}" for i, o in kernel.aliases)))
     if kernel.vmapped:

@@ -23,11 +23,12 @@ import inspector
 from inspector.errors import FlagTypeError, LoweringError, OptionError, ParameterError, Unavailable, UnknownFlagError
 from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Kernel, Scratch
 from inspector.lowering.pallas import fields
-from tests.absent import needs_gpu
-from tests.kernels import line, matmul, on_cores, piped, scale, struct
+from tests.absent import needs_gpu, needs_tpu
+from tests.kernels import line, matmul, on_cores, on_sparse_cores, piped, scale, struct
 
 SQUARE = struct(512, 512)
 deprecated_in_0_12 = pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
+told_of_copies = pytest.mark.filterwarnings("ignore:Destination semaphore is ignored")  # JAX 0.12, of `sync_copy`
 LIMIT = 7654321
 
 
@@ -239,6 +240,26 @@ def test_a_kernel_on_a_mesh_of_cores() -> None:
     assert [list(kernel.table()["copied_bytes"]), kernel.remarks()] == [[0, 0], ()]
     assert "kernels.py:" in kernel.function
     assert kernel.origins[0].op_name.endswith("mpmd_map")
+
+
+@told_of_copies
+def test_a_kernel_on_sparse_cores() -> None:
+    params = {"on_sparse_cores": {"use_tc_tiling_on_sc": True}}
+    (kernel,) = lowered(on_sparse_cores, struct(32, 128), chip="v5p", compiler_params=params).kernels
+    assert kernel.cores == (("c", 2, "core_parallel"), ("s", 16, "subcore_parallel"))
+    assert (kernel.step_count, kernel.core_type) == (32, "sc_vector_subcore")
+    assert kernel.remarks() == ()  # what it writes where, no index map says
+    assert kernel.overridden == ("use_tc_tiling_on_sc",)
+    assert "runs on SparseCores" in str(kernel.vmem("v5p"))
+
+
+@told_of_copies
+@needs_tpu
+@pytest.mark.slow
+def test_a_kernel_on_sparse_cores_compiles() -> None:
+    compiled = lowered(on_sparse_cores, struct(32, 128), chip="v5p").compile(target="tpu:v5p")
+    assert any(i.custom_call_target == "tpu_custom_call" for i in compiled.module().instructions())
+    assert not pltpu.is_tpu_device()  # of this process nothing has changed
 
 
 def test_a_kernel_on_cores_takes_parameters() -> None:
