@@ -23,7 +23,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, InspectorError, OptionError, TargetError, Unavailable, WorkerDiedError
-from inspector.lowering.lowered import Lowered
+from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import background_progress
 
 if TYPE_CHECKING:
@@ -100,8 +100,10 @@ def flag_effect(
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
       OptionError: no values, and the flag's type has too many to try; or no list of values.
+      ParameterError: `lowered` is none.
       CompilationError: the baseline itself cannot be compiled.
     """
+    check_lowered(lowered)
     base = Options.of(options)
     tried = _trials({flag: values} if values is not None else [flag], base)
     laboratory = _Laboratory(lowered, Target.parse(target), base, engine, time_limit_s)
@@ -141,8 +143,10 @@ def scan(
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
       OptionError: a flag whose type has too many values to try.
+      ParameterError: `lowered` is none.
       TargetError: no worker can compile this, and in this process a flag that crashes XLA would end it.
     """
+    check_lowered(lowered)
     base = Options.of(options)
     tried = _trials(boolean_flags(lowered.program.platform) if flags is None else flags, base)
     if engine is None:

@@ -26,7 +26,7 @@ from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, InspectorError, ModuleError, ParameterError, Unavailable
 from inspector.hlo import compiler
-from inspector.lowering.lowered import Lowered
+from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import Progress, foreground_progress
 
 if TYPE_CHECKING:
@@ -97,9 +97,10 @@ def sweep(
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
       TargetError: an unknown target, or a Dask cluster that cannot be used.
-      ParameterError: an engine that is none.
+      ParameterError: an engine that is none, or a `lowered`.
       ModuleError: `path` is another file.
     """
+    check_lowered(lowered)
     option_sets = expand(options)
     for each in option_sets:
         each.check()

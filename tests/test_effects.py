@@ -24,6 +24,7 @@ from inspector.errors import (
     CompilationError,
     FlagTypeError,
     OptionError,
+    ParameterError,
     TargetError,
     Unavailable,
     UnknownFlagError,
@@ -114,6 +115,10 @@ def test_requests_are_checked_before_anything_runs(lowered: Lowered) -> None:
         flag_effect(lowered, "xla_cpu_enable_fast_math", [1])
     with pytest.raises(OptionError, match=r"takes values of the type list of string: say which .*'xla_disable_"):
         scan(lowered, flags=["xla_disable_hlo_passes"])
+    function: Any = jax_text
+    for call in (lambda: flag_effect(function, "xla_cpu_enable_fast_math"), lambda: scan(function)):
+        with pytest.raises(ParameterError, match=r"Expected a Lowered, got <.*inspector\.lower\(fun, \*args\)"):
+            call()
     for values in (True, "true"):
         with pytest.raises(OptionError, match=rf"must be a list, such as \[{values!r}\], got {values!r}"):
             flag_effect(lowered, "xla_cpu_enable_fast_math", values)  # type: ignore[arg-type]

@@ -88,6 +88,11 @@ def test_grid(lowered: Lowered, engine: WorkerEngine) -> None:
     assert list(table["error"]) == [""] * 8
 
 
+def test_a_function_is_no_program() -> None:
+    with pytest.raises(ParameterError, match=r"Expected a Lowered, got <function model"):
+        sweep(model, targets="cpu")  # type: ignore[arg-type]
+
+
 def test_arrays_are_axes_and_warnings_are_kept(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
     grid = {"xla_backend_optimization_level": np.arange(1, 3), PASSES: "fusoin"}
     table = sweep(lowered, grid, "cpu", engine, path=tmp_path / "sweep")

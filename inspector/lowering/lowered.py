@@ -14,7 +14,7 @@ from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.errors import Unavailable
+from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.pallas import Kernel
@@ -191,3 +191,16 @@ class Lowered:
         inputs = ", ".join(f"{a.path or '_'}: {a.dtype}{list(a.shape)}" for a in self.inputs)
         mesh = f", {self.program.mesh}" if self.program.mesh else ""
         return f"<Lowered {self.name}({inputs}) for {self.program.platform}{mesh}>"
+
+
+def check_lowered(given: object) -> None:
+    """Refuses what is no `Lowered`, such as the function itself.
+
+    Raises:
+      ParameterError: with how one is made.
+    """
+    if not isinstance(given, Lowered):
+        raise ParameterError(
+            f"Expected a Lowered, got {given!r} ({type(given).__name__}). inspector.lower(fun, *args) makes one of a"
+            " function and its arguments."
+        )

@@ -15,7 +15,7 @@ from inspector.compilation import flags, options_proto
 from inspector.compilation.flags import libtpu
 from inspector.compilation.flags.targets import TARGETS, flag_targets
 from inspector.compilation.flags.types import libtpu_flags
-from inspector.errors import Unavailable, UnknownFlagError
+from inspector.errors import OptionError, Unavailable, UnknownFlagError
 from inspector.hlo import compiler
 
 if TYPE_CHECKING:
@@ -87,7 +87,14 @@ def option_catalog(search: str | None = None) -> pd.DataFrame:
 
 
 def find_options(search: str) -> tuple[Option, ...]:
-    """Options that match a search, best first; all for an empty one. See `option_catalog`."""
+    """Options that match a search, best first; all for an empty one. See `option_catalog`.
+
+    Raises:
+      OptionError: no text.
+    """
+    given: Any = search  # a user's, whatever the annotation says
+    if not isinstance(given, str):
+        raise OptionError(f"A search in the options is a text, such as 'fast math', got {given!r}.")
     words = search.lower().removeprefix("--").replace("-", "_").split()
     if not words:
         return options()

@@ -13,11 +13,16 @@ import inspector
 from inspector.compilation import flags
 from inspector.compilation.flags import catalogue
 from inspector.compilation.flags.types import libtpu_flags
-from inspector.errors import Unavailable, UnknownFlagError
+from inspector.errors import OptionError, Unavailable, UnknownFlagError
 from inspector.hlo.compiler import debug_options_type
 from tests.absent import needs_tpu
 
 COLUMNS = ["name", "group", "type", "default", "choices", "description", "channel", "deprecated", "targets"]
+
+
+def test_a_search_is_a_text() -> None:
+    with pytest.raises(OptionError, match="A search in the options is a text, such as 'fast math', got 5"):
+        inspector.option_catalog(5)  # type: ignore[arg-type]
 
 
 def test_every_field_has_a_row() -> None:
