@@ -220,7 +220,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         """Not under the lock: a job that has ended calls back at once."""
         job.add_progress_callback(lambda _: self._panes.publish_state(variant))
         job.add_preview_callback(lambda preview: self._later(lambda: self._panes.show_program(variant, preview)))
-        job.add_done_callback(lambda _: self._later(lambda: self._panes.show(variant, job)))
+
+        def end(_: object) -> None:
+            self._panes.publish_state(variant)  # at once: what follows may have to wait for the Explorer's thread
+            self._later(lambda: self._panes.show(variant, job))
+
+        job.add_done_callback(end)
 
     def remove(self, variant: Variant) -> None:
         """Takes a variant away and cancels its compile. The baseline stays.

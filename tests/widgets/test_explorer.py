@@ -317,6 +317,19 @@ def test_another_platform_is_lowered_for_once(work: FakeWork, explorer: Explorer
     assert ("source", 1) not in {(m["pane"], m["variant"]) for m in box.of("document")}
 
 
+def test_the_end_of_a_compile_is_told_though_the_thread_is_busy(
+    work: FakeWork, explorer: Explorer, box: Mailbox
+) -> None:
+    go = threading.Event()
+    explorer._later(lambda: go.wait(60))
+    work.finish(0)
+    assert box.last("variant")["state"] == "done"
+    assert not box.of("stats")
+    go.set()
+    explorer.wait(10)
+    assert box.of("stats")
+
+
 def test_a_variant_is_compared_with_the_first_one_for_its_target(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:

@@ -60,7 +60,7 @@ class StatsPane implements Pane {
     if (!baseline) return empty("No numbers yet", "They come with the first compiled variant.");
     if (baseline.state === "failed") return failure(baseline.error, "No numbers: this variant failed");
     if (baseline.state === "cancelled") return empty("No numbers", "This variant was cancelled.");
-    return loading("Compiling", baseline);
+    return loading(baseline.state === "done" ? "Receiving the numbers" : "Compiling", baseline);
   }
 
   private heading(variant: Timed<messages.Variant>, index: number): HTMLElement {
