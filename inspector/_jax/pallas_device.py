@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 from jax._src.interpreters import pxla
 
 # The registry is one for the process: one lowering at a time may stand in.
@@ -42,7 +43,7 @@ def as_if_on(platform: str, device_kind: str) -> Iterator[None]:
     if here.platform == ("gpu" if platform == "cuda" else platform):
         yield
         return
-    with _standing_in, _a_tpu_is_here(platform):
+    with _standing_in, _traces_of_their_own()(device_kind), _a_tpu_is_here(platform):
         before = module.registry.get(here.device_kind)
         module.registry[here.device_kind] = lambda: info(device_kind)
         getter.cache_clear()
@@ -53,6 +54,16 @@ def as_if_on(platform: str, device_kind: str) -> Iterator[None]:
             if before is not None:
                 module.registry[here.device_kind] = before
             getter.cache_clear()
+
+
+@functools.cache
+def _traces_of_their_own() -> Callable[[str], contextlib.AbstractContextManager[None]]:
+    """What is traced for one chip, JAX's caches must not give for another, nor for the device that is here.
+
+    Made only where it is needed: from then on JAX traces anew what it has traced before.
+    """
+    context: Callable[[str], contextlib.AbstractContextManager[None]] = jax.make_user_context("")
+    return context
 
 
 @contextlib.contextmanager

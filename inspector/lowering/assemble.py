@@ -97,13 +97,16 @@ def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
         ) from error
 
 
+_NO_KERNELS = (
+    "calls a Pallas kernel, which compiles for a TPU or a GPU only, and was lowered for the CPU. Let JAX's"
+    " interpreter run its kernels with interpret=True, or lower it for what it was written for: platform='tpu'"
+    " (or 'cuda'), a target such as 'tpu:v5e:1x1'."
+)
+
 # Words of JAX's error, and what to say instead.
 _NOT_ON_THIS_PLATFORM = {
-    "Only interpret mode is supported on CPU backend": (
-        "calls a Pallas kernel, which compiles for a TPU or a GPU only, and was lowered for the CPU. Let JAX's"
-        " interpreter run its kernels with interpret=True, or lower it for what it was written for: platform='tpu'"
-        " (or 'cuda'), a target such as 'tpu:v5e:1x1'."
-    ),
+    "Only interpret mode is supported on CPU backend": _NO_KERNELS,
+    "Unsupported TPU device kind: cpu": _NO_KERNELS,  # a kernel asked for its chip
     # JAX makes Python callbacks for the devices that it has, whatever platform is lowered for.
     "the platform for the specified backend": (
         "calls back into this process (jax.debug.print, io_callback, pure_callback), which a device of another"

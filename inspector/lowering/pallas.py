@@ -83,8 +83,8 @@ class Overrides:
         self._has_none = False
 
     def device(self) -> contextlib.AbstractContextManager[None]:
-        """While it is open, kernels see the chip; for a CPU the usual TPU, without which some cannot be traced."""
-        platform = "tpu" if self._platform == "cpu" else self._platform
+        """While it is open, kernels see the chip; the interpreter's the usual TPU, without which some cannot be traced."""
+        platform = "tpu" if self._interpret and self._platform == "cpu" else self._platform
         return pallas_device.as_if_on(platform, _KINDS.get(self._chip) or _USUAL.get(platform, ""))
 
     def rewrite(self, jaxpr: Any) -> Any:

@@ -280,6 +280,29 @@ def test_kernels_that_ask_for_their_chip_are_interpreted_without_one(fun: Any) -
         inspector.lower(fun, x, platform="cpu")
 
 
+def test_a_function_that_asks_for_a_tpu_is_told_of_none_where_it_is_lowered_for_the_cpu() -> None:
+    def fun(x: Any) -> Any:
+        try:
+            pltpu.get_tpu_info()
+        except ValueError:
+            return x + 1
+        return scale(x)
+
+    for _ in range(2):  # whatever JAX has traced it for before
+        assert inspector.lower(fun, SQUARE, platform="cpu").kernels == ()
+        assert len(lowered(fun, SQUARE).kernels) == 1
+
+
+def test_what_is_traced_for_one_chip_is_not_taken_for_another() -> None:
+    @jax.jit
+    def fun(x: Any) -> Any:
+        return scale(x, rows={"v5e": 8, "v6e": 16}[str(pltpu.get_tpu_info().chip_version)])
+
+    found = {chip: lowered(fun, SQUARE, chip=chip).kernels[0].grid for chip in ("v5e", "v6e")}
+    assert found == {"v5e": (64,), "v6e": (32,)}
+    assert lowered(fun, SQUARE, chip="v5e").kernels[0].grid == (64,)
+
+
 # ---------------------------------------------------------------- other compiler parameters
 
 
