@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.compilation import flags, options_proto
 from inspector.compilation.flags import libtpu
-from inspector.compilation.flags.targets import TARGETS, flag_targets
+from inspector.compilation.flags.targets import READ_AT_START, TARGETS, flag_targets
 from inspector.compilation.flags.types import libtpu_flags
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
 from inspector.hlo import compiler
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PER_COMPILE, PROCESS_START, INIT_ARGS = "per compile", "process start", "LIBTPU_INIT_ARGS"
 
 # Known to be read once, when a CPU client starts. XLA does not say of a flag when it is read, so there may be more.
-PROCESS_START_FLAGS = frozenset({"xla_force_host_platform_device_count"})
+PROCESS_START_FLAGS = frozenset({"xla_force_host_platform_device_count"}) | READ_AT_START
 
 # What a name begins with tells the part of the compiler that reads it.
 _PREFIXES = ("cpu", "gpu", "tpu", "dump", "hlo", "llvm")

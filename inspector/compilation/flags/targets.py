@@ -14,6 +14,9 @@ from inspector.errors import OptionError, Unavailable, UnknownFlagError
 
 TARGETS = ("cpu", "gpu", "tpu")
 
+READ_AT_START = frozenset({"xla_cpu_max_isa"})
+"""Flags that XLA reads when a process starts its CPU client; those of a compile it accepts and ignores."""
+
 # How the names of flags begin that one compiler reads.
 _PREFIXES = {"xla_cpu_": "cpu", "xla_gpu_": "gpu", "xla_tpu_": "tpu"}
 _PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "gpu": "gpu", "rocm": "gpu", "tpu": "tpu"}
@@ -48,7 +51,7 @@ def check_targets(options: Options, platform: str | None, *, is_attached: bool) 
 
 
 def target_warnings(options: Options, platform: str) -> tuple[str, ...]:
-    """One warning for each flag that a platform's compiler accepts and, as its name says, ignores."""
+    """One warning for each flag that a platform's compiler accepts and ignores."""
     target = _PLATFORMS.get(platform, platform)
     others = {name: flag_targets(name) for name in options.flags}
     found = [
@@ -57,6 +60,7 @@ def target_warnings(options: Options, platform: str) -> tuple[str, ...]:
         for name, targets in others.items()
         if target not in targets
     ]
+    found += [_start_warning(name, value) for name, value in options.flags.items() if _is_late(name, target)]
     return (*found, *(_removed_warning(name) for name in options.flags if target == "tpu" and _is_removed(name)))
 
 
@@ -84,6 +88,17 @@ def _check_xla_flag(name: str) -> None:
     raise UnknownFlagError(
         f"libtpu {libtpu_version()} has no flag named {name!r}: jaxlib {metadata.version('jaxlib')}, which has it, is"
         " newer. Leave it out for a TPU."
+    )
+
+
+def _is_late(name: str, target: str) -> bool:
+    return target == "cpu" and name in READ_AT_START
+
+
+def _start_warning(name: str, value: object) -> str:
+    return (
+        f"{name} is read once, when a process starts its CPU client; of a compile XLA accepts it and ignores it. Set"
+        f" XLA_FLAGS=--{name}={value} before Python starts: worker processes take XLA_FLAGS over."
     )
 
 

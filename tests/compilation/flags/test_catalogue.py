@@ -60,6 +60,7 @@ def test_groups_channels_and_deprecation() -> None:
     assert option("xla_backend_optimization_level").group == "general"
     assert (option("num_replicas").group, option("profile_version").group) == ("build", "compile")
     assert option("xla_force_host_platform_device_count").channel == "process start"
+    assert option("xla_cpu_max_isa").channel == "process start"
     assert option("xla_dump_to").channel == "per compile"
     assert isinstance(option("fdo_profile").channel, Unavailable)
     assert option("xla_gpu_enable_nccl_clique_optimization").deprecated

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from inspector.compilation.flags.targets import check_targets, flag_targets, target_warnings
 from inspector.compilation.flags.types import xla_flag_names
 from inspector.compilation.options import Options
+from inspector.compilation.records.assembly import Assembly
 from inspector.errors import OptionError, UnknownFlagError
+from inspector.lowering.lower import lower
 from tests.absent import needs_tpu
 from tests.libtpu import compile_with
 
@@ -63,6 +67,22 @@ def test_xlas_own_flags_are_accepted_everywhere_and_warned_of() -> None:
     (about_cpu,) = target_warnings(options, "cuda")
     assert about_cpu.startswith(f"{CPU_FLAG} is for XLA's CPU compiler; compiling for a GPU")
     assert len(target_warnings(options, "tpu")) == 2
+
+
+def test_what_a_compile_gives_too_late_changes_no_code() -> None:
+    lowered = lower(jax.nn.softmax, jax.ShapeDtypeStruct((256, 256), jnp.float32))
+    plain, late = (
+        lowered.compile(options, target="cpu", products=["assembly"])
+        for options in (None, {"xla_cpu_max_isa": "SSE4_2"})
+    )
+    assert isinstance(plain.assembly, Assembly)
+    assert isinstance(late.assembly, Assembly)
+    assert plain.assembly.kernels
+    for kernel in plain.assembly.kernels:
+        assert late.assembly.code("assembly", kernel).text == plain.assembly.code("assembly", kernel).text
+    (warning,) = late.warnings
+    assert "XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 before Python starts" in warning
+    assert len(target_warnings(Options(flags={"xla_cpu_max_isa": "AVX2"}), "cuda")) == 1  # for another compiler
 
 
 @needs_tpu
