@@ -175,8 +175,13 @@ test("a variant is compared with the first one for its target, once that is know
     [0, 1, 2, 3].map((v) => synced.referenceOf(v)),
     [0, 0, 1, 0],
   );
+  assert.deepEqual(
+    [0, 1, 2, 3].map((v) => synced.sameTargetReferenceOf(v)),
+    [null, null, 1, 0],
+  );
   emit({ type: "variant_removed", variant: 1 });
   assert.equal(synced.referenceOf(2), 0);
+  assert.equal(synced.sameTargetReferenceOf(2), null);
 });
 
 test("variants stand side by side where there are several, or where several are to come", () => {

@@ -16,12 +16,15 @@ const row = (key: string, value: number | null, less = true): StatsRow => ({
   less_is_better: less,
 });
 
-test("stats are judged against the baseline, only where less is better and both are known", () => {
-  const lines = tabulate([
-    { type: "stats", variant: 0, rows: [row("temp", 100), row("flops", 8, false), row("code", null)] },
-    { type: "stats", variant: 1, rows: [row("temp", 50), row("flops", 4, false), row("code", 7), row("new", 1)] },
-    null,
-  ]);
+test("stats are judged against what they are compared with, only where less is better and both are known", () => {
+  const lines = tabulate(
+    [
+      { type: "stats", variant: 0, rows: [row("temp", 100), row("flops", 8, false), row("code", null)] },
+      { type: "stats", variant: 1, rows: [row("temp", 50), row("flops", 4, false), row("code", 7), row("new", 1)] },
+      null,
+    ],
+    [null, 0, 0],
+  );
   const verdicts = Object.fromEntries(lines.map((l) => [l.key, l.cells.map((c) => [c.delta, c.verdict])]));
   assert.deepEqual(verdicts["temp"], [
     [null, "unknown"],
@@ -37,6 +40,19 @@ test("stats are judged against the baseline, only where less is better and both 
   assert.deepEqual(
     lines[0]!.cells.map((c) => c.share),
     [1, 0.5, 0],
+  );
+});
+
+test("stats of a column with nothing to compare with have no difference, those of the next one one to it", () => {
+  const columns = [100, 7, 14].map((temp, variant) => ({ type: "stats" as const, variant, rows: [row("temp", temp)] }));
+  const [line] = tabulate(columns, [null, null, 1]);
+  assert.deepEqual(
+    line!.cells.map((c) => [c.delta, c.verdict]),
+    [
+      [null, "unknown"],
+      [null, "unknown"],
+      [7, "worse"],
+    ],
   );
 });
 

@@ -313,6 +313,24 @@ def test_a_variant_of_another_platform_is_compared_with_the_first_of_its_own(dem
     expect(page.get_by_role("button", name="Compare with baseline")).to_be_enabled()
 
 
+def test_numbers_are_compared_with_the_first_variant_for_the_same_target(demo: OpenDemo) -> None:
+    page = demo("targets")
+    page.click("[data-tab=stats]")
+    page.evaluate(
+        """() => {
+            const row = { key: 'made_up', label: 'made up', unit: 'count', less_is_better: true, reason: null };
+            demo.emit({ type: 'variant', variant: 7, label: 'new=1', target: 'tpu:v5e:2x4', platform: 'tpu',
+                        options: {}, state: 'done', stage: '', elapsed_s: 1, error: null, no_run: '' });
+            demo.emit({ type: 'diff', baseline: 1, variant: 7, hunks: [], summary: '' });
+            [[0, 100], [1, 8], [2, 50], [7, 4]].forEach(([variant, value]) =>
+                demo.emit({ type: 'stats', variant, rows: [{ ...row, value }] }));
+        }"""
+    )
+    cells = page.locator(".insp-stats tr", has_text="made up").locator("td")
+    expect(cells).to_have_text(["100", "8", "50", re.compile(r"^4\D+4 \(\D+50 %\)$")])
+    expect(cells.nth(3).locator(".insp-better")).to_have_attribute("title", "Against tpu:v5e:2x4")
+
+
 def test_a_comparison_on_one_platform_says_nothing_of_platforms(demo: OpenDemo) -> None:
     page = demo("mlp")
     page.locator(".insp-chip-main").nth(1).click()

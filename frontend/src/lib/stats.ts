@@ -4,7 +4,7 @@ import type { Stats, StatsRow } from "../messages.ts";
 
 export interface StatsCell {
   readonly row: StatsRow | null;
-  /** Against the baseline; null without two numbers. */
+  /** Against what the variant is compared with; null without two numbers. */
   readonly delta: number | null;
   /** "better" or "worse" only where less is clearly better and the numbers differ. */
   readonly verdict: "better" | "worse" | "same" | "unknown";
@@ -22,16 +22,17 @@ export interface StatsLine {
 /**
  * Lines in the order in which the variants first name them.
  *
- * @param columns one entry a variant, null where there are no numbers yet; the first is the baseline.
+ * @param columns one entry a variant, null where there are no numbers yet.
+ * @param references for each column the index of the one that it is compared with, null for none.
  */
-export function tabulate(columns: readonly (Stats | null)[]): StatsLine[] {
+export function tabulate(columns: readonly (Stats | null)[], references: readonly (number | null)[]): StatsLine[] {
   const first = new Map<string, StatsRow>();
   for (const row of columns.flatMap((c) => c?.rows ?? [])) if (!first.has(row.key)) first.set(row.key, row);
   return [...first.values()].map(({ key, label, unit }) => {
     const rows = columns.map((c) => c?.rows.find((r) => r.key === key) ?? null);
     const largest = Math.max(0, ...rows.map((r) => Math.abs(r?.value ?? 0)));
-    const base = rows[0]?.value ?? null;
-    return { key, label, unit, cells: rows.map((row, i) => cell(row, i === 0 ? null : base, largest)) };
+    const base = (i: number): number | null => rows[references[i] ?? -1]?.value ?? null;
+    return { key, label, unit, cells: rows.map((row, i) => cell(row, base(i), largest)) };
   });
 }
 

@@ -1,11 +1,11 @@
-// Memory, cost and compile time of all variants, with differences to the baseline.
+// Memory, cost and compile time of all variants, with differences to the first one for the same target.
 
 import { fill, h } from "../lib/dom.ts";
 import { format, formatDelta, formatPercent, grouped } from "../lib/format.ts";
 import { type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
-import { nameOf, stateMark, tooltipOf } from "./labels.ts";
+import { nameOf, nameOfReference, stateMark, tooltipOf } from "./labels.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
 import { clock, empty, failure, loading } from "./states.ts";
 
@@ -18,7 +18,7 @@ class StatsPane implements Pane {
 
   constructor(private readonly context: Context) {
     this.ends = [
-      context.synced.signal.on(["stats", "variants"], this.drawing.request),
+      context.synced.signal.on(["stats", "variants", "diffs"], this.drawing.request),
       context.local.signal.on(["active"], this.drawing.request),
     ];
   }
@@ -34,10 +34,15 @@ class StatsPane implements Pane {
   private draw(): void {
     const { synced } = this.context;
     const variants = [...synced.variants.values()];
-    const lines = tabulate(variants.map((v) => synced.stats.get(v.variant) ?? null));
+    const references = variants.map((v) => synced.sameTargetReferenceOf(v.variant));
+    const lines = tabulate(
+      variants.map((v) => synced.stats.get(v.variant) ?? null),
+      references.map((reference) => variants.findIndex((v) => v.variant === reference)),
+    );
     if (!lines.length) return fill(this.element, this.absence(variants[0] ?? null));
     const head = h("tr", {}, h("th", { scope: "col" }, ""), ...variants.map((v, i) => this.heading(v, i)));
-    const rows = lines.map((line) => this.row(line, variants));
+    const names = references.map((reference) => (reference === null ? null : nameOfReference(synced, reference)));
+    const rows = lines.map((line) => this.row(line, variants, names));
     fill(this.element, h("table", { class: "insp-table" }, h("thead", {}, head), h("tbody", {}, ...rows)));
     this.showActive(head);
   }
@@ -75,16 +80,17 @@ class StatsPane implements Pane {
     );
   }
 
-  private row(line: StatsLine, variants: Timed<messages.Variant>[]): HTMLElement {
+  /** `names` are those of what the variants are compared with. */
+  private row(line: StatsLine, variants: Timed<messages.Variant>[], names: (string | null)[]): HTMLElement {
     const cells = line.cells.map((cell, i) => {
       const isActive = variants[i]!.variant === this.context.local.active;
-      return h("td", { class: isActive ? "insp-column-active" : "" }, content(cell, line, i === 0));
+      return h("td", { class: isActive ? "insp-column-active" : "" }, content(cell, line, names[i]!));
     });
     return h("tr", {}, h("th", { scope: "row" }, line.label), ...cells);
   }
 }
 
-function content({ row, delta, share, verdict }: StatsCell, line: StatsLine, isBaseline: boolean): HTMLElement {
+function content({ row, delta, share, verdict }: StatsCell, line: StatsLine, against: string | null): HTMLElement {
   if (!row) return h("div", { class: "insp-stat insp-dim" }, "·");
   if (row.value === null) {
     const reason = row.reason ?? "not reported";
@@ -106,7 +112,7 @@ function content({ row, delta, share, verdict }: StatsCell, line: StatsLine, isB
     { class: "insp-stat" },
     h("span", { class: "insp-bar", style: `--share:${share.toFixed(3)}`, "aria-hidden": "true" }),
     h("span", { class: "insp-value", title: exact(row.value, line.unit) }, format(row.value, line.unit)),
-    !isBaseline && h("span", { class: `insp-delta insp-${verdict}` }, change),
+    against !== null && h("span", { class: `insp-delta insp-${verdict}`, title: `Against ${against}` }, change),
   );
 }
 

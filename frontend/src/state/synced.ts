@@ -117,6 +117,13 @@ export class Synced {
     return [...this.variants.values()].find(isReference)?.variant ?? this.baseline;
   }
 
+  /** The same where it is for the same target, so that numbers compare too; null for what comes first for its target. */
+  sameTargetReferenceOf(variant: number): number | null {
+    const reference = this.referenceOf(variant);
+    if (reference === null || reference === variant) return null;
+    return this.variants.get(reference)?.target === this.variants.get(variant)?.target ? reference : null;
+  }
+
   dismiss(notice: messages.Notice): void {
     this.notices.splice(this.notices.indexOf(notice), 1);
     this.signal.emit("notices");
