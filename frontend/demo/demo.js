@@ -98,6 +98,7 @@ const variant = (number, state, more = {}) => ({
   stage: "compiling",
   elapsed_s: 1.4,
   error: null,
+  cached: "",
   no_run: "",
   ...more,
 });

@@ -79,6 +79,7 @@ export interface Variant {
   stage: string;
   elapsed_s: number;
   error: Error | null;
+  cached: string;
   no_run: string;
 }
 

@@ -36,6 +36,7 @@ const variant = (number: number, state: messages.State = "done") => ({
   stage: "",
   elapsed_s: 1,
   error: null,
+  cached: "",
   no_run: "",
 });
 

@@ -11,6 +11,7 @@ from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError
 from inspector.hlo.pallas import AS_IT_IS, Tuning
+from inspector.units import format_seconds
 from inspector.widgets import messages
 
 if TYPE_CHECKING:
@@ -84,6 +85,17 @@ class Variant:
             return None
         return self.error if self.job is None else self.job.exception()
 
+    @property
+    def _cached(self) -> str:
+        """What is said where nothing was compiled, "" elsewhere."""
+        if self.job is None or self.state != "done" or not (compiled := self.job.result()).from_cache:
+            return ""
+        before_s = compiled.timings["cache_s"] + compiled.timings["saved_s"]
+        return (
+            f"Nothing was compiled now: this comes from the cache. Its compile took {format_seconds(before_s)} then."
+            " inspector.settings.update(cache=False) turns the cache off."
+        )
+
     def message(self) -> messages.Variant:
         """The state for the browser."""
         error = self.failure
@@ -99,6 +111,7 @@ class Variant:
             stage="" if self.job is None else self.job.stage,
             elapsed_s=0.0 if self.job is None else self.job.elapsed_s,
             error=None if error is None else messages.Error(kind=type(error).__name__, message=str(error)),
+            cached=self._cached,
             no_run=absence if self.target.is_absent else "",
         )
 

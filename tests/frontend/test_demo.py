@@ -321,11 +321,24 @@ def test_removing_and_adding_variants(demo: OpenDemo) -> None:
     expect(page.locator("[data-pane=optimized] .insp-state-loading")).to_contain_text("Compiling")
 
 
+def test_what_came_from_the_cache_shows_no_time(demo: OpenDemo) -> None:
+    page = demo()
+    time = page.locator(".insp-chip-time").nth(1)
+    expect(time).to_contain_text(re.compile(r"\d s$"))
+    variant = {
+        "type": "variant", "variant": 1, "label": "xla_disable_hlo_passes=fusion", "target": "cpu", "platform": "cpu",
+        "options": {}, "state": "done", "stage": "", "elapsed_s": 0.01, "error": None, "no_run": "",
+    }  # fmt: skip
+    page.evaluate("message => demo.emit(message)", {**variant, "cached": "This comes from the cache."})
+    expect(time).to_have_text("cached")
+    expect(time).to_have_attribute("title", "This comes from the cache.")
+
+
 def test_a_press_counts_though_messages_come_meanwhile(demo: OpenDemo) -> None:
     page = demo()
     running = {
         "type": "variant", "variant": 7, "label": "new=1", "target": "cpu", "platform": "cpu", "options": {},
-        "state": "running", "stage": "compiling", "elapsed_s": 0, "error": None, "no_run": "",
+        "state": "running", "stage": "compiling", "elapsed_s": 0, "error": None, "cached": "", "no_run": "",
     }  # fmt: skip
     page.evaluate("message => demo.emit(message)", running)
     chip = page.locator(".insp-chip[data-variant='7']")

@@ -82,6 +82,16 @@ def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explor
     assert not box.of("notice")
 
 
+def test_what_came_from_the_cache_says_so_and_what_it_spared(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    explorer.add({"xla_cpu_enable_fast_math": True})
+    assert box.last("variant", variant=0)["cached"] == ""
+    work.finish(0, timings={"compile_s": 2.0, "cache_s": 0.01, "saved_s": 1.99})
+    work.finish(1)
+    explorer.wait(10)
+    assert "comes from the cache. Its compile took 2 s then." in box.last("variant", variant=0)["cached"]
+    assert box.last("variant", variant=1)["cached"] == ""
+
+
 def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     variant = explorer.add({FAST_MATH: True}, "cpu:8")
     assert work.requests[1].options == Options(flags={FAST_MATH: True})

@@ -45,8 +45,7 @@ export class Chip {
     this.element.className = `insp-chip insp-chip-${variant.state}`;
     this.main.setAttribute("aria-pressed", String(variant.variant === local.active));
     this.main.title = tooltipOf(variant, isBaseline);
-    const time = variant.state === "queued" ? "queued" : clock(variant);
-    fill(this.main, stateMark(variant.state), ...nameOf(variant), h("span", { class: "insp-chip-time" }, time));
+    fill(this.main, stateMark(variant.state), ...nameOf(variant), timeOf(variant));
     this.drawEnd(isBaseline);
   }
 
@@ -65,6 +64,11 @@ export class Chip {
     if (isUnderWay(this.variant)) return this.context.synced.send({ type: "cancel", variant });
     if (performance.now() - this.endedAt > SETTLE_MS) this.context.synced.send({ type: "remove", variant });
   }
+}
+
+function timeOf(variant: Timed<messages.Variant>): HTMLElement {
+  if (variant.cached) return h("span", { class: "insp-chip-time", title: variant.cached }, "cached");
+  return h("span", { class: "insp-chip-time" }, variant.state === "queued" ? "queued" : clock(variant));
 }
 
 function isUnderWay({ state }: messages.Variant): boolean {

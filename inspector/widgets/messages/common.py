@@ -118,6 +118,7 @@ class Variant(TypedDict):
       options: all options that were said, by name.
       stage: what the engine is doing.
       elapsed_s: seconds since it was asked for; final once the state is.
+      cached: that its program came from the cache, in words; "" where it was compiled for the variant.
       no_run: why its program cannot run here; "" when it can.
     """
 
@@ -131,6 +132,7 @@ class Variant(TypedDict):
     stage: str
     elapsed_s: float
     error: Error | None
+    cached: str
     no_run: str
 
 
