@@ -112,6 +112,40 @@ def test_the_code_of_a_kernel_is_shown_stage_by_stage(demo: OpenDemo) -> None:
     expect(page.locator("[data-pane=code] .insp-tok-op", has_text="getelementptr").first).to_be_visible()
 
 
+def test_what_cannot_be_disassembled_is_shown_at_the_stage_before(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    page.evaluate(
+        """async () => {
+            const { products } = await (await fetch('recorded.json')).json();
+            const { buffers } = products.code.messages.find(({ content }) => content.type === 'code');
+            const bytes = Uint8Array.from(atob(buffers[0]), c => c.charCodeAt(0));
+            const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+            const { entries } = await new Response(unpacked).json();
+            const { model } = demo, send = model.send;
+            model.send = message => {
+                if (message.type !== 'code' || entries[message.index].stage !== 'assembly') return send(message);
+                demo.sent.push(message);
+                const { id, variant, index } = message, why = { reason: 'no capstone', remedy: 'install it' };
+                setTimeout(() => demo.emit({ type: 'code_text', id, variant, index, ...why, error: null }), 40);
+            };
+        }"""
+    )
+    record(page, "code")
+    stage, summary = page.get_by_label("Stage"), page.locator("[data-pane=code] .insp-summary")
+    offered = ["LLVM IR", "LLVM IR, optimized", "assembly (unavailable)"]
+    expect(summary).to_contain_text("LLVM IR, optimized")
+    expect(stage).to_have_value("LLVM IR, optimized")
+    assert stage.locator("option").all_inner_texts() == offered
+    second = rows(page, "code")[1]
+    page.locator("[data-pane=code] tr", has_text=second).first.click()
+    expect(summary).to_contain_text(f"{second} LLVM IR, optimized")
+    assert len(sent(page, "code")) == 3  # the disassembler is not asked for again
+    stage.select_option("assembly")
+    expect(page.locator("[data-pane=code]")).to_contain_text("assembly: no capstone")
+    expect(page.locator("[data-pane=code]")).to_contain_text("install it")
+    expect(stage).to_have_value("assembly")
+
+
 def test_an_instruction_leads_to_its_kernel_and_back(demo: OpenDemo) -> None:
     page = demo("recorded")
     record(page, "code")

@@ -31,9 +31,12 @@ class CodePane implements Pane {
   private readonly list = new RowList("Kernels", "Filter kernels", [null, "52px"], (kernel) => this.choose(kernel));
   private readonly border = listSplitter("Width of the list of kernels", this.element, () => this.list.element);
   private readonly ends: (() => void)[];
-  /** What is shown of a variant; a stage that the next one has too is kept. */
   private readonly kernels = new Map<number, string>();
   private stage = "";
+  /** By hand; it is shown of every kernel that has it. */
+  private chosenStage: string | null = null;
+  /** Variants' stages that could not be shown, such as machine code without a disassembler. */
+  private readonly unavailable = new Set<string>();
   private requestId = Math.floor(Math.random() * 2 ** 30);
   private requested = "";
   private listed: CodeIndex | null = null;
@@ -79,7 +82,7 @@ class CodePane implements Pane {
     if (this.listed !== index) this.drawList(index);
     const kernel = this.kernels.get(active)!;
     this.list.select(kernel);
-    this.drawStages(index, kernel);
+    this.drawStages(active, index, kernel);
     this.drawDetail(active, index, kernel);
   }
 
@@ -114,16 +117,21 @@ class CodePane implements Pane {
     fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.border, this.detail));
   }
 
-  /** The kernel's stages to choose from. */
-  private drawStages(index: CodeIndex, kernel: string): void {
+  /** The kernel's stages to choose from; at first the last one that can be shown. */
+  private drawStages(variant: number, index: CodeIndex, kernel: string): void {
     const stages = index.stagesOf(kernel);
-    if (!stages.includes(this.stage)) this.stage = stages[stages.length - 1]!;
-    fill(this.stages, ...stages.map((stage) => h("option", { value: stage, selected: stage === this.stage }, stage)));
+    const isShown = (stage: string): boolean => !this.unavailable.has(`${variant}/${stage}`);
+    const chosen = stages.find((stage) => stage === this.chosenStage);
+    this.stage = chosen ?? stages.filter(isShown).at(-1) ?? stages.at(-1)!;
+    const option = (stage: string): HTMLElement =>
+      h("option", { value: stage, selected: stage === this.stage }, isShown(stage) ? stage : `${stage} (unavailable)`);
+    fill(this.stages, ...stages.map(option));
   }
 
   private drawDetail(variant: number, index: CodeIndex, kernel: string): void {
     const { synced } = this.context;
-    const place = index.place(this.stage, kernel)!;
+    const shown = this.stage;
+    const place = index.place(shown, kernel)!;
     const wanted = `${variant}/${place}`;
     if (this.requested !== wanted) {
       this.requested = wanted;
@@ -138,9 +146,22 @@ class CodePane implements Pane {
     this.clear();
     this.drawn = code.message;
     const { message, text } = code;
+    if (!message.error && this.notes(variant, text !== null)) {
+      this.drawStages(variant, index, kernel);
+      if (this.stage !== shown) return this.drawDetail(variant, index, kernel);
+    }
     if (message.error) return fill(this.detail, failure(message.error, `${this.stage} cannot be shown`));
     if (text === null) return fill(this.detail, empty(`${this.stage}: ${message.reason}`, message.remedy));
     this.drawText(index, kernel, index.table.entries[place]!.language, text);
+  }
+
+  /** Remembers whether the stage can be shown; tells whether that is new. */
+  private notes(variant: number, isShown: boolean): boolean {
+    const key = `${variant}/${this.stage}`;
+    if (isShown) return this.unavailable.delete(key);
+    const isNew = !this.unavailable.has(key);
+    this.unavailable.add(key);
+    return isNew;
   }
 
   private drawText(index: CodeIndex, kernel: string, language: messages.Language, text: string): void {
@@ -184,7 +205,7 @@ class CodePane implements Pane {
   }
 
   private setStage(stage: string): void {
-    this.stage = stage;
+    this.chosenStage = stage;
     this.drawing.request();
   }
 
