@@ -150,7 +150,7 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
     if needed > len(devices):
         raise TargetError(
             f"The program takes {needed} devices ({shape[0]} replicas x {shape[1]} partitions, num_replicas times"
-            f" num_partitions), but here are {_count(devices)}. Use the target 'cpu:{needed}' for that many"
+            f" num_partitions), but {_count(devices)} here. Use the target 'cpu:{needed}' for that many"
             " virtual CPU devices."
         )
     ids = build_options.get("device_assignment")
@@ -233,14 +233,14 @@ def _assigned(ids: Sequence[Sequence[int]], shape: tuple[int, int], devices: Seq
     unknown = [i for i in flat if i not in by_id]
     if unknown:
         raise TargetError(
-            f"device_assignment names devices {unknown}, but here are {_count(devices)}: {sorted(by_id)}."
+            f"device_assignment names devices {unknown}, but {_count(devices)} here: {sorted(by_id)}."
         )
     return [by_id[i] for i in flat]
 
 
 def _count(devices: Sequence[Any]) -> str:
-    kind = devices[0].platform.upper() if devices else ""
-    return f"{len(devices)} {kind} device{'' if len(devices) == 1 else 's'}"
+    kind = f"{devices[0].platform.upper()} " if devices else ""
+    return f"there is 1 {kind}device" if len(devices) == 1 else f"there are {len(devices)} {kind}devices"
 
 
 def _said(build_options: Mapping[str, Any]) -> str:

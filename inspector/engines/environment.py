@@ -9,6 +9,7 @@ from typing import Literal
 from inspector._jax.slices import Slice
 from inspector.compilation.chips import GPUS, TPU_GENERATIONS
 from inspector.compilation.flags.libtpu import init_args
+from inspector.compilation.flags.targets import start_flags
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.engines.recording import BACK_END_ARGS
@@ -22,12 +23,14 @@ class Environment:
     Attributes:
       platform: "cpu" for virtual CPU devices; "tpu" and "cuda" for devices that are not here.
       device_count: virtual CPU devices; 1 otherwise.
+      xla_flags: flags that XLA reads once, when a CPU client starts; after those of the process's own.
       init_args: flags that libtpu reads once, when it is loaded; `recording.SCRATCH` in them stands for the
         process's directory.
     """
 
     platform: Literal["cpu", "tpu", "cuda"]
     device_count: int = 1
+    xla_flags: tuple[str, ...] = ()
     init_args: tuple[str, ...] = ()
 
     @classmethod
@@ -39,7 +42,7 @@ class Environment:
         """
         platform = accelerator(target)
         if platform is None:
-            return cls("cpu", target.device_count or _attached_count())
+            return cls("cpu", target.device_count or _attached_count(), start_flags(options))
         if target.is_absent:
             _check_installed(target)
         if platform == "cuda":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+from typing import Any
 
 import jax
 
@@ -21,7 +22,7 @@ from inspector.compilation.target import Target
 from inspector.engines.environment import check_here
 from inspector.engines.inline import callbacks_of
 from inspector.engines.messages import CompileOrder, compile_order
-from inspector.errors import ExecutionError, Unavailable
+from inspector.errors import ExecutionError, ParameterError, Unavailable
 
 
 def load(compiled: Compiled) -> LoadedExecutable:
@@ -59,9 +60,16 @@ def save_executable(compiled: Compiled, path: str | os.PathLike[str]) -> None:
       path: where to.
 
     Raises:
+      ParameterError: `compiled` is none, such as a `jax.stages.Compiled`.
       ExecutionError: there are no bytes, such as of a program that calls back into this process.
       OSError: the place cannot be written.
     """
+    given: Any = compiled  # a user's, whatever the annotation says
+    if not isinstance(given, Compiled):
+        raise ParameterError(
+            f"Expected a Compiled of inspector, got {given!r} ({type(given).__name__}). inspector.lower(fun,"
+            " *args).compile() makes one."
+        )
     if isinstance(compiled.executable, Unavailable):
         raise ExecutionError(
             f"The executable of {compiled.program.name!r} cannot be saved: {compiled.executable.reason}."

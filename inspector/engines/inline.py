@@ -51,12 +51,14 @@ class InlineEngine:
 
     def _compile(self, job: Job[Compiled], request: CompileRequest) -> Compiled:
         from inspector._jax.configuration import read_config
+        from inspector.compilation.flags.targets import start_warnings
         from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
         from inspector.engines.messages import compile_order
 
         queue_s = job.elapsed_s
         check_request(request)
-        warnings = (*request_warnings(request), *_notices(request.program))
+        started = start_warnings(request.options, request.program.platform)
+        warnings = (*request_warnings(request), *started, *_notices(request.program))
         callbacks = callbacks_of(request.program)
         order = compile_order(request, read_config())
         server = self._server(request.target)

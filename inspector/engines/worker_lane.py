@@ -91,8 +91,8 @@ class WorkerLane:
             "max_memory_bytes": limits.max_memory_bytes or max(2 << 30, _memory_bytes() * 4 // 5),
         }
         self._start_remedy = (
-            f"It was to start with {' '.join(map(_clipped, where.init_args))}: leave out or change a flag."
-            if where.init_args
+            f"It was to start with {' '.join(map(_clipped, read_at_start))}: leave out or change a flag."
+            if (read_at_start := (*where.xla_flags, *where.init_args))
             else "Use engine='inline' to compile in this process."
         )
         self._starter = starter

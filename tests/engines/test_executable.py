@@ -23,7 +23,7 @@ from inspector.compilation.compiled import Compiled
 from inspector.engines import executable
 from inspector.engines.executable import load_executable, save_executable
 from inspector.engines.inline import InlineEngine
-from inspector.errors import ExecutionError, ModuleError, TargetError, Unavailable
+from inspector.errors import ExecutionError, ModuleError, ParameterError, TargetError, Unavailable
 from inspector.hlo.executable import cpu_features
 from tests.conftest import RunPython
 
@@ -223,3 +223,10 @@ def test_host_callbacks_are_compiled_anew(engine: InlineEngine, tmp_path: Path) 
     compiled.save(tmp_path / "c")
     with pytest.raises(ExecutionError, match="Lower the function again here"):
         Compiled.load(tmp_path / "c").runtime_executable()
+
+
+def test_what_is_no_compiled_is_not_saved(tmp_path: Path) -> None:
+    staged: Any = jax.jit(jnp.sin).lower(1.0).compile()
+    with pytest.raises(ParameterError, match=r"Expected a Compiled of inspector.*inspector\.lower"):
+        save_executable(staged, tmp_path / "a.inspector")
+    assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
+from inspector.compilation import options_text
 from inspector.compilation.flags.types import flag_type, is_flag_of_libtpu
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
@@ -60,8 +61,29 @@ def target_warnings(options: Options, platform: str) -> tuple[str, ...]:
         for name, targets in others.items()
         if target not in targets
     ]
-    found += [_start_warning(name, value) for name, value in options.flags.items() if _is_late(name, target)]
     return (*found, *(_removed_warning(name) for name in options.flags if target == "tpu" and _is_removed(name)))
+
+
+def start_flags(options: Options) -> tuple[str, ...]:
+    """The words of XLA_FLAGS among options: what XLA reads when a process starts its CPU client.
+
+    Args:
+      options: checked.
+
+    Returns:
+      Such as ("--xla_cpu_max_isa=AVX2",), by name.
+    """
+    return tuple(options_text.write({n: v}) for n, v in sorted(options.flags.items()) if n in READ_AT_START)
+
+
+def start_warnings(options: Options, platform: str) -> tuple[str, ...]:
+    """One warning for each of those flags, where a process compiles for the CPU that has started its client."""
+    return tuple(
+        f"{word.partition('=')[0].removeprefix('--')} is read once, when a process starts its CPU client, and this one"
+        f" has: XLA accepts it and ignores it. Leave out the engine, so that a worker starts with it, or set"
+        f" XLA_FLAGS={word} before Python starts."
+        for word in (start_flags(options) if platform == "cpu" else ())
+    )
 
 
 def _check_libtpu_flag(name: str, target: str | None, is_attached: bool) -> None:
@@ -88,17 +110,6 @@ def _check_xla_flag(name: str) -> None:
     raise UnknownFlagError(
         f"libtpu {libtpu_version()} has no flag named {name!r}: jaxlib {metadata.version('jaxlib')}, which has it, is"
         " newer. Leave it out for a TPU."
-    )
-
-
-def _is_late(name: str, target: str) -> bool:
-    return target == "cpu" and name in READ_AT_START
-
-
-def _start_warning(name: str, value: object) -> str:
-    return (
-        f"{name} is read once, when a process starts its CPU client; of a compile XLA accepts it and ignores it. Set"
-        f" XLA_FLAGS=--{name}={value} before Python starts: worker processes take XLA_FLAGS over."
     )
 
 

@@ -6,10 +6,18 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation.flags.targets import check_targets, flag_targets, target_warnings
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.flags.targets import (
+    check_targets,
+    flag_targets,
+    start_flags,
+    start_warnings,
+    target_warnings,
+)
 from inspector.compilation.flags.types import xla_flag_names
 from inspector.compilation.options import Options
 from inspector.compilation.records.assembly import Assembly
+from inspector.engines import inline_engine
 from inspector.errors import OptionError, UnknownFlagError
 from inspector.lowering.lower import lower
 from tests.absent import needs_tpu
@@ -69,20 +77,33 @@ def test_xlas_own_flags_are_accepted_everywhere_and_warned_of() -> None:
     assert len(target_warnings(options, "tpu")) == 2
 
 
-def test_what_a_compile_gives_too_late_changes_no_code() -> None:
+def test_what_a_process_reads_when_it_starts_chooses_a_worker_and_is_too_late_inline() -> None:
     lowered = lower(jax.nn.softmax, jax.ShapeDtypeStruct((256, 256), jnp.float32))
-    plain, late = (
-        lowered.compile(options, target="cpu", products=["assembly"])
-        for options in (None, {"xla_cpu_max_isa": "SSE4_2"})
-    )
-    assert isinstance(plain.assembly, Assembly)
-    assert isinstance(late.assembly, Assembly)
-    assert plain.assembly.kernels
-    for kernel in plain.assembly.kernels:
-        assert late.assembly.code("assembly", kernel).text == plain.assembly.code("assembly", kernel).text
+    options = {"xla_cpu_max_isa": "SSE4_2"}
+    plain = lowered.compile(target="cpu", products=["assembly"])
+    chosen = lowered.compile(options, target="cpu", products=["assembly"])
+    late = lowered.compile(options, engine=inline_engine(), products=["assembly"])
+    if "ymm" not in assembly_of(plain):
+        pytest.skip("on a CPU without AVX the flag changes nothing")
+    assert "ymm" not in assembly_of(chosen)
+    assert "xmm" in assembly_of(chosen)
+    assert assembly_of(late) == assembly_of(plain)
+    assert chosen.warnings == ()
     (warning,) = late.warnings
     assert "XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 before Python starts" in warning
-    assert len(target_warnings(Options(flags={"xla_cpu_max_isa": "AVX2"}), "cuda")) == 1  # for another compiler
+
+
+def test_words_of_xla_flags() -> None:
+    options = Options(flags={"xla_cpu_max_isa": "AVX 2", "xla_cpu_enable_fast_math": True})
+    (word,) = start_flags(options)
+    assert Options.parse(word).flags == {"xla_cpu_max_isa": "AVX 2"}
+    assert len(start_warnings(options, "cpu")) == 1
+    assert start_warnings(options, "cuda") == ()
+
+
+def assembly_of(compiled: Compiled) -> str:
+    assert isinstance(compiled.assembly, Assembly)
+    return "\n".join(compiled.assembly.code("assembly", kernel).text for kernel in compiled.assembly.kernels)
 
 
 @needs_tpu
