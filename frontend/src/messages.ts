@@ -121,6 +121,7 @@ export interface Flags {
   id: number;
   rows: Flag[];
   total: number;
+  note: string;
 }
 
 export interface FlagsRequest {

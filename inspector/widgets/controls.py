@@ -14,7 +14,8 @@ from inspector.compilation import flags, options_text
 from inspector.compilation.flags import catalogue
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.errors import InspectorError, OptionError, ParameterError, TargetError
+from inspector.errors import InspectorError, OptionError, ParameterError, TargetError, Unavailable
+from inspector.hlo.libtpu import libtpu_options
 from inspector.widgets import messages
 
 AxisPairs = list[tuple[str, int]]
@@ -130,7 +131,7 @@ def find_flags(request: messages.FlagsRequest, compiler: str) -> messages.Flags:
     found = [o for o in catalogue.find_options(request["search"]) if not flags.flag_type(o.name).is_opaque]
     found.sort(key=lambda option: compiler not in option.targets)
     rows = [_row(option, compiler) for option in found[:_FOUND]]
-    return messages.Flags(type="flags", id=request["id"], rows=rows, total=len(found))
+    return messages.Flags(type="flags", id=request["id"], rows=rows, total=len(found), note=_not_searched())
 
 
 def read_options(flag: str, value: str) -> Options:
@@ -170,6 +171,12 @@ def parse_axes(text: str) -> AxisPairs:
             )
         pairs.append((name, int(size)))
     return pairs
+
+
+def _not_searched() -> str:
+    """Which flags there may be that the catalogue has not, and why."""
+    options = libtpu_options()
+    return f"Flags of libtpu are not searched: {options.reason}" if isinstance(options, Unavailable) else ""
 
 
 def _row(option: catalogue.Option, compiler: str) -> messages.Flag:

@@ -141,7 +141,20 @@ def test_the_list_stays_inside_and_moves_nothing(demo: OpenDemo) -> None:
 def test_what_is_not_found_is_said(row: Row) -> None:
     row.search("zzzzqqqq")
     expect(row.suggestions).to_have_count(0)
-    expect(row.detail).to_have_text("No flag of the installed compilers has “zzzzqqqq” in its name or description.")
+    nothing = "No flag of the installed compilers has “zzzzqqqq” in its name or description."
+    expect(row.detail.locator("p").first).to_have_text(nothing)
+
+
+def test_flags_that_were_not_searched_are_told_with_and_without_matches(row: Row) -> None:
+    note = "Flags of libtpu are not searched: libtpu is not installed."
+    for text, first in (("zzzzqqqq", "No flag of the installed"), ("cpu_enable_fast", FAST_MATH)):
+        row.flag.fill("")
+        row.flag.click()
+        row.page.keyboard.type(text)
+        request: Any = row.sent("flags")[-1]
+        row.emit({**find_flags(request, "cpu"), "note": note})
+        expect(row.detail.locator("p").first).to_contain_text(first)
+        expect(row.detail.locator("p").last).to_have_text(note)
 
 
 def test_late_answers_and_single_letters_show_nothing(row: Row) -> None:

@@ -11,8 +11,9 @@ import pytest
 from inspector.compilation.flags import catalogue
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.errors import ParameterError, TargetError
-from inspector.widgets import messages
+from inspector.errors import ParameterError, TargetError, Unavailable
+from inspector.hlo.libtpu import REMEDY
+from inspector.widgets import controls, messages
 from inspector.widgets.controls import Controls, find_flags, parse_axes, read_options
 from tests.absent import needs_tpu
 
@@ -133,7 +134,7 @@ def test_three_letters_find_flags() -> None:
     everything = search("")
     assert everything["total"] > 300 > len(everything["rows"])
     assert messages.problem(everything, messages.Flags) is None
-    assert search("zzzzqqqq") == {"type": "flags", "id": 3, "rows": [], "total": 0}
+    assert search("zzzzqqqq") == {"type": "flags", "id": 3, "rows": [], "total": 0, "note": everything["note"]}
 
 
 def test_what_the_target_takes_comes_first() -> None:
@@ -145,6 +146,18 @@ def test_what_the_target_takes_comes_first() -> None:
     ordered = [row["name"] for row in search("gemm", "gpu")["rows"] if row["is_taken"]]
     best = [option.name for option in catalogue.find_options("gemm") if "gpu" in option.targets]
     assert ordered == best[: len(ordered)]
+
+
+def test_flags_that_are_not_installed_are_told_with_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = f"libtpu is not installed. Install it with: {REMEDY}"
+    monkeypatch.setattr(controls, "libtpu_options", lambda: Unavailable(reason))
+    for text in ("zzzzqqqq", "fast_math"):
+        assert search(text)["note"] == f"Flags of libtpu are not searched: {reason}"
+
+
+@needs_tpu
+def test_with_libtpu_all_flags_are_searched() -> None:
+    assert search("zzzzqqqq")["note"] == ""
 
 
 @needs_tpu

@@ -9,7 +9,7 @@ const TARGETS = ["cpu", "gpu", "tpu"];
 
 /** What the flag's field offers for a search; `target` names the target that was asked about. */
 export function flagOffer(search: string, reply: messages.Flags, target: string): Offer {
-  const { rows, total } = reply;
+  const { rows, total, note } = reply;
   const words = search
     .toLowerCase()
     .replace(/^--/, "")
@@ -27,8 +27,8 @@ export function flagOffer(search: string, reply: messages.Flags, target: string)
     isFirstActive: search.trim() !== "",
     detail: (active) => {
       const row = rows[active];
-      if (row) return flagDetail(row, more);
-      return h("p", { class: "insp-dim" }, rows.length ? more || "Choose a flag." : nothing);
+      if (row) return flagDetail(row, [more, note]);
+      return h("div", {}, ...remarks([rows.length ? more || "Choose a flag." : nothing, note]));
     },
   };
 }
@@ -43,7 +43,7 @@ export function valueOffer(flag: messages.Flag): Offer {
         value === flag.default ? h("span", { class: "insp-dim" }, "default") : "",
       ],
     })),
-    detail: () => flagDetail(flag, ""),
+    detail: () => flagDetail(flag, []),
   };
 }
 
@@ -67,7 +67,7 @@ function flagRow(flag: messages.Flag, words: readonly string[]): HTMLElement[] {
   ];
 }
 
-function flagDetail(flag: messages.Flag, more: string): HTMLElement {
+function flagDetail(flag: messages.Flag, besides: readonly string[]): HTMLElement {
   const choices = flag.values.length > 2 ? h("p", {}, h("b", {}, "Values "), flag.values.join(", ")) : null;
   return h(
     "div",
@@ -82,8 +82,12 @@ function flagDetail(flag: messages.Flag, more: string): HTMLElement {
     ),
     h("p", { class: flag.described ? "insp-flag-said" : "insp-flag-said insp-dim" }, flag.description),
     choices,
-    more ? h("p", { class: "insp-dim" }, more) : null,
+    ...remarks(besides),
   );
+}
+
+function remarks(texts: readonly string[]): HTMLElement[] {
+  return texts.filter(Boolean).map((text) => h("p", { class: "insp-dim" }, text));
 }
 
 /** Which compilers take it: the three in one order, so that columns of rows align. */

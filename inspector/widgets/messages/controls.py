@@ -49,12 +49,17 @@ class Flag(TypedDict):
 
 
 class Flags(TypedDict):
-    """The reply to `FlagsRequest` number `id`: the best matches of `total`, those that the target takes first."""
+    """The reply to `FlagsRequest` number `id`: the best matches of `total`, those that the target takes first.
+
+    Attributes:
+      note: which flags were not searched and why, "" where all were.
+    """
 
     type: Literal["flags"]
     id: int
     rows: list[Flag]
     total: int
+    note: str
 
 
 class Said(TypedDict):
