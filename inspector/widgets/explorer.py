@@ -23,7 +23,7 @@ from inspector.analysis.stats import compare
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError, ExecutionError, InspectorError
+from inspector.errors import InspectorError
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.widgets import messages
@@ -33,12 +33,12 @@ from inspector.widgets.documents import lowered_panes
 from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.graph import graph_reply
 from inspector.widgets.lowerings import Lowerings, axes_of
-from inspector.widgets.pallas import read_values
 from inspector.widgets.panes import Panes
 from inspector.widgets.recordings import Recordings
-from inspector.widgets.run import run_message, run_result
-from inspector.widgets.variants import OptionsLike, Variant, platform_of
-from inspector.widgets.work import LoweredView, RunJob, Work
+from inspector.widgets.runs import Runs
+from inspector.widgets.tuning import requested
+from inspector.widgets.variants import OptionsLike, Variant
+from inspector.widgets.work import LoweredView, Work
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._work = work
         self._lowerings = Lowerings(work, lowered, tuning)
         self._variants: dict[int, Variant] = {}
-        self._runs: dict[int, RunJob] = {}
         self._numbers = itertools.count()
         self._lock = threading.RLock()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
@@ -98,6 +97,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             panes=KERNEL_PANES if lowered.kernels else PANES,
         )
         self._panes = Panes(self._app, lambda: self._work, self._lock, self._variants)
+        self._runs = Runs(lambda: self._work, self._panes, self._lock, self._later)
         self._controls = Controls(
             self._app.publish,
             work.targets,
@@ -274,10 +274,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def close(self) -> None:
         """Cancels what is under way and takes the widget off the page."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        with self._lock:
-            runs = tuple(self._runs.values())
-        for run in runs:
-            run.cancel()
+        self._runs.close()
         self._recordings.close()
         self._controls.close()
         for variant in self.variants:
@@ -301,7 +298,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _on_request(self, message: messages.FromBrowser) -> None:
         match message["type"]:
             case "run":
-                self._start_run(self._variant(message["variant"]), message["repeat"])
+                self._runs.start(self._variant(message["variant"]), message["repeat"])
             case "cancel":
                 self._cancel(self._variant(message["variant"]))
             case "remove":
@@ -328,9 +325,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             return self._variants[number]
 
     def _cancel(self, variant: Variant) -> None:
-        run = self._runs.get(variant.number)
-        if run is not None:
-            run.cancel()
+        self._runs.cancel(variant.number)
         self._recordings.cancel(variant.number)
         if variant.job is not None:
             variant.job.cancel()
@@ -342,53 +337,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                     self._app.publish(message, buffers)
 
         lowered = variant.lowered or self.lowered
-        self._recordings.start(variant.number, product, self._compiled(variant), lowered, publish)
-
-    def _start_run(self, variant: Variant, repeat: int) -> None:
-        """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
-        self._panes.publish_of(variant, run_message(variant.number, "queued"))
-        self._later(lambda: self._run(variant, repeat))
-
-    def _run(self, variant: Variant, repeat: int) -> None:
-        try:
-            run = self._work.run(self._compiled(variant), repeat)
-        except Exception as error:  # whatever it is, it belongs in the pane
-            self._panes.publish_of(variant, run_message(variant.number, "failed", error=error))
-            return
-        with self._lock:
-            held = self._panes.holds(variant)
-            if held:
-                self._runs[variant.number] = run
-        if not held:
-            run.cancel()
-            return
-        self._panes.publish_of(variant, run_message(variant.number, "running", run))
-        run.add_done_callback(lambda _: self._later(lambda: self._show_run(variant, run)))
-
-    def _compiled(self, variant: Variant) -> Compiled:
-        """Of a variant that has ended; never waits.
-
-        Raises:
-          InspectorError: it is still compiling, or there is nothing compiled.
-        """
-        if variant.state in ("queued", "running"):
-            raise ExecutionError(f"{variant.label} is still compiling ({variant.state}). Ask again when it is done.")
-        return variant.compiled
-
-    def _show_run(self, variant: Variant, run: RunJob) -> None:
-        try:
-            message = run_message(variant.number, "done", run, result=run_result(run.result()))
-        except CancelledError:
-            message = run_message(variant.number, "cancelled", run)
-        except Exception as error:  # whatever it is, it belongs in the pane
-            message = run_message(variant.number, "failed", run, error=error)
-        if self._runs.get(variant.number) is run:
-            self._panes.publish_of(variant, message)
+        self._recordings.start(variant.number, product, variant.compiled_now, lowered, publish)
 
     def _draw(self, request: messages.GraphRequest) -> None:
         def module() -> Module:
             variant = self._variant(request["variant"])
-            return self._panes.module(variant) or self._compiled(variant).module()
+            return self._panes.module(variant) or variant.compiled_now.module()
 
         self._app.publish(graph_reply(request, module))
 
@@ -410,14 +364,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           InspectorError: there is no such kernel or field, a value is wrong, or the function cannot be lowered so.
         """
         lowered = variant.lowered or self.lowered
-        options, target, tuning = Options(), Target.parse("cpu"), dataclasses.replace(variant.tuning, interpret=True)
-        if request["interpret"]:
-            target = self._work.suit(lowered, target)
-        else:
-            kernel = lowered.kernels[request["kernel"]]
-            values = read_values(self._work.kernel_fields(kernel, platform_of(lowered)), request["values"])
-            options, target = variant.options, variant.target
-            tuning = variant.tuning.with_params({kernel.number: values})
+        options, target, tuning = requested(request, variant, lowered, self._work)
         # What lowering says is raised here: it belongs beside what was typed.
         self._lowerings.get(target, self._lowerings.adapted(target, tuning))
         return self._start(options, target, tuning)
@@ -454,15 +401,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _forget(self, variant: Variant) -> Callable[[], None]:
         """Takes a variant out, under the lock; the caller then cancels its work, which engines may lock for."""
         del self._variants[variant.number]
-        run = self._runs.pop(variant.number, None)
+        stop_run = self._runs.forget(variant.number)
         stop_recording = self._recordings.forget(variant.number)
         self._panes.forget(variant)
         variant.shown.set()
 
         def cancel() -> None:
             stop_recording()
-            if run is not None:
-                run.cancel()
+            stop_run()
             if variant.job is not None:
                 variant.job.cancel()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError
+from inspector.errors import CancelledError, ExecutionError
 from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.units import format_seconds
 from inspector.widgets import messages
@@ -65,6 +65,17 @@ class Variant:
         if self.job is None:
             raise self.error or CancelledError("The variant was never compiled.")
         return self.job.result()
+
+    @property
+    def compiled_now(self) -> Compiled:
+        """The same without waiting.
+
+        Raises:
+          InspectorError: it is still compiling, or there is nothing compiled.
+        """
+        if self.state in ("queued", "running"):
+            raise ExecutionError(f"{self.label} is still compiling ({self.state}). Ask again when it is done.")
+        return self.compiled
 
     @property
     def state(self) -> messages.State:
