@@ -232,9 +232,7 @@ def _assigned(ids: Sequence[Sequence[int]], shape: tuple[int, int], devices: Seq
     by_id = {device.id: device for device in devices}
     unknown = [i for i in flat if i not in by_id]
     if unknown:
-        raise TargetError(
-            f"device_assignment names devices {unknown}, but {_count(devices)} here: {sorted(by_id)}."
-        )
+        raise TargetError(f"device_assignment names devices {unknown}, but {_count(devices)} here: {sorted(by_id)}.")
     return [by_id[i] for i in flat]
 
 
