@@ -40,9 +40,8 @@ def load_variables() -> dict[str, str]:
     """The environment in which libtpu loads beside other processes, and on a machine without a TPU."""
     return {
         "TPU_SKIP_MDS_QUERY": "1",  # or it asks a metadata server that is only there on a TPU machine
-        "TPU_LOG_DIR": os.environ.get(
-            "TPU_LOG_DIR", "disabled"
-        ),  # or each process leaves logs in the temporary directory
+        # Or each process leaves logs in the temporary directory.
+        "TPU_LOG_DIR": os.environ.get("TPU_LOG_DIR", "disabled"),
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # the lock guards TPU hardware, and none is touched
     }
 

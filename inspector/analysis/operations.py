@@ -46,7 +46,7 @@ class Operation:
 def operations(module: Module) -> Iterator[Operation]:
     """Every collective once, in the order of the module's proto."""
     dones: dict[str, dict[str, Instruction]] = {}
-    ends: dict[str, Instruction] | None = None
+    ends: dict[tuple[str, str], Instruction] | None = None
     for computation in module.computations:
         if any(caller.opcode == "async-start" for caller in module.callers.get(computation.name, ())):
             continue  # its operation is counted where it is started
@@ -64,7 +64,7 @@ def operations(module: Module) -> Iterator[Operation]:
             done = dones[place.name].get(outer.name)
             if chain is not None and done is None:
                 ends = _chain_ends(module) if ends is None else ends
-                done = ends.get(f"{place.name}/{chain}")
+                done = ends.get((place.name, chain))
             yield Operation(instruction, operation, done)
 
 
@@ -99,15 +99,15 @@ def _dones(computation: Computation) -> dict[str, Instruction]:
     return dones
 
 
-def _chain_ends(module: Module) -> dict[str, Instruction]:
+def _chain_ends(module: Module) -> dict[tuple[str, str], Instruction]:
     """The fusions that end the chains, by the computation that they stand in and the chain."""
-    ends: dict[str, Instruction] = {}
+    ends: dict[tuple[str, str], Instruction] = {}
     for computation in module.computations:
         for instruction in computation.instructions:
             chain = instruction.frontend_attributes.get(_CHAIN)
             if chain is not None and instruction.opcode in OPCODES and _calls(computation, _ENDS):
                 outer = _outermost(module, instruction)
-                ends[f"{outer.computation.name}/{chain}"] = outer
+                ends[outer.computation.name, chain] = outer
     return ends
 
 

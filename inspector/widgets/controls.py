@@ -54,11 +54,10 @@ class Controls:
           platform: what programs for a target are lowered for.
         """
         self._publish, self._on_add, self._on_lower, self._platform = publish, on_add, on_lower, platform
-        self._targets, self._target = list(targets), target
-        self._axes = ", ".join(f"{name}={size}" for name, size in axes or ())
+        self._targets = list(targets)
         self._searches = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-flags")
         self._latest = -1
-        self._offer()
+        self.set_baseline(target, axes)
         self._searches.submit(catalogue.options)  # descriptions too: they are wanted with the first three letters
 
     def receive(self, request: Request) -> None:
@@ -75,8 +74,16 @@ class Controls:
 
     def set_baseline(self, target: Target, axes: AxisPairs | None) -> None:
         """Tells what an empty target field stands for, and the axes that the program has now."""
-        self._target, self._axes = target, ", ".join(f"{name}={size}" for name, size in axes or ())
-        self._offer()
+        self._target = target
+        self._publish(
+            messages.Controls(
+                type="controls",
+                targets=self._targets,
+                target=str(target),
+                axes=", ".join(f"{name}={size}" for name, size in axes or ()),
+                can_lower=self._on_lower is not None,
+            )
+        )
 
     def say(self, error: BaseException | None) -> None:
         """Shows an error beside the controls, or takes away what was said."""
@@ -86,17 +93,6 @@ class Controls:
     def close(self) -> None:
         """Searches no more."""
         self._searches.shutdown(wait=False, cancel_futures=True)
-
-    def _offer(self) -> None:
-        self._publish(
-            messages.Controls(
-                type="controls",
-                targets=self._targets,
-                target=str(self._target),
-                axes=self._axes,
-                can_lower=self._on_lower is not None,
-            )
-        )
 
     def _guard(self, act: Callable[[], object]) -> None:
         self.say(None)
