@@ -1,4 +1,4 @@
-"""What inspector raises, and how it says that something is not known.
+"""What inspector raises, and how it says that something is not known, or known in part.
 
     InspectorError
     ├── LoweringError                 the function could not be traced or lowered
@@ -23,7 +23,10 @@ where they enter (`_jax/`, `engines/`), with the original as `__cause__`.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import math
+from collections.abc import Iterable
 
 
 class InspectorError(Exception):
@@ -107,3 +110,86 @@ class Unavailable:
 
     def __str__(self) -> str:
         return f"unavailable: {self.reason}" + (f" ({self.remedy})" if self.remedy else "")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Missing:
+    """A part that a sum leaves out, or does not know well.
+
+    Attributes:
+      name: of the part, such as an instruction.
+      kind: what it is, in the singular, such as "custom call".
+      counted: how the sum takes it.
+    """
+
+    name: str
+    kind: str
+    counted: str = "not counted"
+
+
+class AtLeast(float):
+    """A sum of which some parts are not known: the known part, a number like any other, and what is missing.
+
+    Sums with it, products and quotients with positive numbers keep what is missing. All other arithmetic gives
+    a plain `float` of the known part.
+
+    Attributes:
+      missing: the parts that are not known, each once.
+    """
+
+    __slots__ = ("missing",)
+
+    missing: tuple[Missing, ...]
+
+    def __new__(cls, known: float, missing: Iterable[Missing]) -> AtLeast:
+        """The known part, in the sum's unit, and at least one that is missing."""
+        number = super().__new__(cls, known)
+        number.missing = tuple(dict.fromkeys(missing))
+        return number
+
+    @property
+    def reason(self) -> str:
+        """What is missing, counted by kind: "1 custom call not counted"."""
+        kinds = collections.Counter((part.kind, part.counted) for part in self.missing)
+        return ", ".join(f"{n} {_plural(kind) if n > 1 else kind} {counted}" for (kind, counted), n in kinds.items())
+
+    def __add__(self, other: float) -> AtLeast:
+        return AtLeast(float(self) + float(other), (*self.missing, *missing(other)))
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: float) -> float:
+        product = float(self) * float(factor)
+        return AtLeast(product, (*self.missing, *missing(factor))) if factor >= 0 else product
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> float:
+        quotient = float(self) / float(divisor)
+        return AtLeast(quotient, self.missing) if divisor > 0 and not missing(divisor) else quotient
+
+    def __reduce__(self) -> tuple[type[AtLeast], tuple[float, tuple[Missing, ...]]]:
+        return AtLeast, (float(self), self.missing)
+
+    def __repr__(self) -> str:
+        return f"at least {float(self)!r}; {self.reason}"
+
+    __str__ = __repr__
+
+
+def missing(value: float) -> tuple[Missing, ...]:
+    """The parts that a number leaves out: () of one that is known."""
+    return value.missing if isinstance(value, AtLeast) else ()
+
+
+def total(values: Iterable[float]) -> float:
+    """The sum, `AtLeast` where one of the values is."""
+    listed = list(values)
+    parts = [part for value in listed for part in missing(value)]
+    known = math.fsum(listed)
+    return AtLeast(known, parts) if parts else known
+
+
+def _plural(kind: str) -> str:
+    noun, of, rest = kind.partition(" of ")
+    return f"{noun}s{of}{rest}"

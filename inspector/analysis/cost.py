@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 
 from inspector.compilation.compiled import Cost
 from inspector.errors import Unavailable
-from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.single import FLOW, FREE, Single
@@ -168,50 +167,3 @@ def _largest(costs: Sequence[InstructionCost]) -> InstructionCost:
 
 def _known(value: Number) -> float:
     return 0.0 if isinstance(value, Unavailable) else value
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Place:
-    """Where an instruction stands in an execution.
-
-    Attributes:
-      counted_in: the instruction whose numbers hold this one's; None in the entry computation.
-      executions: how often it runs in one execution of the module: the product of the trip counts of the
-        loops around it.
-      fused: it runs as a part of `counted_in`, so it has no memory of its own.
-    """
-
-    counted_in: str | None
-    executions: int | Unavailable
-    fused: bool
-
-
-def places(module: Module) -> dict[str, Place]:
-    """Every instruction's place, by name; those of computations that nothing calls are left out."""
-    found: dict[str, Place] = {}
-    _visit(module.entry, Place(None, 1, fused=False), found)
-    return found
-
-
-def _visit(computation: Computation, place: Place, found: dict[str, Place]) -> None:
-    for instruction in computation.instructions:
-        found[instruction.name] = place
-        for position, called in enumerate(instruction.called_computations):
-            runs = _runs(instruction, position, place.executions)
-            inside = Place(instruction.name, runs, place.fused or instruction.opcode not in FLOW)
-            if called.root.name not in found:  # one that several call is told of the first
-                _visit(called, inside, found)
-
-
-def _runs(caller: Instruction, position: int, executions: int | Unavailable) -> int | Unavailable:
-    """How often a called computation runs, where its caller runs `executions` times."""
-    if isinstance(executions, Unavailable):
-        return executions
-    if caller.opcode == "while":
-        trips = trip_count(caller)
-        return trips if isinstance(trips, Unavailable) else executions * (trips + position)  # body, condition
-    if caller.opcode == "conditional":
-        return Unavailable(f"which branch {caller.name} takes is known at run time")
-    if caller.opcode in FLOW or caller.opcode == "fusion":
-        return executions
-    return Unavailable(f"{caller.name} applies it to as many elements as it has to")

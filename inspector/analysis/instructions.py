@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from inspector.analysis.cost import InstructionCost, Place, places
+from inspector.analysis.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
+from inspector.hlo.executions import Place, places
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import Origin

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from inspector.analysis.cost import InstructionCost, Place, places
+from inspector.analysis.cost import InstructionCost
 from inspector.analysis.operations import operations
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles, vmem_scratch_bytes
+from inspector.hlo.executions import Place, places
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.single import FLOW, FREE
 

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.analysis.cost import InstructionCost, costs, places, total, uncounted
+from inspector.analysis.cost import InstructionCost, costs, total, uncounted
 from inspector.compilation.compiled import Compiled, Cost
 from inspector.engines.counting import count
 from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable
+from inspector.hlo.executions import places
 from inspector.hlo.module import Module
 from inspector.hlo.single import singles
 

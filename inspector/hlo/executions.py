@@ -1,0 +1,116 @@
+"""How often each instruction runs in one execution of a module: the trip counts of the loops around it, multiplied.
+
+What `analysis/` and `compilation/cost.py` need to tell what a run does from what a module says once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from inspector.errors import Unavailable
+from inspector.hlo.loops import trip_count
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.single import FLOW
+
+_NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they name what `async-start` called
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """Where an instruction stands in an execution.
+
+    Attributes:
+      counted_in: the instruction whose numbers hold this one's, the first of several; None in the entry computation.
+      executions: how often it runs in one execution of the module, over all that call its computation.
+      fused: it runs as a part of `counted_in`, so it has no memory of its own.
+    """
+
+    counted_in: str | None
+    executions: int | Unavailable
+    fused: bool
+
+
+def executions(module: Module) -> dict[str, int | Unavailable]:
+    """How often each computation runs in one execution of the module, by name; those that nothing calls are left out.
+
+    Of one that several instructions call, their sum. Unavailable below a loop of unknown length, in a branch of a
+    conditional, and for what is applied to elements, such as a reduction's sum.
+    """
+    return {place.computation.name: place.runs for place in _reached(module)}
+
+
+def places(module: Module) -> dict[str, Place]:
+    """Every instruction's place, by name; those of computations that nothing calls are left out."""
+    found: dict[str, Place] = {}
+    for reached in _reached(module):
+        caller = reached.callers[0][0].name if reached.callers else None
+        place = Place(caller, reached.runs, reached.fused)
+        found |= dict.fromkeys((instruction.name for instruction in reached.computation.instructions), place)
+    return found
+
+
+@dataclasses.dataclass(slots=True)
+class _Reached:
+    """A computation that runs, who calls it, and as which of the caller's computations."""
+
+    computation: Computation
+    callers: list[tuple[Instruction, int]] = dataclasses.field(default_factory=list)
+    runs: int | Unavailable = 1
+    fused: bool = False
+
+
+def _reached(module: Module) -> list[_Reached]:
+    """The computations that run, callers before those that they call."""
+    order = _callers_first(module.entry)
+    found = {computation.id: _Reached(computation) for computation in order}
+    for computation in order:
+        here = found[computation.id]
+        if here.callers:
+            here.runs = _sum([_runs(caller, n, found[caller.computation.id].runs) for caller, n in here.callers])
+            here.fused = all(found[c.computation.id].fused or c.opcode not in FLOW for c, _ in here.callers)
+        for instruction in computation.instructions:
+            for position, called in enumerate(_called(instruction)):
+                found[called.id].callers.append((instruction, position))
+    return list(found.values())
+
+
+def _callers_first(entry: Computation) -> list[Computation]:
+    finished: dict[int, Computation] = {}
+    waiting = [(entry, False)]
+    while waiting:
+        computation, is_done = waiting.pop()
+        if is_done:
+            finished.setdefault(computation.id, computation)
+        elif computation.id not in finished:
+            waiting.append((computation, True))
+            waiting += [(called, False) for i in reversed(computation.instructions) for called in reversed(_called(i))]
+    return list(reversed(finished.values()))
+
+
+def _called(instruction: Instruction) -> tuple[Computation, ...]:
+    if not instruction.proto.called_computation_ids or instruction.opcode in _NAMED_AGAIN:
+        return ()
+    return instruction.called_computations
+
+
+def _sum(runs: list[int | Unavailable]) -> int | Unavailable:
+    known = 0
+    for each in runs:
+        if isinstance(each, Unavailable):
+            return each
+        known += each
+    return known
+
+
+def _runs(caller: Instruction, position: int, executions: int | Unavailable) -> int | Unavailable:
+    """How often a caller that runs `executions` times runs what it calls at `position`."""
+    if isinstance(executions, Unavailable):
+        return executions
+    if caller.opcode == "while":
+        trips = trip_count(caller)
+        return trips if isinstance(trips, Unavailable) else executions * (trips + position)  # body, condition
+    if caller.opcode == "conditional":
+        return Unavailable(f"which branch {caller.name} takes is known at run time")
+    if caller.opcode in FLOW or caller.opcode == "fusion":
+        return executions
+    return Unavailable(f"{caller.name} applies it to as many elements as it has to")

@@ -1,0 +1,86 @@
+"""How often instructions run: loops in loops, several callers, branches."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxlib import _hlo
+
+import inspector
+from inspector.engines.inline import InlineEngine
+from inspector.errors import Unavailable
+from inspector.hlo.executions import executions, places
+from inspector.hlo.module import Module
+
+CALLED_TWICE = """HloModule m
+
+twice {
+  t = f32[4]{0} parameter(0)
+  ROOT doubled = f32[4]{0} add(t, t)
+}
+
+body {
+  b = (s32[], f32[4]{0}) parameter(0)
+  counter = s32[] get-tuple-element(b), index=0
+  one = s32[] constant(1)
+  grown = s32[] add(counter, one)
+  value = f32[4]{0} get-tuple-element(b), index=1
+  called = f32[4]{0} call(value), to_apply=twice
+  ROOT next = (s32[], f32[4]{0}) tuple(grown, called)
+}
+
+condition {
+  c = (s32[], f32[4]{0}) parameter(0)
+  at = s32[] get-tuple-element(c), index=0
+  limit = s32[] constant(5)
+  ROOT less = pred[] compare(at, limit), direction=LT
+}
+
+ENTRY main {
+  x = f32[4]{0} parameter(0)
+  first = f32[4]{0} call(x), to_apply=twice
+  zero = s32[] constant(0)
+  initial = (s32[], f32[4]{0}) tuple(zero, first)
+  loop = (s32[], f32[4]{0}) while(initial), condition=condition, body=body
+  ROOT out = f32[4]{0} get-tuple-element(loop), index=1
+}
+"""
+
+
+def module_of(text: str) -> Module:
+    return Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+
+
+def test_a_computation_runs_for_all_that_call_it() -> None:
+    module = module_of(CALLED_TWICE)
+    assert executions(module) == {"main": 1, "body": 5, "condition": 6, "twice": 6}
+    assert places(module)["doubled"].executions == 6
+    assert places(module)["x"].counted_in is None
+
+
+def test_loops_in_loops_multiply() -> None:
+    def inner(carry: jax.Array, _: None) -> tuple[jax.Array, None]:
+        return jnp.tanh(carry @ carry), None
+
+    def outer(carry: jax.Array, _: None) -> tuple[jax.Array, None]:
+        return jax.lax.scan(inner, carry, None, length=3)[0] + 1, None
+
+    def fun(x: jax.Array) -> jax.Array:
+        return jax.lax.scan(outer, x, None, length=7)[0]
+
+    module = inspector.lower(fun, np.eye(16, dtype=np.float32)).compile(engine=InlineEngine()).module()
+    runs = executions(module)
+    tanh = [runs[i.computation.name] for i in module.instructions() if i.opcode == "tanh"]
+    assert tanh == [21]
+
+
+def test_what_is_below_a_loop_of_unknown_length_runs_nobody_knows_how_often() -> None:
+    def fun(n: jax.Array, x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, n, lambda _, v: jnp.sin(v @ v), x)
+
+    module = inspector.lower(fun, np.int32(3), np.eye(8, dtype=np.float32)).compile(engine=InlineEngine()).module()
+    runs = executions(module)
+    (sine,) = [runs[i.computation.name] for i in module.instructions() if i.opcode == "sine"]
+    assert isinstance(sine, Unavailable)
+    assert runs[module.entry.name] == 1

@@ -1,0 +1,50 @@
+"""Numbers that are known in part."""
+
+from __future__ import annotations
+
+import pickle
+
+from inspector.errors import AtLeast, Missing, missing, total
+
+CALL = Missing("lu.3", "custom call")
+LOOP = Missing("while.1", "loop of unknown length", "counted once")
+
+
+def test_a_number_known_in_part_is_a_number_that_says_so() -> None:
+    value = AtLeast(4176, [CALL])
+    assert value == 4176
+    assert value > 4000
+    assert repr(value) == "at least 4176.0; 1 custom call not counted"
+    assert missing(value) == (CALL,)
+    assert missing(4176.0) == ()
+
+
+def test_sums_and_multiples_keep_what_is_missing() -> None:
+    value = AtLeast(10, [CALL])
+    for made in (value + 5, 5 + value, value * 3, 3 * value, value / 2, sum([value, 1.0]), total([1.0, value])):
+        assert missing(made) == (CALL,), made
+    assert missing(total([value, AtLeast(1, [CALL, LOOP])])) == (CALL, LOOP)
+    assert total([1.0, 2.0]) == 3
+    assert missing(total([1.0, 2.0])) == ()
+
+
+def test_what_is_no_lower_bound_is_not_called_one() -> None:
+    value = AtLeast(10, [CALL])
+    for made in (value - 5, 5 - value, value * -1, 1 / value, 1.0 / value, value / AtLeast(2, [CALL])):
+        assert type(made) is float, made
+
+
+def test_missing_parts_are_counted_by_kind() -> None:
+    parts = [
+        CALL,
+        Missing("lu.4", "custom call"),
+        CALL,
+        LOOP,
+        Missing("while.2", "loop of unknown length", "counted once"),
+    ]
+    assert AtLeast(1, parts).reason == "2 custom calls not counted, 2 loops of unknown length counted once"
+
+
+def test_it_pickles() -> None:
+    value = pickle.loads(pickle.dumps(AtLeast(2, [CALL])))
+    assert (value, value.missing) == (2, (CALL,))
