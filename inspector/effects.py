@@ -160,7 +160,7 @@ def boolean_flags(platform: str) -> tuple[str, ...]:
     Those that dump are left out: they change no program, and some write into the folder one is in.
 
     Args:
-      platform: "cpu", "cuda" or "tpu".
+      platform: "cpu", "gpu" or "tpu".
     """
     others = tuple(prefix for name, prefix in _BACK_ENDS.items() if name != platform)
     names = flag_types.flag_names() if platform == "tpu" else flag_types.xla_flag_names()
@@ -176,7 +176,7 @@ def boolean_flags(platform: str) -> tuple[str, ...]:
     )
 
 
-_BACK_ENDS = {"cpu": "xla_cpu_", "cuda": "xla_gpu_", "tpu": "xla_tpu_"}
+_BACK_ENDS = {"cpu": "xla_cpu_", "gpu": "xla_gpu_", "tpu": "xla_tpu_"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -126,8 +126,7 @@ def _platform(target: Target) -> str:
     """What programs for a target are lowered for."""
     from inspector._jax.attached import attached_platform
 
-    platform = target.platform or attached_platform()
-    return "cuda" if platform == "gpu" else platform
+    return target.platform or attached_platform()
 
 
 def _suitable(lowered: LoweredView, target: str | Target) -> Target:
@@ -136,7 +135,7 @@ def _suitable(lowered: LoweredView, target: str | Target) -> Target:
 
     parsed, needed = Target.parse(target), lowered.program.device_count
     if parsed.kind == "attached" and _platform(parsed) == "cpu" and needed > jax.local_device_count():
-        return Target("cpu", needed)
+        return Target(f"cpu:{needed}")
     return parsed
 
 

@@ -10,5 +10,5 @@ needs_tpu = pytest.mark.skipif(
     absent_platform("tpu") is not None, reason="libtpu is not installed: pip install 'jax-inspector[tpu]'"
 )
 needs_gpu = pytest.mark.skipif(
-    absent_platform("cuda") is not None, reason="no CUDA plugin: pip install 'jax-inspector[cuda]'"
+    absent_platform("gpu") is not None, reason="no CUDA plugin: pip install 'jax-inspector[cuda]'"
 )

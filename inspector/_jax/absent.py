@@ -36,8 +36,8 @@ _LACKING = {
 
 
 def absent_platform(platform: str) -> Unavailable | None:
-    """Why no device of the platform ("tpu", "cuda") can be compiled for here; None when it can. Loads nothing."""
-    if platform == "cuda":
+    """Why no device of the platform ("tpu", "gpu") can be compiled for here; None when it can. Loads nothing."""
+    if platform == "gpu":
         library = cuda_plugin.plugin_library()
         return library if isinstance(library, Unavailable) else None
     try:
@@ -49,7 +49,7 @@ def absent_platform(platform: str) -> Unavailable | None:
 
 def absent_compiler(platform: str) -> str:
     """Who compiles for a platform here: packages with their versions. Loads nothing."""
-    if platform == "cuda":
+    if platform == "gpu":
         return cuda_plugin.plugin_version()
     return f"libtpu {libtpu.libtpu_version() or os.environ.get('TPU_LIBRARY_PATH', '')}"
 
@@ -58,13 +58,13 @@ def prepare_process(platform: str, init_args: Sequence[str]) -> None:
     """Loads a platform's library into this process with what it reads once. For workers only.
 
     Args:
-      platform: "tpu" or "cuda".
+      platform: "tpu" or "gpu".
       init_args: flags of libtpu, such as "--xla_jf_dump_llo_text=true", after those of the environment.
 
     Raises:
       TargetError: it is not installed, or does not load.
     """
-    if platform == "cuda":
+    if platform == "gpu":
         cuda_plugin.hide_machine_toolkit()
         cuda_plugin.load()
         return
@@ -81,16 +81,15 @@ def attached_slice() -> Slice:
     """
     devices = jax.local_devices()
     first = devices[0]
-    platform = "cuda" if first.platform == "gpu" else first.platform
     serialized = ""
     with contextlib.suppress(AttributeError):  # jaxlib 0.12 has it, 0.10.2 has not
         serialized = base64.b64encode(_jax.get_topology_for_devices(devices).serialize()).decode()
-    if not serialized and platform != "cuda":
+    if not serialized and first.platform != "gpu":
         raise TargetError(
             f"This jaxlib cannot describe the attached {first.device_kind} to another process, which a compile apart from"
             " this process needs. Update JAX to 0.12, or leave isolate out."
         )
-    return Slice(platform, first.device_kind, (1, len(devices)), serialized=serialized)
+    return Slice(first.platform, first.device_kind, (1, len(devices)), serialized=serialized)
 
 
 class AbsentClient(Client):

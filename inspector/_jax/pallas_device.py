@@ -31,7 +31,7 @@ def as_if_on(platform: str, device_kind: str) -> Iterator[None]:
     """While it is open, kernels see a device of that kind; nothing happens where this one is of the platform.
 
     Args:
-      platform: "tpu" or "cuda"; on others nothing happens.
+      platform: "tpu" or "gpu"; on others nothing happens.
       device_kind: as JAX names it, such as "TPU v5 lite" or "NVIDIA H100 80GB HBM3".
     """
     chips = _chips(platform)
@@ -40,7 +40,7 @@ def as_if_on(platform: str, device_kind: str) -> Iterator[None]:
         return
     module, getter, info = chips
     here = pxla.get_default_device()
-    if here.platform == ("gpu" if platform == "cuda" else platform):
+    if here.platform == platform:
         yield
         return
     with _standing_in, _traces_of_their_own()(device_kind), _a_tpu_is_here(platform):
@@ -88,7 +88,7 @@ def _chips(platform: str) -> tuple[Any, Any, Callable[[str], Any]] | None:
             module: Any = sys.modules.get(name)
             if module is not None and hasattr(module, "registry"):
                 return module, module.get_tpu_info, functools.partial(_tpu, module)
-    if platform == "cuda" and _PALLAS in sys.modules:
+    if platform == "gpu" and _PALLAS in sys.modules:
         with contextlib.suppress(ImportError):  # new in JAX 0.12; before, kernels asked JAX for its devices
             module = importlib.import_module(f"{_PALLAS}.triton.gpu_info")
             return module, module.get_gpu_info, functools.partial(_gpu, module)

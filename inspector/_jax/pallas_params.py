@@ -41,7 +41,7 @@ _ELSEWHERE = {"kernel_type": "the mesh of pl.kernel says for which core it is"}
 
 def backend_for(platform: str, own: str | None) -> str:
     """Whose parameters a kernel gets that is lowered for a platform: its own, unless that is another platform's."""
-    if platform in ("cuda", "rocm"):
+    if platform in ("gpu", "rocm"):
         if own in ("triton", "mosaic_gpu"):
             return own
         is_mosaic = _prefers_mosaic() and not isinstance(params_class("mosaic_gpu"), Unavailable)

@@ -10,7 +10,7 @@ class Slice:
     """Devices that are not here.
 
     Attributes:
-      platform: "tpu" or "cuda".
+      platform: "tpu" or "gpu".
       chip: libtpu's name of a TPU generation, or the description of a GPU's configuration.
       topology: chips along each axis; hosts and GPUs a host.
       chip_config: how a TPU chip's cores are used, libtpu's name; "" for its default.

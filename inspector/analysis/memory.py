@@ -29,7 +29,7 @@ _NO_PEAK = Unavailable("the chip was not named")
 
 SPACES: Mapping[str, Mapping[int, str]] = {
     "cpu": {0: "RAM"},
-    "cuda": {0: "HBM", 1: "collective", 5: "host"},
+    "gpu": {0: "HBM", 1: "collective", 5: "host"},
     "tpu": {0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},
 }
 """Names of XLA's numbers of memory spaces, by platform; the TPU's are those of its memory usage report."""
@@ -136,7 +136,7 @@ def memory_use(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_P
 
     Args:
       hlo_proto: a serialized `xla.HloProto` with a buffer assignment.
-      platform: "cpu", "cuda" or "tpu", for the names of memory spaces.
+      platform: "cpu", "gpu" or "tpu", for the names of memory spaces.
       peak: the chip's figures, for the capacities.
 
     Raises:

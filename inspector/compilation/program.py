@@ -59,7 +59,7 @@ class Program:
       options: build options that the lowering implies (number of replicas and partitions,
         partitioner, sharding propagation); a user's options come on top.
       mesh: the axis environment or the JAX mesh, or None when there is neither.
-      platform: "cpu", "tpu" or "cuda": what the module was lowered for.
+      platform: "cpu", "tpu" or "gpu": what the module was lowered for; "cuda", as JAX calls it, is taken for "gpu".
       host_callbacks: the program calls back into this very process, so no other can run it.
       keepalive: the callbacks, and what must live as long as they may be called; a pair.
       in_tree: the pytree structure of `(args, kwargs)`, static arguments left out, or None.
@@ -78,6 +78,10 @@ class Program:
     keepalive: object = dataclasses.field(default=None, compare=False, repr=False)
     in_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
     out_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.platform == "cuda":
+            object.__setattr__(self, "platform", "gpu")
 
     @property
     def device_count(self) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.target import MAX_CPU_DEVICES, Target
-from inspector.errors import OptionError
+from inspector.errors import OptionError, ParameterError
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
@@ -28,7 +29,7 @@ class CompileRequest:
     Attributes:
       program: what is compiled.
       options: the user's options; those that `program.options` implies lie below them.
-      target: for what. A number of virtual CPU devices among the options
+      target: for what; its text will do, as options do in every form that `Options.of` takes. A number of virtual CPU devices among the options
         (`xla_force_host_platform_device_count`) is taken over into "cpu" and "attached".
       products: those of `PRODUCTS` that are wanted besides.
     """
@@ -39,8 +40,14 @@ class CompileRequest:
     products: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        _check_products(self.products)
-        object.__setattr__(self, "target", _with_device_count(self.target, self.build_options, self.program.platform))
+        if not isinstance(self.program, Program):
+            raise ParameterError(
+                f"Expected a Program, got {self.program!r}. `inspector.lower(fun, *args).request(...)` makes a request."
+            )
+        object.__setattr__(self, "options", Options.of(self.options))
+        object.__setattr__(self, "products", products_of(self.products))
+        target = Target.parse(self.target)
+        object.__setattr__(self, "target", _with_device_count(target, self.build_options, self.program.platform))
 
     @property
     def build_options(self) -> Options:
@@ -103,14 +110,20 @@ DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"
 """XLA reads it once, when a process starts its CPU client; here it chooses the process."""
 
 
-def _check_products(products: frozenset[str]) -> None:
-    """Raises OptionError: not names in `PRODUCTS`."""
-    unknown = products - PRODUCTS
+def products_of(given: Collection[str]) -> frozenset[str]:
+    """One name or several.
+
+    Raises:
+      OptionError: not names in `PRODUCTS`.
+    """
+    names: Any = {given} if isinstance(given, str) else given
+    unknown = [name for name in names if name not in sorted(PRODUCTS)] if isinstance(names, Collection) else [names]
     if unknown:
         raise OptionError(
             f"There is no product {', '.join(sorted(map(repr, unknown)))}; expected names among"
             f" {', '.join(sorted(PRODUCTS))}, such as products=('passes',)."
         )
+    return frozenset(names)
 
 
 def _with_device_count(target: Target, options: Options, platform: str) -> Target:
@@ -133,4 +146,4 @@ def _with_device_count(target: Target, options: Options, platform: str) -> Targe
         raise OptionError(
             f"{DEVICE_COUNT_FLAG}={count} asks for another number of devices than the target {target}. Leave one out."
         )
-    return Target("cpu", count)
+    return Target(f"cpu:{count}")

@@ -8,11 +8,12 @@ gpu:h100:8       GPUs that need not be here: eight in one host; `gpu:h100:2x8` i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import math
 from collections.abc import Collection
-from typing import Literal
+from typing import Any, Literal
 
 from inspector.compilation.chips import GPUS, MAX_GPUS, TPU_GENERATIONS, TpuGeneration, tpu_generation
 from inspector.errors import TargetError
@@ -21,11 +22,12 @@ Kind = Literal["attached", "cpu", "tpu", "gpu"]
 
 # XLA starts a few threads for each virtual device; more is a typing error, not a machine.
 MAX_CPU_DEVICES = 1024
+_DIGITS = 9  # of a number in a target: Python refuses to read those with thousands
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, init=False, repr=False)
 class Target:
-    """A parsed target.
+    """For what is compiled, from its text: `Target("cpu:8")`.
 
     Attributes:
       kind: "attached", "cpu", "tpu" or "gpu".
@@ -39,33 +41,22 @@ class Target:
     chip: str = ""
     topology: tuple[int, ...] = ()
 
-    @classmethod
-    def parse(cls, text: str | Target) -> Target:
-        """A `Target` from its text.
+    def __init__(self, text: str | Target = "attached") -> None:
+        """Reads a target's text.
+
+        Args:
+          text: such as "attached", "cpu:8", "tpu:v5e:2x4" or "gpu:h100:8"; a `Target` is copied.
 
         Raises:
           TargetError: not a target's text, or no such topology; with what there is instead.
         """
-        if isinstance(text, Target):
-            return text
-        if not isinstance(text, str):
-            raise TargetError(f"A target is a text such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {text!r}.")
-        kind, *rest = text.strip().split(":")
-        match kind:
-            case "attached" if not rest:
-                return cls("attached")
-            case "cpu" if len(rest) <= 1:
-                return _cpu(text, rest)
-            case "tpu" | "gpu" if not rest:
-                return cls("tpu" if kind == "tpu" else "gpu")
-            case "tpu" if len(rest) <= 2:
-                return _tpu(text, *rest)
-            case "gpu" if len(rest) <= 2:
-                return _gpu(text, *rest)
-        raise TargetError(
-            f"Unknown target {text!r}: expected 'attached', 'cpu:N' (such as 'cpu:8'), 'tpu:GENERATION:TOPOLOGY' (such as"
-            " 'tpu:v5e:2x4') or 'gpu:NAME:COUNT' (such as 'gpu:h100:8')."
-        )
+        for field, value in zip(dataclasses.fields(Target), _fields_of(text), strict=True):
+            object.__setattr__(self, field.name, value)
+
+    @classmethod
+    def parse(cls, text: str | Target) -> Target:
+        """The target itself, or that of a text; raises as `Target(text)`."""
+        return text if isinstance(text, Target) else cls(text)
 
     @property
     def is_absent(self) -> bool:
@@ -74,22 +65,25 @@ class Target:
 
     @property
     def platform(self) -> str | None:
-        """What a program is lowered for: "cpu", "tpu", "cuda"; None for JAX's default, of "attached"."""
-        return {"attached": None, "cpu": "cpu", "tpu": "tpu", "gpu": "cuda"}[self.kind]
+        """What a program is lowered for: "cpu", "tpu", "gpu"; None for JAX's default, of "attached"."""
+        return None if self.kind == "attached" else self.kind
 
     def with_devices(self, count: int) -> Target | None:
         """The smallest target of this kind and chip with at least that many devices; None when there is none."""
         if self.kind == "cpu":
-            return Target("cpu", count) if count <= MAX_CPU_DEVICES else None
+            return Target(f"cpu:{count}") if count <= MAX_CPU_DEVICES else None
         if self.kind == "tpu" and self.chip:
             topology = TPU_GENERATIONS[self.chip].smallest(count)
-            return None if topology is None else _tpu_target(self.chip, topology)
+            return None if topology is None else Target(f"tpu:{self.chip}:{_x(topology)}")
         if self.kind == "gpu" and self.chip:
             per_host = self.topology[1]
             hosts = math.ceil(count / per_host) if per_host > 1 else 1
             topology = (hosts, per_host) if hosts > 1 else (1, count)
-            return _gpu_target(self.chip, topology) if math.prod(topology) <= MAX_GPUS else None
+            return Target(f"gpu:{self.chip}:{_x(topology)}") if math.prod(topology) <= MAX_GPUS else None
         return None
+
+    def __repr__(self) -> str:
+        return f"Target({str(self)!r})"
 
     def __str__(self) -> str:
         if self.kind == "cpu":
@@ -102,18 +96,49 @@ class Target:
         return f"gpu:{self.chip}:{_x(self.topology) if hosts > 1 else per_host}"
 
 
-def _cpu(text: str, rest: list[str]) -> Target:
-    if not rest:
-        return Target("cpu", 1)
-    sizes = _sizes(rest[0])
+_Fields = tuple[Kind, int | None, str, tuple[int, ...]]
+
+
+def _fields_of(text: str | Target) -> _Fields:
+    given: Any = text  # a user's, whatever the annotation says
+    if isinstance(given, Target):
+        return given.kind, given.device_count, given.chip, given.topology
+    if not isinstance(given, str):
+        raise TargetError(f"A target is a text such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {given!r}.")
+    fields = _read(given.strip())
+    if fields is None:
+        raise TargetError(
+            f"Unknown target {given!r}.{_meant(given)} Expected 'attached', 'cpu:N' (such as 'cpu:8'),"
+            " 'tpu:GENERATION:TOPOLOGY' (such as 'tpu:v5e:2x4') or 'gpu:NAME:COUNT' (such as 'gpu:h100:8')."
+        )
+    return fields
+
+
+def _read(text: str) -> _Fields | None:
+    """What a text says; None where it is not of a target's form."""
+    kind, *rest = text.split(":")
+    match kind:
+        case "attached" | "tpu" | "gpu" if not rest:
+            return kind, None, "", ()
+        case "cpu" if len(rest) <= 1:
+            return "cpu", _cpu_count(text, *rest), "", ()
+        case "tpu" if len(rest) <= 2:
+            return _tpu(text, *rest)
+        case "gpu" if len(rest) <= 2:
+            return _gpu(text, *rest)
+    return None
+
+
+def _cpu_count(text: str, count: str = "1") -> int:
+    sizes = _sizes(count)
     if sizes is not None and len(sizes) == 1 and sizes[0] <= MAX_CPU_DEVICES:
-        return Target("cpu", sizes[0])
+        return sizes[0]
     raise TargetError(
         f"Target {text!r}: after 'cpu:' comes the number of virtual devices, 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
     )
 
 
-def _tpu(text: str, name: str, shape: str = "") -> Target:
+def _tpu(text: str, name: str, shape: str = "") -> _Fields:
     generation = tpu_generation(name)
     if generation is None:
         raise TargetError(
@@ -124,7 +149,7 @@ def _tpu(text: str, name: str, shape: str = "") -> Target:
     if topology is not None:
         topology = _whole_shape(generation, topology)
     if topology is not None and generation.is_legal(topology):
-        return _tpu_target(generation.name, topology)
+        return "tpu", math.prod(topology) * generation.devices_per_chip, generation.name, topology
     if topology is None:
         raise TargetError(
             f"Target {text!r}: cannot read the topology {shape!r}, expected chips along {generation.rank} axes with x"
@@ -146,7 +171,7 @@ def _whole_shape(generation: TpuGeneration, given: tuple[int, ...]) -> tuple[int
     return (*given, 1) if len(given) == 2 and generation.rank == 3 else given
 
 
-def _gpu(text: str, name: str, count: str = "1") -> Target:
+def _gpu(text: str, name: str, count: str = "1") -> _Fields:
     chip = name.lower()
     if chip not in GPUS:
         raise TargetError(
@@ -159,27 +184,29 @@ def _gpu(text: str, name: str, count: str = "1") -> Target:
             f"Target {text!r}: after 'gpu:{chip}:' comes the number of GPUs in one host, or hosts x GPUs, at most"
             f" {MAX_GPUS}, such as 'gpu:{chip}:8' or 'gpu:{chip}:2x8'; got {count!r}."
         )
-    return _gpu_target(chip, sizes if len(sizes) == 2 else (1, *sizes))
-
-
-def _tpu_target(chip: str, topology: tuple[int, ...]) -> Target:
-    return Target("tpu", math.prod(topology) * TPU_GENERATIONS[chip].devices_per_chip, chip, topology)
-
-
-def _gpu_target(chip: str, topology: tuple[int, ...]) -> Target:
-    return Target("gpu", math.prod(topology), chip, topology)
+    return "gpu", math.prod(sizes), chip, sizes if len(sizes) == 2 else (1, *sizes)
 
 
 def _sizes(text: str) -> tuple[int, ...] | None:
     """`2x4` as numbers of at least 1; None when it is not that."""
     parts = text.split("x")
-    if not all(part.isascii() and part.isdigit() and int(part) >= 1 for part in parts):
+    if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS and int(part) >= 1 for part in parts):
         return None
     return tuple(int(part) for part in parts)
 
 
 def _x(topology: tuple[int, ...]) -> str:
     return "x".join(map(str, topology))
+
+
+def _meant(text: str) -> str:
+    """The target that a text comes near to: in capitals, without its platform, or by JAX's name of that."""
+    plain = text.strip().lower()
+    for guess in (plain, f"tpu:{plain}", f"gpu:{plain}", f"gpu{plain.removeprefix('cuda')}"):
+        with contextlib.suppress(TargetError):
+            if plain and _read(guess):
+                return f" Did you mean {guess!r}?"
+    return ""
 
 
 def _near(name: str, known: Collection[str]) -> str:

@@ -58,7 +58,7 @@ def _check_target(request: CompileRequest) -> None:
     program, target = request.program, request.target
     if not target.is_absent:
         return
-    if program.platform not in (target.platform, {"cuda": "gpu"}.get(target.platform or "")):
+    if program.platform != target.platform:
         raise TargetError(
             f"{program.name!r} was lowered for {program.platform}, and {target} takes programs for {target.platform}."
             f" Lower it with platform={target.platform!r}; inspector.explore does so by itself."

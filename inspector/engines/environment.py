@@ -21,14 +21,14 @@ class Environment:
     """One device environment; requests of equal ones can share a process.
 
     Attributes:
-      platform: "cpu" for virtual CPU devices; "tpu" and "cuda" for devices that are not here.
+      platform: "cpu" for virtual CPU devices; "tpu" and "gpu" for devices that are not here.
       device_count: virtual CPU devices; 1 otherwise.
       xla_flags: flags that XLA reads once, when a CPU client starts; after those of the process's own.
       init_args: flags that libtpu reads once, when it is loaded; `recording.SCRATCH` in them stands for the
         process's directory.
     """
 
-    platform: Literal["cpu", "tpu", "cuda"]
+    platform: Literal["cpu", "tpu", "gpu"]
     device_count: int = 1
     xla_flags: tuple[str, ...] = ()
     init_args: tuple[str, ...] = ()
@@ -45,20 +45,20 @@ class Environment:
             return cls("cpu", target.device_count or _attached_count(), start_flags(options))
         if target.is_absent:
             _check_installed(target)
-        if platform == "cuda":
-            return cls("cuda")
+        if platform == "gpu":
+            return cls("gpu")
         return cls("tpu", init_args=init_args(options) + (BACK_END_ARGS if "assembly" in products else ()))
 
     def __str__(self) -> str:
         return f"cpu-{self.device_count}" if self.platform == "cpu" else self.platform
 
 
-def accelerator(target: Target) -> Literal["tpu", "cuda"] | None:
+def accelerator(target: Target) -> Literal["tpu", "gpu"] | None:
     """The platform of a target's accelerator, attached or not; None for CPU devices."""
     from inspector._jax.attached import attached_platform
 
     platform = target.platform or attached_platform()
-    return "tpu" if platform == "tpu" else None if platform == "cpu" else "cuda"
+    return "tpu" if platform == "tpu" else None if platform == "cpu" else "gpu"
 
 
 def slice_of(target: Target) -> Slice | None:
@@ -70,7 +70,7 @@ def slice_of(target: Target) -> Slice | None:
 
         return attached_slice()
     if target.kind == "gpu":
-        return Slice("cuda", GPUS[target.chip], target.topology)
+        return Slice("gpu", GPUS[target.chip], target.topology)
     return Slice("tpu", target.chip, target.topology, TPU_GENERATIONS[target.chip].chip_config)
 
 

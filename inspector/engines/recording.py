@@ -49,7 +49,7 @@ class Recording:
 
         Args:
           products: those of `request.PRODUCTS` that are wanted.
-          platform: "cpu", "tpu" or "cuda".
+          platform: "cpu", "tpu" or "gpu".
         """
         self._products = frozenset(products)
         self._platform = platform

@@ -24,7 +24,7 @@ class TargetRow:
 
     Attributes:
       target: its text.
-      platform: what programs are lowered for: "cpu", "tpu", "cuda".
+      platform: what programs are lowered for: "cpu", "tpu", "gpu".
       device_kind: as JAX names it.
       device_count: JAX devices.
       available: whether it can be compiled for here.
@@ -62,10 +62,9 @@ def target_rows() -> Iterator[TargetRow]:
     from inspector._jax.attached import attached_device_count, attached_device_kind, attached_platform
 
     platform, count = attached_platform(), attached_device_count()
-    lowered_for = "cuda" if platform == "gpu" else platform
-    yield TargetRow("attached", lowered_for, attached_device_kind(), count, True, "", True)
+    yield TargetRow("attached", platform, attached_device_kind(), count, True, "", True)
     for devices in _CPU_COUNTS:
-        yield TargetRow(str(Target("cpu", devices)), "cpu", "cpu", devices, True, "", True)
+        yield TargetRow(str(Target(f"cpu:{devices}")), "cpu", "cpu", devices, True, "", True)
     yield from _tpu_rows()
     yield from _gpu_rows()
 
@@ -75,8 +74,8 @@ def offered_targets() -> tuple[str, ...]:
     from inspector._jax.absent import absent_platform
 
     tpu = ("tpu:v5e:2x4", "tpu:v6e:2x2", "tpu:v5p:2x2x1") if absent_platform("tpu") is None else ()
-    gpu = ("gpu:h100:1", "gpu:h100:8", "gpu:b200:1") if absent_platform("cuda") is None else ()
-    return ("attached", *(str(Target("cpu", n)) for n in _CPU_COUNTS), *tpu, *gpu)
+    gpu = ("gpu:h100:1", "gpu:h100:8", "gpu:b200:1") if absent_platform("gpu") is None else ()
+    return ("attached", *(str(Target(f"cpu:{n}")) for n in _CPU_COUNTS), *tpu, *gpu)
 
 
 def _tpu_rows() -> Iterator[TargetRow]:
@@ -95,7 +94,7 @@ def _gpu_rows() -> Iterator[TargetRow]:
     from inspector._jax.absent import absent_platform
     from inspector._jax.cuda_plugin import ptxas_version, toolkit
 
-    missing = absent_platform("cuda")
+    missing = absent_platform("gpu")
     tools = toolkit()
     without_code = _said(tools) if isinstance(tools, Unavailable) else ""
     for name, description in GPUS.items():
@@ -106,7 +105,7 @@ def _gpu_rows() -> Iterator[TargetRow]:
             available, reason = False, f"CUDA {ptxas_version()}, which is installed here, does not compile for it"
         for count in _GPU_COUNTS:
             target = Target.parse(f"gpu:{name}:{count}")
-            yield TargetRow(str(target), "cuda", description, count, available, reason, can_run=False)
+            yield TargetRow(str(target), "gpu", description, count, available, reason, can_run=False)
 
 
 def _said(reason: Unavailable | None) -> str:

@@ -78,7 +78,7 @@ class WorkerEngine:
 
         question = Question(counting.order(modules), "counting the operations of a module", Options(), counting.read)
         return self._put(
-            lambda: Environment.of(Target("cpu", 1), Options()),
+            lambda: Environment.of(Target("cpu"), Options()),
             lambda lane, job: lane.ask(job, question)[0],
         )
 

@@ -100,7 +100,7 @@ def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
 _NO_KERNELS = (
     "calls a Pallas kernel, which compiles for a TPU or a GPU only, and was lowered for the CPU. Let JAX's"
     " interpreter run its kernels with interpret=True, or lower it for what it was written for: platform='tpu'"
-    " (or 'cuda'), a target such as 'tpu:v5e:1x1'."
+    " (or 'gpu'), a target such as 'tpu:v5e:1x1'."
 )
 
 # Words of JAX's error, and what to say instead.
@@ -128,5 +128,5 @@ def fun_name(fun: Any) -> str:
 
 
 def mlir_platform(platform: str) -> str:
-    """The platform that JAX lowers for when its backend says "gpu"."""
+    """JAX's name of a platform where it lowers: the GPUs that targets name are NVIDIA's."""
     return "cuda" if platform == "gpu" else platform

@@ -17,14 +17,14 @@ from inspector.lowering.arguments import (
     resolve_positions,
     stand_ins,
 )
-from inspector.lowering.assemble import fun_name, mapped_errors, mlir_platform
+from inspector.lowering.assemble import fun_name, mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
 from inspector.lowering.lowered import Lowered
 from inspector.lowering.opened import from_stages, open_lowered
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 
-_PLATFORMS = ("cpu", "tpu", "cuda", "gpu", "rocm")
+_PLATFORMS = ("cpu", "tpu", "gpu", "cuda", "rocm")
 
 
 def lower(
@@ -51,7 +51,8 @@ def lower(
         shapes are then those of one replica. Needs no devices.
       static_argnums: positions of arguments that are settings, not arrays.
       donate_argnums: positions of arguments whose buffers the program may reuse.
-      platform: "cpu", "tpu", "cuda", ...; None for JAX's default backend. Needs no such device.
+      platform: "cpu", "tpu", "gpu", ...; None for JAX's default backend. Needs no such device. JAX's own name of a
+        GPU by NVIDIA, "cuda", says the same as "gpu".
       compiler_params: of Pallas kernels, in place of the program's own: fields of Pallas's
         `CompilerParams` by the kernel's name or number, "*" for all kernels, such as
         `{"matmul": {"vmem_limit_bytes": 64 << 20}}`.
@@ -71,8 +72,8 @@ def lower(
         raise ParameterError(
             f"platform is {platform!r}. Expected one of {', '.join(_PLATFORMS)}, or None for JAX's own."
         )
-    lowered_for = mlir_platform(platform or jax.default_backend())
-    overrides = Overrides(compiler_params, interpret=interpret, platform=lowered_for, chip=chip)
+    platform = "gpu" if platform == "cuda" else platform
+    overrides = Overrides(compiler_params, interpret=interpret, platform=platform or jax.default_backend(), chip=chip)
     given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
     given |= {"static_argnums": static_argnums, "donate_argnums": donate_argnums}
     if isinstance(fun, jax.stages.Compiled):

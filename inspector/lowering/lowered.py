@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from inspector._jax import modules
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.program import Argument, Program, Result
-from inspector.compilation.request import CompileRequest
+from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.listing import Listing
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import Compiled
     from inspector.compilation.engine import Engine
     from inspector.compilation.preview import Preview
-
-
-def _named(products: Collection[str]) -> frozenset[str]:
-    return frozenset([products] if isinstance(products, str) else products)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class Lowered:
     jaxpr_listing: Listing | Unavailable
     stablehlo_listing: Listing
     hlo: str
-    hlo_proto: bytes
+    hlo_proto: bytes = dataclasses.field(compare=False)  # XLA numbers instructions anew each time
     root: Root = dataclasses.field(default_factory=Root)
     tuple_args: bool = False
     return_tuple: bool = False
@@ -126,7 +122,7 @@ class Lowered:
         """
         checked = Options.of(options)
         checked.check()
-        return CompileRequest(self.program, checked, Target.parse(target), _named(products))
+        return CompileRequest(self.program, checked, Target.parse(target), products_of(products))
 
     def compile(
         self,

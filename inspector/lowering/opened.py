@@ -124,7 +124,7 @@ def _open_exported(exported: Any, platform: str | None) -> Lowered:
             f"{exported.fun_name} is exported for {exported.platforms}. Export it for one platform, or lower"
             " jax.jit(exported.call) with example arguments."
         )
-    if platform not in (None, *exported.platforms):
+    if platform is not None and mlir_platform(platform) not in exported.platforms:
         raise ParameterError(f"{exported.fun_name} is exported for {exported.platforms[0]}, not for {platform}.")
     return _open_stablehlo(exported.mlir_module_serialized, exported.platforms[0])
 

@@ -32,7 +32,7 @@ _ALL = "*"
 
 # As libtpu names the devices of its topologies; Pallas reads the GPU's name in the CUDA plugin's.
 _KINDS = {"v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5", "v6e": "TPU v6 lite", "tpu7x": "TPU7x"} | GPUS
-_USUAL = {"tpu": _KINDS["v5e"], "cuda": _KINDS["h100"]}
+_USUAL = {"tpu": _KINDS["v5e"], "gpu": _KINDS["h100"]}
 
 
 def fields(backend: Backend) -> tuple[ParamField, ...]:
@@ -47,7 +47,7 @@ def _field(facts: Mapping[str, Any]) -> ParamField:
 
 
 def fields_of(kernel: Kernel, platform: str) -> tuple[ParamField, ...]:
-    """The fields that a kernel has on a platform ("tpu", "cuda", "cpu")."""
+    """The fields that a kernel has on a platform ("tpu", "gpu", "cpu")."""
     return fields(cast(Backend, pallas_params.backend_for(platform, kernel.backend)))
 
 
@@ -66,7 +66,7 @@ class Overrides:
         Args:
           compiler_params: fields by kernel.
           interpret: let JAX's interpreter run the kernels, on any platform.
-          platform: what is lowered for, as JAX's lowering names it; says whose fields a kernel without parameters can have.
+          platform: what is lowered for, "cpu", "tpu" or "gpu"; says whose fields a kernel without parameters can have.
           chip: what kernels take for their device where there is none of the platform, such as "v5e"
             or "h100"; "" for the usual one.
 
@@ -143,7 +143,7 @@ class Overrides:
         backend = pallas_params.backend_for(self._platform, own)
         if not fields and not changed and own not in (None, backend):
             raise LoweringError(_FOREIGN.format(name=name, own=own, platform=self._platform))
-        if fields or (given is None and self._platform == "cuda" and not pallas_params.has_default(backend)):
+        if fields or (given is None and self._platform == "gpu" and not pallas_params.has_default(backend)):
             where = f"kernel {name!r}" if name else f"kernel {number}"
             changed["compiler_params"] = pallas_params.with_fields(
                 backend, given, fields, where, grid_rank=pallas.grid_rank(eqn), input_count=pallas.input_count(eqn)

@@ -22,7 +22,6 @@ AxisPairs = list[tuple[str, int]]
 Request = messages.FlagsRequest | messages.AddRequest | messages.LowerRequest
 
 _FOUND = 60
-_COMPILERS = {"cuda": "gpu"}  # what the catalogue calls a platform's compiler, where it is not the same
 
 
 class Controls:
@@ -118,8 +117,7 @@ class Controls:
         chosen = self._target
         with contextlib.suppress(TargetError):
             chosen = Target.parse(target.strip() or chosen)
-        platform = self._platform(chosen)
-        return _COMPILERS.get(platform, platform)
+        return self._platform(chosen)
 
 
 def find_flags(request: messages.FlagsRequest, compiler: str) -> messages.Flags:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from inspector.compilation.target import Target
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.pallas import AS_IT_IS, Tuning
-from inspector.widgets.variants import platform_of
 from inspector.widgets.work import LoweredView, Work
 
 Key = tuple[str, Tuning]
@@ -28,7 +27,7 @@ class Lowerings:
         """
         self.lowered, self.tuning = lowered, tuning
         self._work = work
-        self._known: dict[Key, LoweredView] = {(platform_of(lowered), tuning): lowered}
+        self._known: dict[Key, LoweredView] = {(lowered.program.platform, tuning): lowered}
 
     def adapted(self, target: Target, tuning: Tuning) -> Tuning:
         """Kernels see the target's chip, and only a CPU has to interpret them; nothing to tune without kernels."""
@@ -50,7 +49,7 @@ class Lowerings:
 
     def under(self, axes: Axes) -> Lowerings:
         """The same function under another axis environment; raises whatever lowering raises."""
-        key = (platform_of(self.lowered), self.tuning)
+        key = (self.lowered.program.platform, self.tuning)
         return Lowerings(self._work, self._lower(axes, key), self.tuning)
 
     def _lower(self, axes: Axes, key: Key) -> LoweredView:

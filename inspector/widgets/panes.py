@@ -20,7 +20,7 @@ from inspector.widgets.diff import Shown, diff_message
 from inspector.widgets.documents import document
 from inspector.widgets.pallas import kernels_message
 from inspector.widgets.stats import stats_message
-from inspector.widgets.variants import Variant, platform_of
+from inspector.widgets.variants import Variant
 from inspector.widgets.work import Work
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Panes:
         """The program's Pallas kernels, and what the compiler had against them."""
         lowered = variant.lowered
         if lowered is not None and lowered.kernels:
-            fields = [self._work().kernel_fields(kernel, platform_of(lowered)) for kernel in lowered.kernels]
+            fields = [self._work().kernel_fields(kernel, lowered.program.platform) for kernel in lowered.kernels]
             # Before there is code, the optimized HLO says of every kernel that it has no memory.
             module = self.module(variant) if variant.state == "done" else None
             message = kernels_message(variant.number, lowered.kernels, fields, variant.target, error, module)

@@ -9,7 +9,7 @@ from inspector.compilation.target import Target
 from inspector.hlo.pallas import Tuning
 from inspector.widgets import messages
 from inspector.widgets.pallas import read_values
-from inspector.widgets.variants import Variant, platform_of
+from inspector.widgets.variants import Variant
 from inspector.widgets.work import LoweredView, Work
 
 
@@ -31,5 +31,5 @@ def requested(
         target = work.suit(lowered, Target.parse("cpu"))
         return Options(), target, dataclasses.replace(variant.tuning, interpret=True)
     kernel = lowered.kernels[request["kernel"]]
-    values = read_values(work.kernel_fields(kernel, platform_of(lowered)), request["values"])
+    values = read_values(work.kernel_fields(kernel, lowered.program.platform), request["values"])
     return variant.options, variant.target, variant.tuning.with_params({kernel.number: values})

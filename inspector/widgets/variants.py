@@ -116,7 +116,7 @@ class Variant:
             variant=self.number,
             label=self.label,
             target=str(self.target),
-            platform="" if self.lowered is None else platform_of(self.lowered),
+            platform="" if self.lowered is None else self.lowered.program.platform,
             options=self.options.as_dict(),
             state=self.state,
             stage="" if self.job is None else self.job.stage,
@@ -125,12 +125,6 @@ class Variant:
             cached=self._cached,
             no_run=absence if self.target.is_absent else "",
         )
-
-
-def platform_of(lowered: LoweredView) -> str:
-    """What a program was lowered for, by the name of `Target.platform`."""
-    platform = lowered.program.platform
-    return "cuda" if platform == "gpu" else platform
 
 
 def variants_of(compare: Iterable[OptionsLike | Target]) -> list[tuple[OptionsLike, str | Target | None]]:

@@ -51,7 +51,7 @@ class Work:
 
     Attributes:
       lower: a new lowering under an axis environment (pairs of name and size, none for the first one's) for a
-        platform ("cpu", "tpu", "cuda").
+        platform ("cpu", "tpu", "gpu").
       platform: what programs for a target are lowered for.
       submit: starts a compile.
       run: starts a measurement of a compiled program with so many executions.

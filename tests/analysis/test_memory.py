@@ -18,7 +18,7 @@ from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
 NAMES = sorted(path.name.removesuffix(".json") for path in HEAPS.glob("*.json"))
-PLATFORMS = {"cpu": "cpu", "h100": "cuda", "v5e": "tpu"}
+PLATFORMS = {"cpu": "cpu", "h100": "gpu", "v5e": "tpu"}
 
 
 def recorded(name: str) -> tuple[MemoryUse, dict[str, Any]]:

@@ -66,7 +66,7 @@ def test_differences_are_in_the_rows_unit(compiled: Compiled) -> None:
 def test_what_one_does_not_know_has_no_difference(compiled: Compiled) -> None:
     none = Unavailable("no statistics")
     first = dataclasses.replace(compiled, memory=dataclasses.replace(MEMORY, host_temp_bytes=64))
-    blind = dataclasses.replace(compiled, memory=none, cost=Cost(none, 1.0, 1.0), timings={}, target=Target("cpu", 2))
+    blind = dataclasses.replace(compiled, memory=none, cost=Cost(none, 1.0, 1.0), timings={}, target=Target("cpu:2"))
     for a, b, name in ((first, blind, "cpu:2"), (blind, first, "attached")):
         table = compare(a, b)
         for key in ("peak_bytes", "host_temp_bytes", "flops"):
@@ -79,7 +79,7 @@ def test_what_one_does_not_know_has_no_difference(compiled: Compiled) -> None:
 
 def test_host_memory_that_only_one_uses_is_compared_with_zero(compiled: Compiled) -> None:
     on_host = dataclasses.replace(
-        compiled, memory=dataclasses.replace(MEMORY, host_temp_bytes=64), target=Target("cpu", 1)
+        compiled, memory=dataclasses.replace(MEMORY, host_temp_bytes=64), target=Target("cpu:1")
     )
     table = compare(dataclasses.replace(compiled, memory=MEMORY), on_host)
     assert table.loc["host_temp_bytes"].tolist() == [0, 64, 64]
@@ -122,6 +122,6 @@ def test_memory_spaces_of_different_platforms(compiled: Compiled) -> None:
     assert table.loc["vmem_allocated_bytes", second] == 2097664
     assert table.loc["hbm_allocated_bytes", second] == 2202624
     assert table.loc["vmem_allocated_bytes", first] == compiled.buffers
-    other = compare(recorded, dataclasses.replace(recorded, program=compiled.program, target=Target("cpu", 1)))
+    other = compare(recorded, dataclasses.replace(recorded, program=compiled.program, target=Target("cpu:1")))
     reason = Unavailable("the cpu program has no such memory space")
     assert other.loc["vmem_allocated_bytes"].tolist()[1] == reason

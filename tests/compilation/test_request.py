@@ -14,7 +14,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.errors import OptionError
+from inspector.errors import OptionError, ParameterError, TargetError
 from inspector.hlo.mesh import Mesh
 
 PROGRAM = Program(
@@ -26,7 +26,7 @@ PROGRAM = Program(
     mesh=Mesh(("i", "j"), (2, 2), "replica"),
     platform="cpu",
 )
-REQUEST = CompileRequest(PROGRAM, Options(flags={"xla_a": True}), Target("cpu", 8))
+REQUEST = CompileRequest(PROGRAM, Options(flags={"xla_a": True}), Target("cpu:8"))
 
 
 def test_a_program_pickles_without_what_lives_in_one_process() -> None:
@@ -55,7 +55,7 @@ def test_a_programs_digest_is_its_modules() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        dataclasses.replace(REQUEST, target=Target("cpu", 4)),
+        dataclasses.replace(REQUEST, target=Target("cpu:4")),
         dataclasses.replace(REQUEST, target=Target("attached")),
         dataclasses.replace(REQUEST, options=Options(flags={"xla_a": False})),
         dataclasses.replace(REQUEST, options=Options(flags={"xla_a": 1})),
@@ -105,5 +105,30 @@ def test_a_device_count_that_cannot_be_had(count: object, target: str, words: st
 
 def test_a_device_count_for_a_program_of_another_platform() -> None:
     program = dataclasses.replace(PROGRAM, platform="cuda")
-    with pytest.raises(OptionError, match="lowered for cuda"):
+    with pytest.raises(OptionError, match="lowered for gpu"):
         CompileRequest(program, with_devices(4, "cpu").options, Target("attached"))
+
+
+def test_a_request_takes_what_users_write_and_keeps_the_values() -> None:
+    written = CompileRequest(PROGRAM, {"xla_a": True}, "cpu:8", "passes")  # type: ignore[arg-type]
+    assert written == CompileRequest(PROGRAM, Options(flags={"xla_a": True}), Target("cpu:8"), frozenset({"passes"}))
+    assert (
+        written.digest
+        == CompileRequest(**{f.name: getattr(written, f.name) for f in dataclasses.fields(written)}).digest
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"program": "HloModule m"}, ParameterError, "Expected a Program, got 'HloModule m'"),
+        ({"options": 3}, OptionError, "options must be an inspector.Options"),
+        ({"target": None}, TargetError, "A target is a text"),
+        ({"products": ("pass",)}, OptionError, "There is no product 'pass'; expected names among assembly, buffers"),
+        ({"products": None}, OptionError, "There is no product None"),
+        ({"products": [[1]]}, OptionError, r"There is no product \[1\]"),
+    ],
+)
+def test_what_a_request_cannot_be_made_of(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        dataclasses.replace(REQUEST, **change)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,15 +19,42 @@ from inspector.errors import TargetError
 @given(st.integers(1, MAX_CPU_DEVICES))
 def test_text_and_target_are_the_same(count: int) -> None:
     target = Target.parse(f"cpu:{count}")
-    assert target == Target("cpu", count) == Target.parse(str(target)) == pickle.loads(pickle.dumps(target))
+    assert target == Target(f"cpu:{count}") == Target.parse(str(target)) == pickle.loads(pickle.dumps(target))
 
 
 def test_forms() -> None:
-    assert Target.parse("attached") == Target("attached")
-    assert Target.parse(" cpu ") == Target("cpu", 1)
-    assert str(Target("cpu", 1)) == "cpu"
-    target = Target("cpu", 3)
+    assert Target.parse("attached") == Target("attached") == Target()
+    assert Target.parse(" cpu ") == Target("cpu:1") == Target("cpu")
+    assert str(Target("cpu:1")) == "cpu"
+    target = Target("cpu:3")
     assert Target.parse(target) is target
+    assert Target(target) == target
+    assert (target.kind, target.device_count) == ("cpu", 3)
+
+
+@pytest.mark.parametrize(
+    "text", ["attached", "cpu", "cpu:8", "tpu", "gpu", "tpu:v5e:2x4", "gpu:h100:8", "gpu:h100:2x8"]
+)
+def test_a_target_shows_the_code_that_makes_it(text: str) -> None:
+    target = Target(text)
+    assert repr(target) == f"Target({text!r})"
+    assert eval(repr(target)) == target == pickle.loads(pickle.dumps(target)) == copy.deepcopy(target)
+    assert hash(eval(repr(target))) == hash(target)
+
+
+@pytest.mark.parametrize("make", [Target, Target.parse])
+@pytest.mark.parametrize("given", [None, 8, ("cpu", 8), b"cpu"])
+def test_what_is_no_text(make: Callable[[Any], Target], given: Any) -> None:
+    with pytest.raises(TargetError, match="A target is a text such as 'attached', 'cpu:8'"):
+        make(given)
+
+
+def test_an_impossible_target_is_never_made() -> None:
+    for text in ("cpu:0", "tpu:v5e:3x3", "gpu:h100:0"):
+        with pytest.raises(TargetError):
+            Target(text)
+    with pytest.raises(AttributeError):
+        Target("cpu").kind = "tpu"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +84,12 @@ def test_forms() -> None:
         ("gpu:h100:0", "the number of GPUs in one host"),
         ("gpu:h100:2x8x2", "the number of GPUs in one host"),
         ("gpu:h100:100000", "at most 4096"),
-        ("CPU", "Unknown target 'CPU'"),
+        (f"cpu:{'9' * 5000}", "number of virtual devices"),
+        ("CPU", "Unknown target 'CPU'. Did you mean 'cpu'?"),
+        ("cuda", "Did you mean 'gpu'?"),
+        ("cuda:h100:8", "Did you mean 'gpu:h100:8'?"),
+        ("h100:8", "Did you mean 'gpu:h100:8'?"),
+        ("v5e:2x4", "Did you mean 'tpu:v5e:2x4'?"),
         ("", "Unknown target ''"),
     ],
 )
@@ -80,10 +115,10 @@ def test_a_number_is_no_target() -> None:
         ("tpu:v5p:2x2", "tpu:v5p:2x2x1", 4, "tpu"),
         ("tpu:trillium:2x2", "tpu:v6e:2x2", 4, "tpu"),
         ("tpu:tpu7x:2x2x1", "tpu:tpu7x:2x2x1", 8, "tpu"),
-        ("gpu:h100", "gpu:h100:1", 1, "cuda"),
-        ("gpu:H100:8", "gpu:h100:8", 8, "cuda"),
-        ("gpu:b200:1x4", "gpu:b200:4", 4, "cuda"),
-        ("gpu:gb200:18x4", "gpu:gb200:18x4", 72, "cuda"),
+        ("gpu:h100", "gpu:h100:1", 1, "gpu"),
+        ("gpu:H100:8", "gpu:h100:8", 8, "gpu"),
+        ("gpu:b200:1x4", "gpu:b200:4", 4, "gpu"),
+        ("gpu:gb200:18x4", "gpu:gb200:18x4", 72, "gpu"),
     ],
 )
 def test_absent_targets(text: str, canonical: str, device_count: int, platform: str) -> None:

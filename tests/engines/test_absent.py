@@ -181,10 +181,10 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_gpu
 def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with an H100, whose client is then never asked; `tests/device` has the real one."""
-    attached = Slice("cuda", "NVIDIA H100 80GB HBM3", (1, 1))
+    attached = Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1))
     monkeypatch.setattr("inspector._jax.attached.attached_platform", lambda: "gpu")
     monkeypatch.setattr("inspector._jax.absent.attached_slice", lambda: attached)
-    compiled = inspector.lower(step, F32, platform="cuda").compile(isolate=True)
+    compiled = inspector.lower(step, F32, platform="gpu").compile(isolate=True)
     assert (compiled.engine, str(compiled.target), compiled.devices) == (
         "worker",
         "attached",
@@ -225,7 +225,7 @@ def test_a_toolkit_of_the_machine_is_not_asked(one_device_python: RunPython, tmp
     script = textwrap.dedent("""
         import hashlib, inspector, jax, jax.numpy as jnp
         x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
-        compiled = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="cuda").compile(target="gpu:h100:1")
+        compiled = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="gpu").compile(target="gpu:h100:1")
         assert isinstance(compiled.executable, bytes)
         print(hashlib.sha256(compiled.hlo.encode()).hexdigest())
     """)
@@ -254,15 +254,15 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
         from inspector.errors import Unavailable
         import inspector
         x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
-        lowered = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="cuda")
+        lowered = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="gpu")
         whole = lowered.compile(target="gpu:h100:1")
         cuda_plugin.toolkit = lambda: Unavailable("no assembler", "install it")
-        absent.prepare_process("cuda", ())
-        client = absent.AbsentClient(Slice("cuda", "NVIDIA H100 80GB HBM3", (1, 1)))
+        absent.prepare_process("gpu", ())
+        client = absent.AbsentClient(Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1)))
         order = compile_order(lowered.request(None, "gpu:h100:1"), {})
         directory = tempfile.mkdtemp() + "/hlo"
         watch = Watch(directory, take=lambda early: None)
-        _, products = client.compile(order.module, order.build_options, platform="cuda", watch=watch)
+        _, products = client.compile(order.module, order.build_options, platform="gpu", watch=watch)
         print(json.dumps([products.hlo == whole.hlo, str(products.executable.reason)]))
     """)
     said = one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout

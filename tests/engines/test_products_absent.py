@@ -101,7 +101,7 @@ def test_what_has_no_kernel_has_one_name_at_every_stage() -> None:
         np.random.default_rng(0).normal(size=64).astype(np.float32)
     )  # a constant that is too large for a kernel's own code
     lowered = inspector.lower(
-        lambda i: jnp.asarray(table)[i] * 2, jax.ShapeDtypeStruct((8,), jnp.int32), platform="cuda"
+        lambda i: jnp.asarray(table)[i] * 2, jax.ShapeDtypeStruct((8,), jnp.int32), platform="gpu"
     )
     found = lowered.compile(target=GPU, products=("assembly",)).assembly
     assert not isinstance(found, Unavailable)

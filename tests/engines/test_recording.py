@@ -29,7 +29,7 @@ def read(made: Recording, product: str) -> Any:
 
 
 def test_snapshots_of_the_main_module_are_taken(tmp_path: Path) -> None:
-    made = Recording({"passes"}, "cuda")
+    made = Recording({"passes"}, "gpu")
     see(
         made,
         tmp_path,
@@ -72,6 +72,6 @@ def test_nothing_is_asked_of_xla_that_is_not_wanted() -> None:
     assert "xla_dump_hlo_pass_re" not in Recording({"assembly"}, "cpu").flags
     assert "xla_dump_emitter_re" not in Recording({"passes"}, "cpu").flags
     assert "xla_dump_hlo_as_proto" not in Recording({"passes"}, "cpu").flags
-    for platform in ("cpu", "cuda", "gpu", "tpu"):
+    for platform in ("cpu", "gpu", "tpu"):
         emitters = Recording({"assembly"}, platform).flags.get("xla_dump_emitter_re", "^llvm$")
         assert emitters in ("^llvm$", "^(llvm|ptx)$"), "`.*` corrupts the heap"

@@ -230,6 +230,17 @@ class TestListings:
         assert lowered.source.line_count == len(lines) == len(lowered.source.labels)
 
 
+def test_a_gpu_has_one_name() -> None:
+    x = jax.ShapeDtypeStruct((2,), jnp.float32)
+    by_gpu, by_cuda = (inspector.lower(jnp.sin, x, platform=platform) for platform in ("gpu", "cuda"))
+    assert by_gpu == by_cuda
+    assert repr(by_gpu) == repr(by_cuda)
+    assert by_gpu.program.platform == inspector.Target("gpu:h100:8").platform == "gpu"
+    exported = jax.export.export(jax.jit(jnp.sin), platforms=["cuda"])(x)
+    assert inspector.lower(exported).program.platform == "gpu"
+    assert inspector.lower(exported, platform="gpu").program.platform == "gpu"
+
+
 def test_a_platform_that_is_none_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"platform is 'tpus'\. Expected one of cpu, tpu, cuda, gpu, rocm"):
+    with pytest.raises(ParameterError, match=r"platform is 'tpus'\. Expected one of cpu, tpu, gpu, cuda, rocm"):
         inspector.lower(lambda x: x + 1, jax.ShapeDtypeStruct((2,), jnp.float32), platform="tpus")

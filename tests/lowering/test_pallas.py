@@ -418,7 +418,7 @@ def test_a_kernel_that_is_not_interpreted_does_not_lower_for_the_cpu_and_says_wh
 
 @deprecated_in_0_12
 def test_a_kernel_without_parameters_lowers_for_gpus_by_triton() -> None:
-    kernel = inspector.lower(scale, SQUARE, platform="cuda").kernels[0]
+    kernel = inspector.lower(scale, SQUARE, platform="gpu").kernels[0]
     assert kernel.backend == "triton"
     assert "for GPUs, which have no VMEM" in str(kernel.vmem("v5e"))
     assert lowered(scale, SQUARE).kernels[0].backend == "mosaic_tpu"
@@ -441,7 +441,7 @@ def mosaic_gpu_kernel(x: Any) -> Any:
 
 
 def test_a_kernel_for_mosaic_on_gpus_is_listed() -> None:
-    (kernel,) = inspector.lower(mosaic_gpu_kernel, struct(128, 128), platform="cuda", chip="h100").kernels
+    (kernel,) = inspector.lower(mosaic_gpu_kernel, struct(128, 128), platform="gpu", chip="h100").kernels
     assert (kernel.grid, kernel.cores, kernel.backend) == ((2,), (("g", 2, "parallel"),), "mosaic_gpu")
     assert {(o.memory_space, o.is_windowed) for o in kernel.operands} == {("gmem", False)}
     assert "for GPUs, which have no VMEM" in str(kernel.vmem("v5e"))
@@ -449,7 +449,7 @@ def test_a_kernel_for_mosaic_on_gpus_is_listed() -> None:
 
 @needs_gpu
 def test_a_kernel_for_mosaic_on_gpus_says_why_it_does_not_compile_here() -> None:
-    lowered = inspector.lower(mosaic_gpu_kernel, struct(128, 128), platform="cuda", chip="h100")
+    lowered = inspector.lower(mosaic_gpu_kernel, struct(128, 128), platform="gpu", chip="h100")
     if importlib.util.find_spec("jax_cuda12_plugin") or importlib.util.find_spec("jax_cuda13_plugin"):
         pytest.skip("Mosaic's runtime is here")
     with pytest.raises(inspector.InspectorError, match=r"Mosaic GPU, whose runtime .* for 'attached'"):
@@ -458,9 +458,9 @@ def test_a_kernel_for_mosaic_on_gpus_says_why_it_does_not_compile_here() -> None
 
 def test_a_kernel_for_tpus_says_why_it_does_not_lower_for_gpus_and_the_other_way_round() -> None:
     with pytest.raises(
-        LoweringError, match=r"'matmul' has the compiler parameters of mosaic_tpu and cannot be lowered for cuda"
+        LoweringError, match=r"'matmul' has the compiler parameters of mosaic_tpu and cannot be lowered for gpu"
     ):
-        inspector.lower(matmul, SQUARE, SQUARE, platform="cuda")
+        inspector.lower(matmul, SQUARE, SQUARE, platform="gpu")
     with pytest.raises(
         LoweringError, match=r"'scale' has the compiler parameters of triton and cannot be lowered for tpu"
     ):
@@ -472,16 +472,16 @@ def test_parameters_of_the_other_backend_make_it_lower_there() -> None:
     def fun(x: Any) -> Any:
         return scale(x, compiler_params=pltpu.CompilerParams())
 
-    kernel = inspector.lower(fun, SQUARE, platform="cuda", compiler_params={"scale": {"num_warps": 8}}).kernels[0]
+    kernel = inspector.lower(fun, SQUARE, platform="gpu", compiler_params={"scale": {"num_warps": 8}}).kernels[0]
     assert (kernel.backend, dict(kernel.params)["num_warps"]) == ("triton", 8)
     with pytest.raises(OptionError, match=r"num_warps is 3\. Expected a power of two\."):
-        inspector.lower(fun, SQUARE, platform="cuda", compiler_params={"scale": {"num_warps": 3}})
+        inspector.lower(fun, SQUARE, platform="gpu", compiler_params={"scale": {"num_warps": 3}})
 
 
 @pytest.mark.slow
 @needs_gpu
 def test_a_triton_kernel_compiles_for_a_gpu_that_is_not_here() -> None:
-    compiled = inspector.lower(scale, SQUARE, platform="cuda", chip="h100").compile(target="gpu:h100:1")
+    compiled = inspector.lower(scale, SQUARE, platform="gpu", chip="h100").compile(target="gpu:h100:1")
     assert 'custom_call_target="__gpu$xla.gpu.triton"' in compiled.hlo
 
 

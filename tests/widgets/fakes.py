@@ -156,7 +156,7 @@ class FakeWork:
     def explorer(self, axes: Sequence[tuple[str, int]] = (), **settings: Any) -> Explorer:
         def suit(program: Any, target: Target) -> Target:
             count = program.program.device_count
-            return Target("cpu", count) if count > 1 and not target.is_absent else target
+            return Target(f"cpu:{count}") if count > 1 and not target.is_absent else target
 
         work = Work(self.lower, self.submit, self.run, ("attached", "cpu", "cpu:8"), self.count, suit=suit)
         return Explorer(lowered(axes), work, **settings)

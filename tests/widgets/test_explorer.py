@@ -95,7 +95,7 @@ def test_what_came_from_the_cache_says_so_and_what_it_spared(work: FakeWork, exp
 def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     variant = explorer.add({FAST_MATH: True}, "cpu:8")
     assert work.requests[1].options == Options(flags={FAST_MATH: True})
-    assert work.requests[1].target == Target("cpu", 8)
+    assert work.requests[1].target == Target("cpu:8")
     assert variant.label == f"{FAST_MATH}=true"
     work.finish(0)
     work.finish(1, hlo=HLO.replace("f32", "f16", 1))
@@ -372,7 +372,7 @@ def test_a_variant_says_what_it_is_compiled_for_and_whether_it_can_run(
     assert facts == [
         ["baseline", "attached", "cpu"],
         ["tpu:v5e:2x4", "tpu:v5e:2x4", "tpu"],
-        [f"{FAST_MATH}=true", "gpu:h100:8", "cuda"],
+        [f"{FAST_MATH}=true", "gpu:h100:8", "gpu"],
     ]
     reasons = [box.last("variant", variant=n)["no_run"] for n in range(3)]
     assert reasons[0] == ""
@@ -546,10 +546,10 @@ def test_close_cancels_everything_and_lets_waiters_go(work: FakeWork, box: Mailb
 
 def test_what_compare_takes() -> None:
     options = Options(flags={FAST_MATH: True})
-    entries = [options, {FAST_MATH: True}, f"--{FAST_MATH}=true", f"{FAST_MATH}=true", "cpu:2", Target("cpu", 3)]
+    entries = [options, {FAST_MATH: True}, f"--{FAST_MATH}=true", f"{FAST_MATH}=true", "cpu:2", Target("cpu:3")]
     assert variants_of(entries) == [
         (options, None), ({FAST_MATH: True}, None), (f"--{FAST_MATH}=true", None), (f"{FAST_MATH}=true", None),
-        (None, "cpu:2"), (None, Target("cpu", 3)),
+        (None, "cpu:2"), (None, Target("cpu:3")),
     ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ READ_AT_START = frozenset({"xla_cpu_max_isa"})
 
 # How the names of flags begin that one compiler reads.
 _PREFIXES = {"xla_cpu_": "cpu", "xla_gpu_": "gpu", "xla_tpu_": "tpu"}
-_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "gpu": "gpu", "rocm": "gpu", "tpu": "tpu"}
+_PLATFORMS = {"cpu": "cpu", "gpu": "gpu", "rocm": "gpu", "tpu": "tpu"}
 _NAMES = {"cpu": "the CPU", "gpu": "a GPU", "tpu": "a TPU"}
 
 
@@ -36,7 +36,7 @@ def check_targets(options: Options, platform: str | None, *, is_attached: bool) 
 
     Args:
       options: checked.
-      platform: JAX's name of what is compiled for: "cpu", "cuda", "tpu"; None where that is not known.
+      platform: JAX's name of what is compiled for: "cpu", "gpu", "tpu"; None where that is not known.
       is_attached: whether this process's own client compiles, which has long read LIBTPU_INIT_ARGS.
 
     Raises:

@@ -33,7 +33,7 @@ class _Kind:
 _IR = (_Kind("LLVM IR", "llvm", "ir-no-opt.ll"), _Kind("LLVM IR, optimized", "llvm", "ir-with-opt.ll"))
 _KINDS: Mapping[str, tuple[_Kind, ...]] = {
     "cpu": (*_IR, _Kind("assembly", "asm", ".o", "obj-file.")),
-    "cuda": (
+    "gpu": (
         _Kind("thunks", "text", "thunk_sequence.txt"),
         _Kind("thunks, optimized", "text", "thunk_sequence_after_thunk_passes.txt"),
         *_IR,
@@ -48,15 +48,15 @@ _NO_LLO = Unavailable(
 )
 # `.*` would also write what an emitter writes without a name, which corrupts the heap (jaxlib 0.12), and
 # on GPU every step of Triton's passes, which takes minutes.
-_EMITTERS = {"cpu": "^llvm$", "cuda": "^(llvm|ptx)$"}
+_EMITTERS = {"cpu": "^llvm$", "gpu": "^(llvm|ptx)$"}
 
 
 class AssemblyRecorder:
     """Takes the files of one compile."""
 
     def __init__(self, platform: str) -> None:
-        """For "cpu", "tpu", "cuda" or "gpu"."""
-        self._platform = "cuda" if platform == "gpu" else platform
+        """For "cpu", "tpu" or "gpu"."""
+        self._platform = platform
         self._kinds = _KINDS.get(self._platform, ())
         self._files: dict[str, tuple[_Kind, bytes]] = {}
         self._tpu_codes = TpuCodes()
@@ -84,7 +84,7 @@ class AssemblyRecorder:
         """
         codes = self._tpu_codes.codes() or self._codes(module)
         note = ""
-        if self._platform == "cuda":
+        if self._platform == "gpu":
             sass = _sass(executable)
             if isinstance(sass, Unavailable):
                 note = f"No SASS: {sass.reason}."

@@ -114,7 +114,7 @@ class Variant(TypedDict):
 
     Attributes:
       label: what sets it apart, such as `xla_cpu_enable_fast_math=true`.
-      platform: whose compiler it is: "cpu", "tpu", "cuda"; "" where the program was not lowered for it.
+      platform: whose compiler it is: "cpu", "tpu", "gpu"; "" where the program was not lowered for it.
       options: all options that were said, by name.
       stage: what the engine is doing.
       elapsed_s: seconds since it was asked for; final once the state is.

@@ -76,7 +76,7 @@ def test_names_of_libtpu() -> None:
 
 
 def test_of_gpus_nothing_is_known() -> None:
-    assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"}), "cuda") == ()
+    assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"}), "gpu") == ()
 
 
 def test_compiled_carries_the_warning_and_xla_says_nothing() -> None:

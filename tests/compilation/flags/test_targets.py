@@ -33,7 +33,7 @@ def test_targets_of_flags() -> None:
 
 
 @needs_tpu
-@pytest.mark.parametrize(("platform", "named"), [("cpu", "the CPU"), ("cuda", "a GPU")])
+@pytest.mark.parametrize(("platform", "named"), [("cpu", "the CPU"), ("gpu", "a GPU")])
 def test_libtpus_flags_are_for_the_tpu(platform: str, named: str) -> None:
     assert flag_targets(TPU_FLAG) == ("tpu",)
     options = Options(flags={TPU_FLAG: True})
@@ -72,7 +72,7 @@ def test_xlas_own_flags_are_accepted_everywhere_and_warned_of() -> None:
     options = Options(flags={CPU_FLAG: True, GPU_FLAG: 0, "xla_dump_hlo_as_text": True})
     (about_gpu,) = target_warnings(options, "cpu")
     assert about_gpu.startswith(f"{GPU_FLAG} is for XLA's GPU compiler; compiling for the CPU, XLA accepts it")
-    (about_cpu,) = target_warnings(options, "cuda")
+    (about_cpu,) = target_warnings(options, "gpu")
     assert about_cpu.startswith(f"{CPU_FLAG} is for XLA's CPU compiler; compiling for a GPU")
     assert len(target_warnings(options, "tpu")) == 2
 
@@ -98,7 +98,7 @@ def test_words_of_xla_flags() -> None:
     (word,) = start_flags(options)
     assert Options.parse(word).flags == {"xla_cpu_max_isa": "AVX 2"}
     assert len(start_warnings(options, "cpu")) == 1
-    assert start_warnings(options, "cuda") == ()
+    assert start_warnings(options, "gpu") == ()
 
 
 def assembly_of(compiled: Compiled) -> str:
