@@ -25,6 +25,7 @@ from inspector.compilation.target import Target
 from inspector.errors import CancelledError, InspectorError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import background_progress
+from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,7 +224,8 @@ class ScanJob(Job["pd.DataFrame"]):
           One row a value tried: `flag`, `value`, `outcome` (one of `OUTCOMES`, in that order), `hlo,
           memory, cost, code` (whether each changed), `instructions` (how they differ), `changed_instructions`,
           then differences to the baseline: `temp_bytes, peak_bytes, flops, bytes_accessed`, each with
-          `delta_` before it, and `compile_s`, `error`, `warnings`.
+          `delta_` before it, and `compile_s`, `error`, `warnings`. A number that is not known is missing, and
+          `unknown` says why.
         """
         return _table(sorted(self.effects, key=_rank))
 
@@ -450,10 +452,12 @@ def _summary(effects: Sequence[FlagEffect], total: int) -> str:
 
 
 def _table(effects: Sequence[FlagEffect]) -> pd.DataFrame:
-    import pandas as pd
-
-    before = ["flag", "value", "outcome", *ASPECTS, "instructions", "changed_instructions"]
-    after = ["compile_s", "error", "warnings"]
+    before: dict[str, Kind] = {
+        "flag": "text", "value": "object", "outcome": "text", **dict.fromkeys(ASPECTS, "bool"), "instructions": "text",
+        "changed_instructions": "int",
+    }  # fmt: skip
+    deltas: dict[str, Kind] = {f"delta_{name}": "float" for name in DELTAS}
+    after: dict[str, Kind] = {"compile_s": "float", "error": "text", "warnings": "text", UNKNOWN: "reasons"}
     rows = [
         [
             *(getattr(effect, name) for name in before),
@@ -464,4 +468,4 @@ def _table(effects: Sequence[FlagEffect]) -> pd.DataFrame:
         ]
         for effect in effects
     ]
-    return pd.DataFrame(rows, columns=[*before, *(f"delta_{name}" for name in DELTAS), *after])
+    return make_table({**before, **deltas, **after}, rows)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from inspector.compilation.chips import CUDA_VERSIONS, GPUS, TPU_GENERATIONS
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
+from inspector.tables import Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,10 +52,13 @@ def targets() -> pd.DataFrame:
       A table with the columns `target, platform, device_kind, device_count, available, reason, can_run`; `reason`
       ends with the command that makes the target available.
     """
-    import pandas as pd
+    return make_table(_COLUMNS, (dataclasses.astuple(row) for row in target_rows()))
 
-    columns = [field.name for field in dataclasses.fields(TargetRow)]
-    return pd.DataFrame([dataclasses.asdict(row) for row in target_rows()], columns=columns)
+
+_COLUMNS: Mapping[str, Kind] = {
+    "target": "text", "platform": "text", "device_kind": "text", "device_count": "int", "available": "bool",
+    "reason": "text", "can_run": "bool",
+}  # fmt: skip
 
 
 def target_rows() -> Iterator[TargetRow]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from inspector.compilation import flags, options_proto
@@ -17,6 +18,7 @@ from inspector.compilation.flags.targets import READ_AT_START, TARGETS, flag_tar
 from inspector.compilation.flags.types import libtpu_flags
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
 from inspector.hlo import compiler
+from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,14 +78,16 @@ def option_catalog(search: str | None = None) -> pd.DataFrame:
 
     Returns:
       A table with the columns `name, group, type, default, choices, description, channel,
-      deprecated, targets`. What is not known is an `Unavailable` with the reason.
+      deprecated, targets, unknown`. What is not known is missing, and `unknown` says why.
     """
-    import pandas as pd
-
-    columns = [field.name for field in dataclasses.fields(Option)]
+    names = [field.name for field in dataclasses.fields(Option)]
     found = options() if search is None else find_options(search)
-    rows = [[getattr(option, column) for column in columns] for option in found]
-    return pd.DataFrame(rows, columns=columns).astype({"deprecated": bool})
+    kinds: dict[str, Kind] = {name: _KINDS.get(name, "text") for name in names}
+    rows = [[getattr(option, name) for name in names] for option in found]
+    return make_table({**kinds, UNKNOWN: "reasons"}, rows)
+
+
+_KINDS: Mapping[str, Kind] = {"default": "object", "choices": "object", "deprecated": "bool", "targets": "object"}
 
 
 def find_options(search: str) -> tuple[Option, ...]:

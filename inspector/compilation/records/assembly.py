@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError, Unavailable
+from inspector.tables import make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,10 +117,8 @@ class Assembly(Sequence[Code]):
 
     def table(self) -> pd.DataFrame:
         """One row an entry: `stage, kernel, language, symbols`."""
-        import pandas as pd
-
         rows = [(c.stage, c.kernel, c.language, list(c.symbols)) for c in self.entries]
-        return pd.DataFrame(rows, columns=["stage", "kernel", "language", "symbols"])
+        return make_table({"stage": "text", "kernel": "text", "language": "text", "symbols": "object"}, rows)
 
     def to_bytes(self) -> bytes:
         """For another process or a file; `from_bytes` is the inverse."""
