@@ -11,6 +11,7 @@ import hashlib
 from typing import Any
 
 from inspector.compilation.options import Options
+from inspector.compilation.portable import Portable
 from inspector.hlo.mesh import Mesh
 
 
@@ -48,7 +49,7 @@ class Result:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Program:
+class Program(Portable):
     """A lowered module with what its callers must know.
 
     Attributes:
@@ -92,10 +93,3 @@ class Program:
     def digest(self) -> str:
         """SHA-256 of the module's bytes, in hex."""
         return hashlib.sha256(self.module).hexdigest()
-
-    def __getstate__(self) -> tuple[object, ...]:
-        return tuple(getattr(self, f.name) if f.compare else None for f in dataclasses.fields(self))
-
-    def __setstate__(self, state: tuple[object, ...]) -> None:
-        for field, value in zip(dataclasses.fields(self), state, strict=True):
-            object.__setattr__(self, field.name, value)

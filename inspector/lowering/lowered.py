@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector._jax import modules
 from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.portable import Portable
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(Portable):
     """A lowered function.
 
     Attributes:
@@ -41,7 +42,7 @@ class Lowered:
       root: where the program begins on the Python stack; listings end there, `hlo` goes on.
       tuple_args, return_tuple: how `computation` passes arguments and results.
       out_shape: the result's pytree with shapes and dtypes as leaves, or None when the module came
-        without.
+        without. Its containers are the user's own, so it never leaves the process and is never compared.
       kernels: the Pallas kernels that it calls, in the order of the program; none where the program
         came without a jaxpr.
     """
