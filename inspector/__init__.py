@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from inspector.lowering.xla_computation import xla_computation as xla_computation
     from inspector.sweeps import sweep as sweep
 
-__version__ = "0.1.0"
+    __version__: str | Unavailable
+
+_DISTRIBUTION = "jax-inspector"
 
 _HOMES = {
     "CacheStatus": "inspector.caching",
@@ -76,11 +78,25 @@ __all__ = [*_HOMES, "__version__", "load_ipython_extension"]
 def __getattr__(name: str) -> Any:
     if name == "settings":
         return importlib.import_module("inspector.settings")
+    if name == "__version__":
+        return _version()
     if name not in _HOMES:
         raise AttributeError(f"module 'inspector' has no attribute {name!r}. It has: {', '.join(sorted(_HOMES))}.")
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
+
+
+def _version() -> str | Unavailable:
+    """The installed distribution's version, read when it is asked for: `importlib.metadata` takes as long as the rest."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(_DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        from inspector.errors import Unavailable
+
+        return Unavailable(f"the distribution {_DISTRIBUTION} is not installed", f"pip install {_DISTRIBUTION}")
 
 
 def __dir__() -> list[str]:

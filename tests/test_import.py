@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import json
 import statistics
 
@@ -90,6 +91,15 @@ def test_takes_little_more_than_jax(one_device_python: RunPython) -> None:
 def test_public_name_resolves(name: str) -> None:
     assert getattr(inspector, name) is not None
     assert name in dir(inspector)
+
+
+def test_the_version_is_the_distributions() -> None:
+    assert inspector.__version__ == importlib.metadata.version("jax-inspector")
+
+
+def test_the_version_of_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspector, "_DISTRIBUTION", "no-such-distribution")
+    assert "no-such-distribution is not installed" in str(inspector.__version__)
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
