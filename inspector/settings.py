@@ -13,22 +13,17 @@ import contextlib
 import contextvars
 import dataclasses
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+
+from inspector import files
 
 
 def _cache_directory() -> str:
     if folder := os.environ.get("INSPECTOR_CACHE_DIR"):
         return folder
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return str(base / "inspector" / "compiled")
+    caches = files.cache_folder()
+    return str(caches / "compiled") if caches else ""
 
 
 def _cache() -> bool:

@@ -8,8 +8,6 @@ that hold none. Importing the plugin's package would look for a driver, so nothi
 from __future__ import annotations
 
 import functools
-import importlib.metadata
-import importlib.util
 import json
 import mmap
 import os
@@ -21,6 +19,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from jaxlib import xla_client
 
+from inspector import packages
 from inspector._jax.descriptors import installed_descriptors
 from inspector._jax.library import cached_of
 from inspector.errors import TargetError, Unavailable
@@ -45,13 +44,7 @@ def plugin_library() -> Path | Unavailable:
 def plugin_version() -> str:
     """Of the plugin and of the CUDA compiler beside it, as text; "" when there is no plugin."""
     names = ("jax-cuda13-pjrt", "jax-cuda12-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12")
-    found = []
-    for name in names:
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
+    return ", ".join(f"{name} {version}" for name in names if (version := packages.version(name)))
 
 
 def toolkit() -> Path | Unavailable:
@@ -155,8 +148,4 @@ def _message() -> Any:
 
 
 def _package_folder(package: str, name: str) -> Path | None:
-    spec = importlib.util.find_spec(package)
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        if (Path(folder) / name).is_dir():
-            return Path(folder) / name
-    return None
+    return next((folder / name for folder in packages.folders(package) if (folder / name).is_dir()), None)

@@ -6,15 +6,14 @@ they are read in a process of their own, without that variable.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
+from inspector import subprocesses
 from inspector._jax.library import cached
 from inspector.errors import MissingPackageError, Unavailable
 
-_SCRIPT = "import sys; from jaxlib import _jax; sys.stdout.buffer.write(_jax.CompileOptions().SerializeAsString())"
+_SCRIPT = "from jaxlib import _jax; sys.stdout.buffer.write(_jax.CompileOptions().SerializeAsString())"
 _LIMIT_S = 60
 
 
@@ -30,12 +29,10 @@ def installed_defaults() -> bytes | Unavailable:
 
 
 def _read(_library: Path) -> bytes:
-    # The package's own path, so that the child finds the same jaxlib however this process did.
-    path = os.pathsep.join(filter(None, sys.path))
-    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    environment = {name: value for name, value in subprocesses.environ().items() if name != "XLA_FLAGS"}
     process = subprocess.run(
-        [sys.executable, "-c", _SCRIPT],
-        env={**environment, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"},
+        subprocesses.python(_SCRIPT),
+        env={**environment, "JAX_PLATFORMS": "cpu"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=_LIMIT_S,

@@ -7,17 +7,16 @@ is kept in the user's cache directory under the library's version, length and ti
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import importlib.util
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from inspector import files, packages
 from inspector.errors import MissingPackageError
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
+_MAX_BYTES = 256 << 20
 
 
 def installed_library() -> Path:
@@ -26,10 +25,9 @@ def installed_library() -> Path:
     Raises:
       MissingPackageError: jaxlib is not installed.
     """
-    spec = importlib.util.find_spec("jaxlib")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
+    for folder in packages.folders("jaxlib"):
         for name in ("libjax_common.so", "libjax_common.dylib", "jax_common.dll"):
-            library = Path(folder) / name
+            library = folder / name
             if library.exists():
                 return library
     raise MissingPackageError(
@@ -44,7 +42,7 @@ def cached(name: str, make: Callable[[Path], bytes]) -> bytes:
     Raises:
       MissingPackageError: jaxlib is not installed.
     """
-    return cached_of(installed_library(), name, importlib.metadata.version("jaxlib"), make)
+    return cached_of(installed_library(), name, packages.version("jaxlib"), make)
 
 
 def cached_of(library: Path, name: str, version: str, make: Callable[[Path], bytes]) -> bytes:
@@ -57,7 +55,10 @@ def cached_of(library: Path, name: str, version: str, make: Callable[[Path], byt
       make: called when there is no such cache; what it raises is not kept.
     """
     stat = library.stat()
-    cache = _cache_folder() / f"{name}-{version}-{stat.st_size}-{stat.st_mtime_ns}.bin"
+    folder = files.cache_folder()
+    if folder is None:
+        return make(library)
+    cache = folder / f"{name}-{version}-{stat.st_size}-{stat.st_mtime_ns}.bin"
     found = _read(cache)
     if found is None:
         found = make(library)
@@ -65,20 +66,11 @@ def cached_of(library: Path, name: str, version: str, make: Callable[[Path], byt
     return found
 
 
-def _cache_folder() -> Path:
-    if folder := os.environ.get("XDG_CACHE_HOME"):
-        return Path(folder) / "inspector"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "inspector"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "inspector"
-    return Path.home() / ".cache" / "inspector"
-
-
 def _read(cache: Path) -> bytes | None:
-    """The cached bytes, or None when there are none, they cannot be read or their digest does not match."""
+    """The cached bytes, or None when there are none, others could have written them or their digest does not match."""
     try:
-        data = cache.read_bytes()
+        files.check_own_folder(cache.parent)
+        data = files.read(cache, _MAX_BYTES, own=True)
     except OSError:
         return None
     digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
@@ -88,7 +80,7 @@ def _read(cache: Path) -> bytes | None:
 def _write(cache: Path, content: bytes) -> None:
     """Writes the cache in one step; a folder that cannot be written only costs the next search."""
     try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
+        files.make_own_folder(cache.parent)
         descriptor, temporary = tempfile.mkstemp(dir=cache.parent, prefix=cache.name)
         try:
             with os.fdopen(descriptor, "wb") as file:

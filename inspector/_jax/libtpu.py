@@ -5,12 +5,11 @@ Nothing of it is loaded: it is read as a file, as jaxlib's library is (`library.
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+from inspector import packages
 from inspector._jax.library import cached_of
 from inspector.errors import MissingPackageError
 
@@ -49,15 +48,13 @@ def load_variables() -> dict[str, str]:
 def libtpu_version() -> str:
     """The installed package's version, "" for a libtpu that is no package, or none."""
     try:
-        return importlib.metadata.version("libtpu") if libtpu_library() == _packaged() else ""
-    except (importlib.metadata.PackageNotFoundError, MissingPackageError):
+        return packages.version("libtpu") if libtpu_library() == _packaged() else ""
+    except MissingPackageError:
         return ""
 
 
 def _packaged() -> Path | None:
-    spec = importlib.util.find_spec("libtpu")
-    folders = (spec.submodule_search_locations or ()) if spec else ()
-    return next((Path(folder) / "libtpu.so" for folder in folders), None)
+    return next((folder / "libtpu.so" for folder in packages.folders("libtpu")), None)
 
 
 def cached_libtpu(name: str, make: Callable[[Path], bytes]) -> bytes:

@@ -7,12 +7,11 @@ when it refuses one. So a process of its own compiles one line for a TPU that ne
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 
+from inspector import subprocesses
 from inspector._jax.libtpu import cached_libtpu, load_variables
 from inspector._jax.libtpu_flags import LibtpuFlag
 from inspector.errors import MissingPackageError, Unavailable
@@ -67,12 +66,11 @@ def libtpu_defaults(flags: Mapping[str, LibtpuFlag]) -> tuple[dict[str, str], di
 def _ask(flags: Mapping[str, LibtpuFlag]) -> bytes:
     enums = {flag.type: name for name, flag in flags.items() if flag.kind == "enum" and flag.is_per_compile}
     left_out = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment = {name: value for name, value in subprocesses.environ().items() if name not in left_out}
     process = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, json.dumps(enums)],
+        subprocesses.python(_SCRIPT, json.dumps(enums)),
         env={
             **environment,
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "JAX_PLATFORMS": "cpu",
             "JAX_ENABLE_COMPILATION_CACHE": "false",  # what it has compiled, it dumps no more
             **load_variables(),

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from inspector import subprocesses
 from inspector._jax.library import cached
 from inspector._jax.libtpu import cached_libtpu, load_variables
 from inspector._jax.machine_code import UnknownFormatError, image_of
@@ -126,10 +125,9 @@ def _observe_libtpu(_library: Path) -> bytes:
 
 def _run(script: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-c", "import jax\n" + script],
+        subprocesses.python("import jax\n" + script),
         env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            **subprocesses.environ(),
             "JAX_PLATFORMS": "cpu",
             "JAX_ENABLE_COMPILATION_CACHE": "false",
             **variables,

@@ -12,19 +12,15 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from typing import Literal
 
+from inspector import subprocesses
 from inspector.errors import ModuleError
 
 Language = Literal["HLO", "StableHLO"]
 
 _LIMIT_S = 600
-# The kernel's own path, so that both read with the same jaxlib.
-_BOOT = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
-    " from inspector._jax.reader import main; main(*sys.argv[2:])"
-)
+_MAIN = "from inspector._jax.reader import main; main(*sys.argv[1:])"
 EXPECTED = {
     "HLO": "Expected an HLO module as text (`HloModule name ...`) or a serialized HloModuleProto.",
     "StableHLO": "Expected StableHLO as MLIR text, MLIR bytecode or a serialized portable artifact.",
@@ -58,7 +54,8 @@ def read(module: bytes | str, language: Language) -> Read:
     form, data = ("text", module.encode(errors="surrogatepass")) if isinstance(module, str) else ("bytes", module)
     try:
         child = subprocess.run(
-            [sys.executable, "-c", _BOOT, json.dumps(sys.path), str(os.getpid()), language, form],
+            subprocesses.python(_MAIN, str(os.getpid()), language, form),
+            env=subprocesses.environ(),
             input=data,
             capture_output=True,
             timeout=_LIMIT_S,

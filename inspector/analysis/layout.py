@@ -6,16 +6,17 @@ minutes; so a child process lays out and is killed when its time is up.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import pathlib
 import shlex
 import shutil
-import stat
 import subprocess
-import sys
+import tempfile
 
+from inspector import files, subprocesses
 from inspector.errors import InspectorError
 
 LIMIT_S = 20.0
@@ -32,10 +33,11 @@ def svg(dot: str, limit_s: float = LIMIT_S) -> str:
     Raises:
       LayoutError: not laid out in time, or not valid DOT.
     """
-    # -P: the modules beside the script must not hide those of other packages.
-    command = [sys.executable, "-P", str(pathlib.Path(__file__).with_name("dot.py")), "-Tsvg"]
+    command, environ = [*_dot(), "-Tsvg"], subprocesses.environ()
     try:
-        done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=limit_s, check=False)
+        done = subprocess.run(
+            command, input=dot.encode(), env=environ, capture_output=True, timeout=limit_s, check=False
+        )
     except subprocess.TimeoutExpired as e:
         raise LayoutError(
             f"Graphviz did not lay out the graph in {limit_s:g} s. Draw what is around one instruction instead."
@@ -48,27 +50,46 @@ def svg(dot: str, limit_s: float = LIMIT_S) -> str:
 
 @functools.cache
 def find_dot() -> None:
-    """Lets the `graphviz` package draw where there is no system Graphviz: through pygraphviz's."""
-    if shutil.which("dot") is not None:
-        return
+    """Tells the `graphviz` package which `dot` to start: the system's, else one that draws through pygraphviz."""
     import graphviz
 
-    graphviz.backend.dot_command.DOT_BINARY = _shim()
+    # By its path: by name, one in the current folder could be found.
+    found = shutil.which("dot", path=subprocesses.environ().get("PATH", os.defpath))
+    graphviz.backend.dot_command.DOT_BINARY = pathlib.Path(found) if found else _shim()
+
+
+def _dot() -> list[str]:
+    """The command of `dot.py`, as a script: nothing else of inspector is imported."""
+    run = "import runpy; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+    return subprocesses.python(run, str(pathlib.Path(__file__).with_name("dot.py")))
 
 
 def _shim() -> pathlib.Path:
     """An executable that takes `dot`'s arguments; the graphviz package starts one by name."""
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "inspector"
-    cache.mkdir(parents=True, exist_ok=True)
-    script = pathlib.Path(__file__).with_name("dot.py")
     windows = os.name == "nt"
+    # Without PYTHONPATH: the command has its path, and of that variable only what is safe.
     text = (
-        f'@"{sys.executable}" -P "{script}" %*\n'
+        f"@set PYTHONPATH=\n@{subprocess.list2cmdline(_dot())} %*\n"
         if windows
-        else f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P {shlex.quote(str(script))} "$@"\n'
+        else (f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.join(_dot())} "$@"\n')
     )
-    shim = cache / f"dot-{hashlib.sha256(text.encode()).hexdigest()[:16]}{'.cmd' if windows else ''}"
+    name = f"dot-{hashlib.sha256(text.encode()).hexdigest()[:16]}{'.cmd' if windows else ''}"
+    shim = _own_folder() / name
     partial = shim.with_suffix(f".{os.getpid()}")
     partial.write_text(text)
-    partial.chmod(partial.stat().st_mode | stat.S_IXUSR)
+    partial.chmod(0o700)
     return partial.replace(shim)
+
+
+def _own_folder() -> pathlib.Path:
+    """The user's cache, else a folder for as long as this process lives."""
+    cache = files.cache_folder()
+    if cache is not None:
+        with contextlib.suppress(OSError):
+            return files.make_own_folder(cache)
+    return pathlib.Path(_temporary().name)
+
+
+@functools.cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="inspector-dot-", ignore_cleanup_errors=True)

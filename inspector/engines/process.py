@@ -10,12 +10,12 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, Protocol
 
+from inspector import subprocesses
 from inspector.engines.last_words import Death
 from inspector.engines.scratch import Scratch
 from inspector.engines.wire import Blob, WireError, read_message, write_message
@@ -23,10 +23,7 @@ from inspector.engines.wire import Blob, WireError, read_message, write_message
 START_LIMIT_S = 120.0
 _REAP_LIMIT_S = 5.0
 _LOG_BYTES = 1 << 20
-_BOOT = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
-    " from inspector.engines.worker_main import main; main(sys.argv[2:])"
-)
+_MAIN = "from inspector.engines.worker_main import main; main(sys.argv[1:])"
 
 
 class StartError(Exception):
@@ -196,12 +193,12 @@ def await_ready(process: Process) -> Process:
 
 def command(*arguments: str) -> list[str]:
     """What starts `worker_main.main`. On the kernel's own path, so that both import the same JAX and inspector."""
-    return [sys.executable, "-c", _BOOT, json.dumps(sys.path), *arguments]
+    return subprocesses.python(_MAIN, *arguments)
 
 
 def environ() -> dict[str, str]:
     """The kernel's environment, without what would give a worker other devices or JAX's cache."""
-    environ = dict(os.environ)
+    environ = subprocesses.environ()
     environ["JAX_PLATFORMS"] = "cpu"  # never to take an accelerator away from the kernel
     for name in ("JAX_NUM_CPU_DEVICES", "JAX_COMPILATION_CACHE_DIR", "JAX_PLATFORM_NAME"):
         environ.pop(name, None)

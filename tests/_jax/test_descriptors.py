@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
 
-from inspector._jax import descriptors, library
+from inspector._jax import descriptors
 from inspector.errors import MissingPackageError, ModuleError
 from inspector.hlo.schema import Schema
 
@@ -71,7 +72,7 @@ def test_library_without_hlo(tmp_path: Path) -> None:
 
 
 def test_no_jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=r"jaxlib is not installed .* pip install jax"):
         descriptors.installed_descriptors()
 

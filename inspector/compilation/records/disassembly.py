@@ -7,12 +7,12 @@ depend on what else is installed.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from inspector import packages, subprocesses
 from inspector.compilation.records.elf import AARCH64, X86_64, Function, ObjectFile
 from inspector.errors import ModuleError, Unavailable
 
@@ -76,6 +76,7 @@ def _sass(data: bytes) -> Mapping[str, str] | Unavailable:
             # -c: code sections only.
             done = subprocess.run(
                 [str(program), "-c", file.name],
+                env=subprocesses.environ(),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_LIMIT_S,
@@ -105,11 +106,7 @@ def _by_kernel(text: str) -> dict[str, str]:
 @functools.cache
 def _nvdisasm() -> Path | None:
     for package in _NVDISASM_PACKAGES:
-        try:
-            files = importlib.metadata.files(package) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        for file in files:
+        for file in packages.files(package):
             if file.stem == "nvdisasm":
-                return Path(str(file.locate()))
+                return file
     return None

@@ -1,0 +1,174 @@
+"""Files and folders that others may have made, looked at before they are used: kind, size, owner, who may write.
+
+What is refused raises `RefusedError`, which says why. It is an `OSError`: whoever copes with a place that
+cannot be read or written copes with one that must not be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+AnyPath = str | os.PathLike[str]
+
+# The accounts of a system; not every system has them so.
+_accounts: Any = importlib.import_module("pwd") if importlib.util.find_spec("pwd") else None
+_groups: Any = importlib.import_module("grp") if importlib.util.find_spec("grp") else None
+
+
+class RefusedError(OSError):
+    """A file or folder that is there, and is not used."""
+
+
+def cache_folder() -> Path | None:
+    """Where this user's caches of inspector are; None for a user without a home. Not made."""
+    try:
+        if sys.platform == "darwin":
+            base = Path.home() / "Library" / "Caches"
+        elif sys.platform == "win32":
+            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        else:
+            base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+            if not base.is_absolute():  # to be ignored then, says its specification
+                base = Path.home() / ".cache"
+    except RuntimeError:  # no HOME, and the user has no account
+        return None
+    return base / "inspector" if base.is_absolute() else None
+
+
+def open_regular(path: AnyPath, *, own: bool = False) -> BinaryIO:
+    """Opens a file for reading, at once: a pipe would wait for a writer, a device never end.
+
+    Args:
+      path: of the file.
+      own: whether to refuse a link, and a file that another user owns or may write.
+
+    Raises:
+      RefusedError: what is there is not such a file.
+      OSError: it cannot be opened.
+    """
+    flags = ["O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY", *(["O_NOFOLLOW"] if own else [])]
+    if own and Path(path).is_symlink():
+        raise RefusedError(f"{os.fspath(path)!r} is a link")
+    descriptor = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise RefusedError(f"{os.fspath(path)!r} is {_kind(found.st_mode)}, and no regular file")
+        if own and (why := _why_not_own(found)):
+            raise RefusedError(f"{os.fspath(path)!r} {why}")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read(path: AnyPath, limit_bytes: int, *, own: bool = False) -> bytes:
+    """The bytes of a file.
+
+    Args:
+      path: of the file.
+      limit_bytes: the most that it may have.
+      own: as for `open_regular`.
+
+    Raises:
+      RefusedError: not a regular file, a longer one, or one that is not this user's own.
+      OSError: it cannot be read.
+    """
+    with open_regular(path, own=own) as file:
+        data = file.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise RefusedError(f"{os.fspath(path)!r} has more than {limit_bytes} bytes")
+    return data
+
+
+def make_own_folder(folder: AnyPath) -> Path:
+    """A folder that only this user may write, made if need be with its parents.
+
+    Raises:
+      RefusedError: as `check_own_folder`.
+      OSError: it cannot be made.
+    """
+    path = Path(folder)
+    for missing in reversed([p for p in (path, *path.parents) if not p.exists()]):
+        with contextlib.suppress(FileExistsError):  # another process made it
+            missing.mkdir(mode=0o700)
+    check_own_folder(path)
+    return path
+
+
+def check_own_folder(folder: AnyPath) -> None:
+    """Refuses a folder in which another user, root excepted, could put or exchange something.
+
+    Raises:
+      RefusedError: it is another's, or it or a folder above it can be written by others.
+      OSError: there is none.
+    """
+    if _accounts is None:
+        return
+    path = Path(folder).absolute()
+    resolved = path.resolve(strict=True)
+    found = resolved.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise RefusedError(f"{str(path)!r} is {_kind(found.st_mode)}, and no folder")
+    if why := _why_not_own(found):
+        raise RefusedError(f"the folder {str(path)!r} {why}")
+    for above in dict.fromkeys((path, *path.parents, *resolved.parents)):
+        found = above.lstat()
+        if why := _why_not_safe(found):
+            raise RefusedError(f"the folder {str(path)!r} is below {str(above)!r}, which {why}")
+
+
+def entries(folder: AnyPath) -> Iterator[tuple[Path, os.stat_result]]:
+    """The regular files of this user in a folder, links not followed."""
+    for path in Path(folder).iterdir():
+        with contextlib.suppress(OSError):  # deleted meanwhile
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and not _why_not_own(found):
+                yield path, found
+
+
+def _why_not_own(found: os.stat_result) -> str:
+    if _accounts is None:
+        return ""
+    if found.st_uid != os.geteuid():
+        return f"belongs to user {found.st_uid}, and this is user {os.geteuid()}"
+    return _why_written(found)
+
+
+def _why_not_safe(found: os.stat_result) -> str:
+    """Why a folder on the way to one's own is a danger. Root is none; in a sticky folder each owns what is theirs."""
+    if found.st_uid not in (0, os.geteuid()):
+        return f"belongs to user {found.st_uid}"
+    return "" if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX else _why_written(found)
+
+
+def _why_written(found: os.stat_result) -> str:
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private(found.st_gid)):
+        return f"can be written by others (mode {mode:04o})"
+    return ""
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is the user's own, with nobody else in it: then systems let it write by default."""
+    try:
+        user, found = _accounts.getpwuid(os.geteuid()), _groups.getgrgid(group)
+    except KeyError:
+        return False
+    return user.pw_gid == group and found.gr_name == user.pw_name and set(found.gr_mem) <= {user.pw_name}
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        "a folder": stat.S_ISDIR, "a pipe": stat.S_ISFIFO, "a socket": stat.S_ISSOCK, "a link": stat.S_ISLNK,
+        "a file": stat.S_ISREG,
+    }  # fmt: skip
+    return next((name for name, test in kinds.items() if test(mode)), "a device")

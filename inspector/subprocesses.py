@@ -1,0 +1,61 @@
+"""Processes that inspector starts: what they may import, and where programs are looked for.
+
+Never in the current folder. A notebook's folder is where people unpack what others sent them, and
+Python would take a `json.py` there for its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+# The search paths whose empty and relative entries mean the current folder.
+_SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+# What a process of ours cannot do without: its folder stays on the path, last where it is the current one.
+_NEEDED = ("inspector", "jax", "jaxlib", "numpy")
+_BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1))\n"
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    """The command that runs code in a fresh interpreter, with `import_path()` before anything is imported.
+
+    Args:
+      code: statements; `sys` is there, and `sys.argv[1:]` are the arguments.
+      arguments: for the code.
+    """
+    return [sys.executable, "-P", "-c", _BOOT + code, json.dumps(import_path()), *arguments]
+
+
+def import_path() -> list[str]:
+    """This process's `sys.path`, without the current folder and whatever is named relative to it."""
+    kept = [entry for entry in sys.path if not is_here(entry)]
+    homes = dict.fromkeys(home for name in _NEEDED if (home := _home(name)) and home not in kept)
+    return [*kept, *(home for home in homes if home not in map(os.path.realpath, kept))]
+
+
+def environ() -> dict[str, str]:
+    """This process's environment, without the current folder on any search path."""
+    found = dict(os.environ)
+    for name in _SEARCHED:
+        kept = [entry for entry in found.pop(name, "").split(os.pathsep) if not is_here(entry)]
+        if kept:  # an empty PATH would mean the current folder, none means the system's
+            found[name] = os.pathsep.join(kept)
+    return found
+
+
+def is_here(entry: str) -> bool:
+    """Whether an entry of a search path is the current folder, or named relative to it."""
+    if not os.path.isabs(entry):  # noqa: PTH117  "" and what is relative, as strings
+        return True
+    try:
+        return os.path.realpath(entry) == os.path.realpath(os.getcwd())  # noqa: PTH109  resolved as strings, like entries
+    except OSError:  # the current folder was deleted
+        return False
+
+
+def _home(name: str) -> str | None:
+    """The folder from which a package was imported, None for one that was not."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    return os.path.realpath(os.path.dirname(os.path.dirname(file))) if file else None  # noqa: PTH120
