@@ -15,6 +15,7 @@
     │       └── TimeLimitError        it took longer than the limit, and was stopped
     ├── ExecutionError                a compiled program could not be run                       (RuntimeError)
     ├── CancelledError                the job was cancelled
+    ├── ClosedError                   an Explorer was asked for something after it was closed   (RuntimeError)
     └── MissingPackageError           an optional package is not installed                      (ImportError)
 
 Every message says what was got, what was expected and what to do. Foreign errors are mapped
@@ -87,6 +88,10 @@ class ExecutionError(InspectorError, RuntimeError):
 
 class CancelledError(InspectorError):
     """The job was cancelled before it had a result."""
+
+
+class ClosedError(InspectorError, RuntimeError):
+    """An Explorer was asked for something after it was closed."""
 
 
 class MissingPackageError(InspectorError, ImportError):

@@ -53,6 +53,7 @@ export interface Session {
   panes: Pane[];
   height_px: number;
   side_by_side: boolean;
+  stored_class: string;
 }
 
 export interface SourceLine {

@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.widgets import messages
+from inspector.widgets.lifetime import hold_weakly
 
 _STATIC = Path(__file__).parent / "static"
 # Level 1: 29 MB of HLO in 0.25 s instead of 0.8, for 20 % more bytes on a mostly local wire.
@@ -132,8 +133,9 @@ PANES = tuple(pane for pane in KERNEL_PANES if pane != "pallas")
 class App(anywidget.AnyWidget):
     """The widget. See the module's description for its use and its threads."""
 
-    _esm = _STATIC / "explorer.js"
-    _css = _STATIC / "explorer.css"
+    # Texts, because anywidget would tie every widget to the file's watcher for ever.
+    _esm = (_STATIC / "explorer.js").read_text("utf-8")
+    _css = (_STATIC / "explorer.css").read_text("utf-8")
 
     def __init__(
         self,
@@ -154,9 +156,11 @@ class App(anywidget.AnyWidget):
           on_request: see the module's description.
         """
         super().__init__()
+        hold_weakly(self)
+        hold_weakly(self.layout)
         self._lock = threading.RLock()
         self._kept: dict[Hashable, _Kept] = {}
-        self._has_client = False
+        self._has_client = self._is_closed = False
         self._on_request = on_request
         self.on_msg(self._receive)
         self.publish(
@@ -167,8 +171,14 @@ class App(anywidget.AnyWidget):
                 panes=list(panes),
                 height_px=height_px,
                 side_by_side=side_by_side,
+                stored_class=self.stored_class,
             )
         )
+
+    @property
+    def stored_class(self) -> str:
+        """The class of what a notebook keeps of the app, which the app hides on its page."""
+        return f"inspector-stored-{self.model_id}"
 
     def publish(self, message: messages.ToBrowser, buffers: Sequence[bytes] = ()) -> None:
         """Sends a message to all browsers and keeps it for those that come later. Thread-safe.
@@ -194,9 +204,20 @@ class App(anywidget.AnyWidget):
         """
         self._publish(_Kept(document.message(), document.buffers(), time.monotonic()))
 
+    def close(self) -> None:
+        """Takes the widget off the page and forgets all messages; later ones are dropped. May be called twice."""
+        with self._lock:
+            self._is_closed = True
+            self._kept.clear()
+        self._on_request = None
+        self.layout.close()
+        super().close()
+
     def _publish(self, kept: _Kept) -> None:
         message = kept.message
         with self._lock:
+            if self._is_closed:
+                return
             if message["type"] == "variant_removed":
                 gone = message["variant"]
                 self._kept = {s: k for s, k in self._kept.items() if gone not in k.variants()}

@@ -23,7 +23,7 @@ from inspector.analysis.stats import compare
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.errors import InspectorError
+from inspector.errors import ClosedError, InspectorError
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.widgets import messages
@@ -32,10 +32,12 @@ from inspector.widgets.controls import Controls
 from inspector.widgets.documents import lowered_panes
 from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.graph import graph_reply
+from inspector.widgets.lifetime import hold_weakly, keep
 from inspector.widgets.lowerings import Lowerings, axes_of
 from inspector.widgets.panes import Panes
 from inspector.widgets.recordings import Recordings
 from inspector.widgets.runs import Runs
+from inspector.widgets.stored import StoredOutput, is_batch
 from inspector.widgets.tuning import requested
 from inspector.widgets.variants import OptionsLike, Variant
 from inspector.widgets.work import LoweredView, Work
@@ -47,12 +49,18 @@ if TYPE_CHECKING:
     from inspector.compilation.request import CompileRequest
 
 
+_BATCH_LIMIT_S = 600.0
+
+
 class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     """A widget that shows a program at every stage, and variants of its compilation side by side.
 
     Made by `inspector.explore`. Display it, or use it from Python: `lowered`, `variants`, `add`,
-    `wait`, `compare`, `collectives`.
+    `wait`, `compare`, `collectives`. It lives as long as something refers to it or a cell shows it; `close`
+    ends it at once, and what is asked of it then raises `ClosedError`.
     """
+
+    _is_closed = True  # until it is made: a widget whose making failed closes itself too
 
     def __init__(
         self,
@@ -82,12 +90,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           OptionError, TargetError: the baseline's request is wrong.
         """
         self.selection: Mapping[str, Any] | None = None
+        self._is_closed = False
         self._work = work
         self._lowerings = Lowerings(work, lowered, tuning)
         self._variants: dict[int, Variant] = {}
         self._numbers = itertools.count()
         self._lock = threading.RLock()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
+        self._stored = StoredOutput(self._form)
         self._recordings = Recordings(work.submit, self._later)
         self._app = App(
             lowered.program.name,
@@ -108,25 +118,40 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             work.platform,
         )
         super().__init__([self._app])
+        hold_weakly(self)
+        hold_weakly(self.layout)
         self.add_class("inspector-explorer")
         self._panes.publish_lowered(lowered_panes(lowered))
-        self.add(options, target)
+        try:
+            self.add(options, target)
+        except InspectorError:
+            self.close()
+            raise
 
     @property
     def lowered(self) -> LoweredView:
         """The program, as the baseline has it."""
-        return self._lowerings.lowered
+        with self._lock:
+            self._check_open()
+            return self._lowerings.lowered
 
     @property
     def variants(self) -> tuple[Variant, ...]:
         """All variants, the baseline first."""
         with self._lock:
+            self._check_open()
             return tuple(self._variants.values())
 
     @property
     def baseline(self) -> Variant:
         """The variant that the others are compared with."""
         return self.variants[0]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a variant is still under way."""
+        with self._lock:
+            return any(not variant.shown.is_set() for variant in self._variants.values())
 
     def add(self, options: OptionsLike = None, target: str | Target | None = None) -> Variant:
         """Starts compiling a variant and returns at once.
@@ -172,19 +197,20 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _start(self, options: Options, target: Target, tuning: Tuning) -> Variant:
         while True:
             with self._lock:
-                lowerings = self._lowerings
+                self._check_open()
+                lowerings, work = self._lowerings, self._work
             tuning = lowerings.adapted(target, tuning)
             try:
                 lowered = lowerings.get(target, tuning)
             except Exception as error:  # user code ran: anything may come out of it
                 return self._register_failed(options, target, tuning, error)
             request = lowered.request(options, target)
-            job = self._work.submit(request)
+            job = work.submit(request)
             with self._lock:
-                if self._lowerings is lowerings:
+                if not self._is_closed and self._lowerings is lowerings:
                     variant = self._register(request, job, lowered, tuning)
                     break
-            job.cancel()  # lowered again meanwhile: this was the old program
+            job.cancel()  # closed, or lowered again: this was the old program
         self._follow(variant, job)
         return variant
 
@@ -210,6 +236,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _register_failed(self, options: Options, target: Target, tuning: Tuning, error: Exception) -> Variant:
         with self._lock:
+            self._check_open()
             variant = Variant(next(self._numbers), not self._variants, options, target, None, tuning, error=error)
             variant.shown.set()
             self._variants[variant.number] = variant
@@ -224,6 +251,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         def end(_: object) -> None:
             self._panes.publish_state(variant)  # at once: what follows may have to wait for the Explorer's thread
             self._later(lambda: self._panes.show(variant, job))
+            self._refresh_stored()
 
         job.add_done_callback(end)
 
@@ -234,16 +262,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           ValueError: it is the baseline, or not of this Explorer.
         """
         with self._lock:
+            self._check_open()
             if variant.is_baseline or self._variants.get(variant.number) is not variant:
                 raise ValueError(f"{variant.label} cannot be removed: it is the baseline, or gone already.")
             cancel = self._forget(variant)
         cancel()
+        self._refresh_stored()
 
     def wait(self, timeout: float | None = None) -> Explorer:
         """Waits until every variant has ended, well or badly, and its panes are filled.
 
         Raises:
           TimeoutError: some are still under way after `timeout` seconds.
+          ClosedError: the Explorer is closed, or was while this waited.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         self._drain(deadline)
@@ -272,16 +303,33 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         return self.baseline.compiled.collectives()
 
     def close(self) -> None:
-        """Cancels what is under way and takes the widget off the page."""
+        """Cancels what is under way, takes the widget off the page, and lets go of all that it showed.
+
+        What is wanted later must be taken before, such as `explorer.baseline.compiled`. May be called twice.
+        """
+        if self._is_closed:
+            return
+        with self._lock:
+            self._is_closed = True
+            variants = tuple(self._variants.values())
+            self._variants.clear()
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._runs.close()
-        self._recordings.close()
-        self._controls.close()
-        for variant in self.variants:
+        for part in (self._runs, self._recordings, self._controls, self._panes):
+            part.close()
+        for variant in variants:
             if variant.job is not None:
                 variant.job.cancel()
             variant.shown.set()
+        self._app.close()
+        self.layout.close()
         super().close()
+        # A result of a cell, in `Out`, would keep the user's arrays and every text.
+        with self._lock:
+            del self._lowerings, self._work
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("This Explorer is closed. Call explore() again, or take what you need before close().")
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, with a text and an HTML form for pages without a kernel."""
@@ -289,9 +337,27 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         if bundle is None:
             return None
         data = bundle[0] if isinstance(bundle, tuple) else bundle
-        data["text/plain"] = text_form(self)
-        data["text/html"] = html_form(self)
+        data.update({"text/plain": text_form(self), "text/html": html_form(self)})
         return bundle
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        """Called by IPython to show the Explorer in a cell."""
+        if self._is_closed:
+            raise NotImplementedError  # then IPython shows its repr
+        keep(self)
+        if is_batch():  # what is shown now is all that will be kept
+            with contextlib.suppress(TimeoutError):
+                self.wait(_BATCH_LIMIT_S)
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        self._stored.display({**data, "text/plain": f"Explorer of {self.lowered.program.name}"})
+
+    def _form(self) -> dict[str, str]:
+        return {"text/plain": text_form(self), "text/html": html_form(self, self._app.stored_class)}
+
+    def _refresh_stored(self) -> None:
+        """On the Explorer's thread; a notebook that is saved later has what is known by then."""
+        self._later(self._stored.refresh)
 
     # ------------------------------------------------------------------ requests of the browser
 
@@ -387,16 +453,23 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         except Exception as error:  # user code ran: anything may come out of it
             self._controls.say(error)
             return
+        entries = list(zip(requests, jobs, programs, tunings, strict=True))
         with self._lock:
-            cancels = [self._forget(variant) for variant in self.variants]
-            self._lowerings = again
-            self._panes.publish_lowered(panes)
-            variants = [self._register(*entry) for entry in zip(requests, jobs, programs, tunings, strict=True)]
-        self._controls.set_baseline(variants[0].target, axes_of(again.lowered.program.mesh))
+            cancels: list[Callable[[], object]] = []
+            variants: list[Variant] = []
+            if self._is_closed:
+                cancels.extend(job.cancel for job in jobs)
+            else:
+                cancels.extend(self._forget(variant) for variant in self.variants)
+                self._lowerings = again
+                self._panes.publish_lowered(panes)
+                variants = [self._register(*entry) for entry in entries]
+                self._controls.set_baseline(variants[0].target, axes_of(again.lowered.program.mesh))
         for cancel in cancels:
             cancel()
-        for variant, job in zip(variants, jobs, strict=True):
+        for variant, job in zip(variants, jobs, strict=False):  # no variants where it is closed
             self._follow(variant, job)
+        self._refresh_stored()
 
     def _forget(self, variant: Variant) -> Callable[[], None]:
         """Takes a variant out, under the lock; the caller then cancels its work, which engines may lock for."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Bounds of a saved notebook: it keeps this form of every Explorer.
 _SHOWN_LINES = 120
 _SHOWN_CHARACTERS = 400
+_SHOWN_PROGRAMS = 4
 
 
 def text_form(explorer: Explorer) -> str:
@@ -37,16 +38,22 @@ def text_form(explorer: Explorer) -> str:
     return "\n".join(lines)
 
 
-def html_form(explorer: Explorer) -> str:
-    """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others."""
+def html_form(explorer: Explorer, name: str = "") -> str:
+    """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others.
+
+    Args:
+      explorer: what is shown.
+      name: class of the element, by which a page finds it.
+    """
     program = explorer.lowered.program
     mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
     parts = [
-        f"<div><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
+        f"<div class='{html.escape(name)}'><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
         _numbers(explorer),
         *_failures(explorer),
         *_kernels(explorer),
         *(_folded(title, listing) for title, listing in _texts(explorer)),
+        *_programs(explorer),
         "</div>",
     ]
     return "".join(parts)
@@ -115,15 +122,38 @@ def _texts(explorer: Explorer) -> list[tuple[str, Listing | Unavailable]]:
     return [("Source", lowered.source), ("jaxpr", lowered.jaxpr_listing), ("StableHLO", lowered.stablehlo_listing)]
 
 
-def _folded(title: str, listing: Listing | Unavailable) -> str:
+def _programs(explorer: Explorer) -> list[str]:
+    """The optimized HLO of what compiled, from its entry computation on: what that calls stands above."""
+    done = [v for v in explorer.variants if v.state == "done"]
+    folded = [_folded(_program_title(v), v.compiled.hlo, _entry_line(v.compiled.hlo)) for v in done[:_SHOWN_PROGRAMS]]
+    more = len(done) - _SHOWN_PROGRAMS
+    return [*folded, f"<p>… and {more} more.</p>"] if more > 0 else folded
+
+
+def _program_title(variant: Variant) -> str:
+    target = "" if variant.label == str(variant.target) else f", {variant.target}"
+    return f"Optimized HLO of {variant.label}{target}"
+
+
+def _entry_line(hlo: str) -> int:
+    """The line, from 0, at which the entry computation begins."""
+    at = 0 if hlo.startswith("ENTRY ") else hlo.find("\nENTRY ") + 1
+    return hlo.count("\n", 0, at)
+
+
+def _folded(title: str, listing: Listing | Unavailable | str, first: int = 0) -> str:
+    """A text from a line on, cut to what a saved notebook can hold."""
     if isinstance(listing, Unavailable):
         return f"<p style='opacity:.6'>{title}: {html.escape(str(listing))}</p>"
-    lines = listing.text.split("\n")
-    text = "\n".join(_cut(line) for line in lines[:_SHOWN_LINES])
-    more = f"\n… {len(lines) - _SHOWN_LINES:,} more lines" if len(lines) > _SHOWN_LINES else ""
+    lines = (listing if isinstance(listing, str) else listing.text).split("\n")
+    shown = [_cut(line) for line in lines[first : first + _SHOWN_LINES]]
+    if first:
+        shown.insert(0, f"… {first:,} lines above")
+    if more := max(0, len(lines) - first - _SHOWN_LINES):
+        shown.append(f"… {more:,} more lines")
     return (
-        f"<details><summary>{title} ({len(lines):,} lines)</summary>"
-        f"<pre style='max-height:24em;overflow:auto'>{html.escape(text + more)}</pre></details>"
+        f"<details><summary>{html.escape(title)} ({len(lines):,} lines)</summary>"
+        f"<pre style='max-height:24em;overflow:auto'>{html.escape(chr(10).join(shown))}</pre></details>"
     )
 
 

@@ -54,6 +54,10 @@ class Panes:
         self._shown.pop(variant.number, None)
         self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
 
+    def close(self) -> None:
+        """Nothing is shown any more."""
+        self._shown.clear()
+
     def publish_lowered(self, entries: Iterable[TextDocument | messages.Unavailable]) -> None:
         """The panes before the compiler, as `lowered_panes` makes them."""
         for entry in entries:

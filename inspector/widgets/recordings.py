@@ -112,7 +112,7 @@ class Recordings:
         with self._lock:
             numbers = {number for number, _ in self._held}
         for number in numbers:
-            self.cancel(number)
+            self.forget(number)()
 
     def answer_pass(self, request: messages.PassRequest) -> None:
         """Sends what one pass changed."""

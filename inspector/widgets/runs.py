@@ -58,6 +58,7 @@ class Runs:
         """Stops everything."""
         with self._lock:
             runs = tuple(self._held.values())
+            self._held.clear()
         for run in runs:
             run.cancel()
 

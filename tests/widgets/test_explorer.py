@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import ipywidgets.widgets.widget as registry
 import pytest
 
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import (
     CancelledError,
+    ClosedError,
     CompilationError,
     ExecutionError,
     FlagTypeError,
@@ -538,10 +540,57 @@ def test_close_cancels_everything_and_lets_waiters_go(work: FakeWork, box: Mailb
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(explorer.wait, 30)
         explorer.close()
-        waiting.result(5)
+        with pytest.raises(ClosedError, match="is closed"):
+            waiting.result(5)
     assert work.jobs[1].stage == "cancelled"
     assert work.runs[0].job.stage == "cancelled"
     explorer.close()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda e: e.add(),
+        lambda e: e.tune(),
+        lambda e: e.remove(e),
+        lambda e: e.wait(0),
+        lambda e: e.compare(),
+        lambda e: e.collectives(),
+        lambda e: e.lowered,
+        lambda e: e.variants,
+        lambda e: e.baseline,
+    ],
+)
+def test_what_is_closed_refuses(work: FakeWork, explorer: Explorer, ask: Any) -> None:
+    explorer.close()
+    with pytest.raises(ClosedError, match=r"This Explorer is closed\. Call explore\(\) again"):
+        ask(explorer)
+    assert len(work.requests) == 1
+
+
+def test_a_lowering_that_ends_after_close_starts_nothing(work: FakeWork, explorer: Explorer) -> None:
+    held, go = threading.Event(), threading.Event()
+    lower = explorer._work.lower
+
+    def slow(*arguments: Any) -> Any:
+        held.set()
+        go.wait(10)
+        return lower(*arguments)
+
+    explorer._lowerings._work = dataclasses.replace(explorer._work, lower=slow)
+    ask_to_lower(explorer, "i=2")
+    assert held.wait(10)
+    explorer.close()
+    go.set()
+    explorer._thread.shutdown(wait=True)
+    assert all(job.done() for job in work.jobs)
+
+
+def test_a_refused_baseline_leaves_no_widget(work: FakeWork) -> None:
+    before = set(registry._instances)
+    with pytest.raises(FlagTypeError):
+        work.explorer(options={FAST_MATH: "yes"})
+    assert set(registry._instances) == before
 
 
 def test_what_compare_takes() -> None:

@@ -143,3 +143,21 @@ def test_a_notebook_keeps_both_forms_beside_the_widget() -> None:
     assert data["text/html"] == html_form(shown)
     assert "application/vnd.jupyter.widget-view+json" in data
     shown.close()
+
+
+def test_the_optimized_hlo_is_shown_from_its_entry_on_and_of_few_variants() -> None:
+    shown, work = explorer()
+    above = "\n".join(f"%fused_{i} (p: f32[]) -> f32[] {{" for i in range(1000))
+    for value in (True, False) * 3:
+        shown.add({"xla_cpu_enable_fast_math": value})
+    for index in range(7):
+        work.finish(index, hlo=f"HloModule m\n\n{above}\nENTRY %main (p: f32[9]) -> f32[9] {{\n" + "  x\n" * 9_000)
+    shown.wait(60)
+    page = html_form(shown, "inspector-stored-1")
+    assert page.startswith("<div class='inspector-stored-1'>")
+    assert "… 1,002 lines above\nENTRY %main (p: f32[9])" in page
+    assert "%fused_" not in page
+    assert page.count("Optimized HLO of") == 4
+    assert "… and 3 more." in page
+    assert len(page) < 100_000
+    shown.close()

@@ -3,6 +3,7 @@
 import { fill, h } from "../lib/dom.ts";
 import { splitter } from "../lib/splitter.ts";
 import { recall, remember } from "../lib/storage.ts";
+import { hideStored } from "../lib/stored.ts";
 import { followTheme } from "../lib/theme.ts";
 import type { Pane as PaneName } from "../messages.ts";
 import { codePane } from "../panes/code.ts";
@@ -112,6 +113,7 @@ export class View {
     for (const name of session.panes) this.panes.set(name, FACTORIES[name]({ synced: this.synced, local: this.local }));
     const isRemembered = recall(this.memory);
     if (isRemembered ?? session.side_by_side) this.local.setOptimizedView("columns");
+    this.ends.push(hideStored(session.stored_class));
     this.workspace = new Workspace(this.root, this.panes, this.local.isSideBySide);
     fill(this.main, this.workspace.element);
   }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ _UNDESCRIBED = "libtpu is built without descriptions of its flags"
 _COMMON_FILE = "tpu_compilation_environment.cc"  # defines nine of ten, so that it tells nothing
 
 _BEST_FUZZY = 8
+_READING = threading.Lock()
 _LEAST_LIKENESS = 0.6
 
 
@@ -127,9 +129,14 @@ def find_option(name: str) -> Option:
     raise UnknownFlagError(f"{name!r} holds other options and is none itself.")
 
 
-@functools.cache
 def options() -> tuple[Option, ...]:
-    """Every option, by name."""
+    """Every option, by name. Who asks while they are read waits for them: reading takes seconds and 100 MB."""
+    with _READING:
+        return _options()
+
+
+@functools.cache
+def _options() -> tuple[Option, ...]:
     descriptions = compiler.descriptions()
     return tuple(_option(name, descriptions) for name in flags.flag_names())
 

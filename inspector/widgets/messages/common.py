@@ -35,6 +35,7 @@ class Session(TypedDict):
       panes: the panes that can be shown, in order.
       height_px: initial height of the app in CSS pixels.
       side_by_side: whether the optimized HLO of the variants stands side by side at first.
+      stored_class: of the element with what a notebook keeps of the app; hidden where the app is.
     """
 
     type: Literal["session"]
@@ -43,6 +44,7 @@ class Session(TypedDict):
     panes: list[Pane]
     height_px: int
     side_by_side: bool
+    stored_class: str
 
 
 class Document(TypedDict):

@@ -1,0 +1,122 @@
+"""Explorers are freed: closed ones, those that nothing refers to, and those of cells that run again."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import comm
+import ipywidgets.widgets.widget as registry
+import pytest
+
+from inspector.widgets.explorer import Explorer
+from tests.widgets.fakes import FakeWork, ask
+from tests.widgets.kernel import Kernel
+
+EXPLORE = """
+import gc, weakref
+import jax.numpy as jnp
+from inspector import explore
+from inspector.widgets.explorer import Explorer
+made = []
+def shown():
+    made.append(weakref.ref(e := explore(jnp.sin, jnp.ones(3), target="cpu")))
+    return e.wait()
+def alive():
+    gc.collect()
+    return [m() is not None for m in made]
+"""
+
+
+def finished(work: FakeWork) -> Explorer:
+    explorer = work.explorer()
+    work.finish_all()
+    return explorer.wait(10)
+
+
+def closed(explorer: Explorer) -> None:
+    explorer.close()
+
+
+def dropped(explorer: Explorer) -> None:
+    """Nothing but letting go."""
+
+
+@pytest.mark.parametrize("end", [closed, dropped])
+def test_what_is_let_go_is_freed_with_all_that_it_showed(end: Callable[[Explorer], None]) -> None:
+    before = set(registry._instances), set(comm.get_comm_manager().comms)
+
+    def use() -> list[weakref.ref[Any]]:
+        work = FakeWork()
+        explorer = finished(work)
+        explorer._repr_mimebundle_()
+        end(explorer)
+        return [weakref.ref(explorer), weakref.ref(explorer._app), weakref.ref(explorer.layout)]
+
+    held = [each for _ in range(5) for each in use()]
+    gc.collect()
+    assert [each() for each in held] == [None] * len(held)
+    assert (set(registry._instances), set(comm.get_comm_manager().comms)) == before
+
+
+def test_a_closed_one_that_is_still_referred_to_keeps_no_text() -> None:
+    work = FakeWork()
+    explorer = finished(work)
+    job = weakref.ref(work.jobs.pop())
+    explorer.close()
+    gc.collect()
+    assert job() is None
+    assert not explorer._app._kept
+
+
+def test_messages_reach_a_widget_that_is_held_weakly() -> None:
+    explorer = finished(FakeWork())
+    app = explorer._app
+    selection = {"pane": "hlo", "variant": None, "file": None, "line": 3, "origin": None, "instruction": "add.1"}
+    message = {"method": "custom", "content": {"type": "select", "selection": selection}}
+    app.comm.handle_msg({"content": {"data": message}, "buffers": []})
+    assert explorer.selection == selection
+    assert registry._instances[app.model_id].model_id == app.model_id
+    explorer.close()
+    ask(explorer, message["content"])  # late, from a page that does not know yet
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sends_ids", [True, False])
+def test_a_cell_that_runs_again_lets_go_of_what_it_showed(kernel: Kernel, sends_ids: bool) -> None:
+    def cell(name: str) -> str | None:
+        return name if sends_ids else None
+
+    kernel.run(EXPLORE)
+    kernel.run("shown()", cell("a"))
+    assert kernel.value("alive()") == [True]
+    kernel.run("shown()", cell("a"))
+    kernel.run("kept = shown()\nkept", cell("b"))
+    assert kernel.value("alive()") == [False, True, True]
+    kernel.run("kept = shown()\nkept", cell("b"))
+    kernel.run("other = kept", cell("c"))
+    assert kernel.value("alive()") == [False, True, False, True]
+    kernel.run("kept = shown()\nkept", cell("b"))
+    assert kernel.value("alive()") == [False, True, False, True, True], "`other` still refers to it"
+    assert kernel.value("other.baseline.label") == "baseline"
+
+
+@pytest.mark.slow
+def test_what_was_under_way_is_let_go_when_it_has_ended(kernel: Kernel) -> None:
+    kernel.run(EXPLORE.replace("e.wait()", "e"))
+    kernel.run("shown()", "a")
+    kernel.run("shown().wait()", "a")
+    kernel.run("made[0]() and made[0]().wait(); None", "b")
+    assert kernel.value("made[0]()") is None
+
+
+@pytest.mark.slow
+def test_what_a_cell_shows_without_a_name_stays(kernel: Kernel) -> None:
+    kernel.run(EXPLORE)
+    kernel.run("display(shown())", "a")
+    kernel.run("gc.collect()", "b")
+    assert kernel.value("alive()") == [True]
+    kernel.run("display(1)", "a")
+    assert kernel.value("alive()") == [False]
