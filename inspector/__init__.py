@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from inspector import errors as errors
+    from inspector import settings as settings
     from inspector._jax.compile_events import CompileEvent as CompileEvent
     from inspector._jax.compile_events import watch_compiles as watch_compiles
     from inspector._jax.sharing import share_compiles as share_compiles
@@ -72,16 +74,18 @@ _HOMES = {
     "xla_computation": "inspector.lowering.xla_computation",
 }
 
-__all__ = [*_HOMES, "__version__", "load_ipython_extension"]
+_MODULES = ("errors", "settings")
+
+__all__ = [*_HOMES, *_MODULES, "__version__", "load_ipython_extension"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "settings":
-        return importlib.import_module("inspector.settings")
+    if name in _MODULES:
+        return importlib.import_module(f"inspector.{name}")
     if name == "__version__":
         return _version()
     if name not in _HOMES:
-        raise AttributeError(f"module 'inspector' has no attribute {name!r}. It has: {', '.join(sorted(_HOMES))}.")
+        raise AttributeError(f"module 'inspector' has no attribute {name!r}. It has: {', '.join(sorted(__all__))}.")
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -17,7 +17,8 @@ from inspector._jax import cache_key, cache_state, sharing
 from inspector._jax.cache_key import CompileArguments, KeyFacts
 from inspector._jax.cache_state import Entry
 from inspector.compilation.jax_cache import CacheKey, Ingredient
-from inspector.errors import ParameterError, Unavailable
+from inspector.compilation.options import Options
+from inspector.errors import OptionError, ParameterError, Unavailable
 
 _AUTOTUNE_SHARING = Unavailable(
     "JAX has no jax_share_autotune_config_between_hosts any more; XLA splits autotuning over the processes and"
@@ -90,20 +91,22 @@ def cache_status(
     fun: Any,
     *args: Any,
     kwargs: Mapping[str, Any] | None = None,
-    compiler_options: Mapping[str, Any] | None = None,
+    options: Options | Mapping[str, Any] | str | None = None,
 ) -> CacheStatus:
-    """Would `jax.jit(fun).lower(*args).compile(compiler_options)` hit JAX's persistent cache? If not, why?
+    """Would `jax.jit(fun).lower(*args).compile(options)` hit JAX's persistent cache? If not, why?
 
     Args:
       fun: a plain or jitted function, or a `jax.stages.Traced` or `Lowered`.
       args: the arguments of a function, as for `jax.jit`; the devices that they are on count.
       kwargs: its keyword arguments.
-      compiler_options: as for `jax.stages.Lowered.compile`.
+      options: flags for this compile, `compiler_options` of `jax.stages.Lowered.compile`; an `Options` or the text
+        of an XLA_FLAGS variable too.
 
     Raises:
+      OptionError: options besides flags, which JAX's compile does not take.
       ParameterError: something else than a function, or arguments for what is lowered already.
     """
-    arguments = cache_key.compile_arguments(_lowered(fun, args, kwargs), compiler_options or {})
+    arguments = cache_key.compile_arguments(_lowered(fun, args, kwargs), _flags(options))
     facts = cache_key.key_facts(arguments)
     text = "" if isinstance(facts, Unavailable) else facts.text
     entry = cache_state.read_entry(text) if text else Unavailable("there is no key")
@@ -124,6 +127,19 @@ def cache_status(
         detailed_logging=arguments.detailed_logging,
         notices=tuple(_notices(arguments, facts, cache, sender)),
     )
+
+
+def _flags(options: Options | Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    if isinstance(options, Mapping):
+        return options  # in their order, which is part of JAX's key
+    given = Options.of(options)
+    others = sorted(given.as_dict().keys() - given.flags.keys())
+    if others:
+        raise OptionError(
+            f"JAX's compile takes flags alone, and the options say {', '.join(others)}. Leave that out; JAX takes it from"
+            " the function and its arguments."
+        )
+    return given.flags
 
 
 def _lowered(fun: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> jax.stages.Lowered:

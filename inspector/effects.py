@@ -17,11 +17,12 @@ from inspector.analysis.fingerprint import ASPECTS, Fingerprint, changes, finger
 from inspector.compilation import flags as flag_types
 from inspector.compilation import options_proto
 from inspector.compilation.compiled import Compiled
-from inspector.compilation.engine import Engine, Job
+from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
+from inspector.engines import chosen_engine
 from inspector.errors import CancelledError, InspectorError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import background_progress
@@ -81,7 +82,7 @@ def flag_effect(
     *,
     target: str | Target = "attached",
     options: Options | Mapping[str, FlagValue] | str | None = None,
-    engine: Engine | None = None,
+    engine: EngineLike | None = None,
     time_limit_s: float | None = 60.0,
 ) -> pd.DataFrame:
     """Compiles a program with each value of a flag and says what that changed.
@@ -92,7 +93,7 @@ def flag_effect(
       values: to try; None for those that a bool or an enum has beside the present one.
       target: for what is compiled.
       options: what holds besides; the baseline.
-      engine: who compiles; None for workers of its own where workers suit the target.
+      engine: who compiles, as for `Lowered.compile`; None for workers of its own where workers suit the target.
       time_limit_s: a compile that takes longer is stopped; None for no limit.
 
     Returns:
@@ -107,7 +108,7 @@ def flag_effect(
     check_lowered(lowered)
     base = Options.of(options)
     tried = _trials({flag: values} if values is not None else [flag], base)
-    laboratory = _Laboratory(lowered, Target.parse(target), base, engine, time_limit_s)
+    laboratory = _Laboratory(lowered, Target.parse(target), base, chosen_engine(engine), time_limit_s)
     try:
         return _table([laboratory.effect(name, value) for name, value in tried])
     finally:
@@ -116,11 +117,11 @@ def flag_effect(
 
 def scan(
     lowered: Lowered,
-    target: str | Target = "attached",
-    flags: Iterable[str] | Mapping[str, Iterable[FlagValue]] | None = None,
+    flags: str | Iterable[str] | Mapping[str, Iterable[FlagValue]] | None = None,
     *,
+    target: str | Target = "attached",
     options: Options | Mapping[str, FlagValue] | str | None = None,
-    engine: Engine | None = None,
+    engine: EngineLike | None = None,
     time_limit_s: float | None = 60.0,
 ) -> ScanJob:
     """Finds the flags that matter for this program: tries each, in the background, one at a time.
@@ -130,11 +131,11 @@ def scan(
 
     Args:
       lowered: the program.
-      target: for what is compiled.
       flags: names (of bool or enum flags), or names with values to try; None for every boolean flag
         but those of other back ends (`boolean_flags`).
+      target: for what is compiled.
       options: what holds besides; the baseline.
-      engine: who compiles; None for workers of its own where workers suit the target.
+      engine: who compiles, as for `Lowered.compile`; None for workers of its own where workers suit the target.
       time_limit_s: what a hang costs at most; None for no limit.
 
     Returns:
@@ -149,10 +150,11 @@ def scan(
     """
     check_lowered(lowered)
     base = Options.of(options)
-    tried = _trials(boolean_flags(lowered.program.platform) if flags is None else flags, base)
+    names = [flags] if isinstance(flags, str) else flags
+    tried = _trials(boolean_flags(lowered.program.platform) if names is None else names, base)
     if engine is None:
         _check_isolated(lowered.program, Target.parse(target))
-    return ScanJob(_Scan(lowered, Target.parse(target), base, engine, time_limit_s, tried))
+    return ScanJob(_Scan(lowered, Target.parse(target), base, chosen_engine(engine), time_limit_s, tried))
 
 
 def boolean_flags(platform: str) -> tuple[str, ...]:
@@ -357,7 +359,7 @@ def _check_isolated(program: Program, target: Target) -> None:
         raise TargetError(
             f"The program {program.name!r} can only be compiled in this process ({why}), and a scan tries flags that"
             " crash XLA, which would end the process. Use the target 'cpu' if the program was lowered for it, or"
-            " flag_effect for single flags; engine=inspector.engines.inline_engine() scans all the same."
+            " flag_effect for single flags; engine='inline' scans all the same."
         )
 
 

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inspector.compilation.compiled import Compiled
-from inspector.compilation.engine import Engine, Job
+from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
+from inspector.engines import chosen_engine, default_engine
 from inspector.errors import CancelledError, InspectorError, ModuleError, ParameterError, Unavailable
 from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered, check_lowered
@@ -31,7 +32,6 @@ from inspector.progress import Progress, foreground_progress
 
 if TYPE_CHECKING:
     import pandas as pd
-    from distributed import Client
 
 NUMBERS = ("compile_s", "flops", "bytes_accessed", "temp_bytes", "peak_bytes", "collectives")
 """Columns with what a compile gave, after `target` and the flags and before `error`."""
@@ -63,7 +63,7 @@ def sweep(
     lowered: Lowered,
     options: Grid | Iterable[Options | Grid | str | None] | Options | str | None = None,
     targets: str | Target | Sequence[str | Target] = ("attached",),
-    engine: Engine | Client | str | None = None,
+    engine: EngineLike | None = None,
     *,
     path: str | os.PathLike[str] | None = None,
     time_limit_s: float | None = None,
@@ -274,8 +274,6 @@ class _Engines:
 
     def engine_for(self, target: Target) -> Engine:
         """Who compiles for a target."""
-        from inspector.engines import default_engine
-
         if self._engine is not None:
             return self._engine
         suited = default_engine(self._program, target)
@@ -289,28 +287,20 @@ class _Engines:
             engine.close()
 
     def _resolve(self, engine: Any) -> Engine | None:
-        if engine is None:
-            return None
         if engine == "worker":
             return self._own_worker()
-        if engine == "inline":
-            from inspector.engines import inline_engine
-
-            return inline_engine()
         if engine == "dask" or type(engine).__module__.partition(".")[0] == "distributed":
             from inspector.engines.dask import DaskEngine
 
             return self._keep(DaskEngine(None if engine == "dask" else engine, self._time_limit_s))
-        if not all(hasattr(engine, name) for name in ("submit", "run", "close")) or isinstance(engine, type):
-            raise ParameterError(
-                f"engine must be an engine, 'worker', 'inline', 'dask', a Dask client or None, got {engine!r}."
-            )
+        found = chosen_engine(engine)
+        if found is None or engine == "inline":
+            return found
         if self._time_limit_s is not None:
             raise ParameterError(
-                f"time_limit_s={self._time_limit_s:g} is for engines that the sweep makes. Give the limit to your"
-                " engine, such as WorkerEngine(WorkerSettings(time_limit_s=60))."
+                f"time_limit_s={self._time_limit_s:g} is for engines that the sweep makes, and {engine!r} is one of"
+                " yours. Leave one of them out."
             )
-        found: Engine = engine
         return found
 
     def _own_worker(self) -> Engine:

@@ -67,7 +67,7 @@ def foretold(fun: Any, *args: Any, **options: Any) -> CacheStatus:
     """What is foretold, after JAX has then compiled and done just that."""
     jax.clear_caches()
     lowered = jax.jit(fun).lower(*(args or (X,)))
-    status = inspector.cache_status(lowered, compiler_options=options or None)
+    status = inspector.cache_status(lowered, options=options or None)
     with inspector.watch_compiles() as events:
         lowered.compile(options or None)
     (event,) = events
@@ -452,7 +452,7 @@ def test_the_forms_of_a_function() -> None:
             inspector.cache_status(jitted, X, kwargs=kwargs),
             inspector.cache_status(jitted.trace(X, **kwargs)),
             inspector.cache_status(jitted.lower(X, **kwargs)),
-            inspector.cache_status(step, X, kwargs=kwargs, compiler_options={"xla_cpu_enable_fast_math": True}),
+            inspector.cache_status(step, X, kwargs=kwargs, options={"xla_cpu_enable_fast_math": True}),
         )
     }
     assert len(keys) == 1

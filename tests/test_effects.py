@@ -167,7 +167,7 @@ FLAGS = {
 
 
 def test_scan_ranks_what_matters(lowered: Lowered) -> None:
-    job = scan(lowered, "cpu", FLAGS)
+    job = scan(lowered, FLAGS, target="cpu")
     table = job.result(120)
     assert job.stage == "done"
     assert len(table) == len(FLAGS) == job.total
@@ -206,7 +206,7 @@ class Scripted:
 
 def test_a_hang_costs_the_limit(lowered: Lowered, engine: WorkerEngine) -> None:
     scripted = Scripted(engine, "xla_dump_hlo_as_text")
-    job = scan(lowered, "cpu", FLAGS, engine=scripted, time_limit_s=8)
+    job = scan(lowered, FLAGS, target="cpu", engine=scripted, time_limit_s=8)
     scripted.hanging.wait(60)
     table = job.result(120)
     row = table[table["flag"] == "xla_dump_hlo_as_text"].iloc[0]
@@ -218,7 +218,7 @@ def test_a_hang_costs_the_limit(lowered: Lowered, engine: WorkerEngine) -> None:
 
 def test_cancel_and_resume(lowered: Lowered, engine: WorkerEngine) -> None:
     scripted = Scripted(engine, KILLER)
-    job = scan(lowered, "cpu", FLAGS, engine=scripted, time_limit_s=None)
+    job = scan(lowered, FLAGS, target="cpu", engine=scripted, time_limit_s=None)
     assert scripted.hanging.wait(60)
     with pytest.raises(OptionError, match="still runs"):
         job.resume()
@@ -235,7 +235,7 @@ def test_cancel_and_resume(lowered: Lowered, engine: WorkerEngine) -> None:
 
 
 def test_a_baseline_that_fails_is_an_error(lowered: Lowered, engine: WorkerEngine) -> None:
-    job = scan(lowered, "cpu", FLAGS, options={KILLER: True}, engine=engine)
+    job = scan(lowered, FLAGS, target="cpu", options={KILLER: True}, engine=engine)
     with pytest.raises(CompilationError, match=KILLER):
         job.result(120)
     assert job.stage == "failed"
@@ -256,7 +256,7 @@ def test_own_engines_end_with_the_work(lowered: Lowered, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("inspector.engines.worker.WorkerEngine", Counted)
     flag_effect(lowered, "xla_dump_hlo_as_text", target="cpu")
-    job = scan(lowered, "cpu", ["xla_dump_hlo_as_text"])
+    job = scan(lowered, ["xla_dump_hlo_as_text"], target="cpu")
     job.result(120)
     assert len(made) == 2
     assert all(engine.ended.wait(20) for engine in made)
@@ -276,7 +276,7 @@ def test_progress_is_shown_to_the_end(lowered: Lowered, engine: WorkerEngine, mo
 
     stops: list[Any] = []
     monkeypatch.setattr(effects, "background_progress", lambda total, stop: stops.append((total, stop)) or Recorded())
-    job = scan(lowered, "cpu", ["xla_dump_hlo_as_text", "xla_dump_include_timestamp"], engine=engine)
+    job = scan(lowered, ["xla_dump_hlo_as_text", "xla_dump_include_timestamp"], target="cpu", engine=engine)
     job.result(120)
     assert closed.wait(20)
     assert stops == [(2, job.cancel)]
@@ -302,7 +302,7 @@ def test_an_unreliable_aspect_says_nothing(
 
 @pytest.mark.slow
 def test_every_boolean_flag_of_the_cpu(lowered: Lowered) -> None:
-    job: ScanJob = scan(lowered, "cpu", time_limit_s=60)
+    job: ScanJob = scan(lowered, time_limit_s=60, target="cpu")
     table = job.result(280)
     by_flag = dict(zip(table["flag"], table["outcome"], strict=True))
     assert set(by_flag) == set(boolean_flags("cpu"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from inspector.analysis.axes import Axes
 from inspector.analysis.operations import operations
@@ -121,12 +121,28 @@ class Collectives:
     def __iter__(self) -> Iterator[Collective]:
         return iter(self.items)
 
-    def __getitem__(self, name: str) -> Collective:
-        """The collective whose instruction (start or done) has that name."""
-        for collective in self.items:
-            if name.removeprefix("%") in (collective.name, collective.done):
-                return collective
-        raise KeyError(f"No collective {name!r}: there are {[collective.name for collective in self.items]}.")
+    @overload
+    def __getitem__(self, key: str | int) -> Collective: ...
+    @overload
+    def __getitem__(self, key: slice) -> Collectives: ...
+    def __getitem__(self, key: str | int | slice) -> Collective | Collectives:
+        """One by its position, or by the name of its instruction (start or done); several by a slice.
+
+        Raises:
+          KeyError, IndexError: there is none; with those that there are.
+        """
+        if isinstance(key, slice):
+            return dataclasses.replace(self, items=self.items[key])
+        names = [collective.name for collective in self.items]
+        if isinstance(key, str):
+            for collective in self.items:
+                if key.removeprefix("%") in (collective.name, collective.done):
+                    return collective
+            raise KeyError(f"No collective {key!r}: there are {names}.")
+        try:
+            return self.items[key]
+        except IndexError:
+            raise IndexError(f"No collective {key}: there are {len(names)}, {names}.") from None
 
     def table(self) -> pd.DataFrame:
         """One row a collective; unknown values are `Unavailable`, with the reason."""
@@ -135,21 +151,21 @@ class Collectives:
         rows = [_row(collective) for collective in self.items]
         return pd.DataFrame(rows, columns=list(COLUMNS), dtype=None if rows else object)
 
-    def members(self, name: str) -> pd.DataFrame:
-        """One row a group member of the collective of that name: see `analysis/members.py`."""
+    def members(self, key: str | int) -> pd.DataFrame:
+        """One row a group member of a collective, by its name or position: see `analysis/members.py`."""
         from inspector.analysis.members import members
 
-        return members(self[name], self.mesh, self.num_replicas, self.num_partitions)
+        return members(self[key], self.mesh, self.num_replicas, self.num_partitions)
 
-    def plot(self, name: str) -> Figure:
-        """The groups of the collective of that name, drawn on the mesh: see `analysis/mesh_plot.py`.
+    def plot(self, key: str | int) -> Figure:
+        """The groups of a collective, by its name or position, drawn on the mesh: see `analysis/mesh_plot.py`.
 
         Raises:
           ModuleError: there is no mesh to draw on, or it does not hold the groups.
         """
         from inspector.analysis.mesh_plot import plot_groups
 
-        collective = self[name]
+        collective = self[key]
         if self.mesh is None:
             raise ModuleError(f"Cannot draw the groups of {collective.name}: the program has no mesh.")
         if isinstance(collective.participants, Unavailable):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from inspector.analysis.kernels import structure
 from inspector.compilation.compiled import Compiled, Cost
-from inspector.errors import Unavailable
+from inspector.errors import ParameterError, Unavailable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,12 +118,11 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
     are not here, `flops`, `transcendentals` and `bytes_accessed` are the sums over the instructions.
 
     Raises:
-      ValueError: nothing to compare.
+      ParameterError: nothing to compare, or something that is not compiled.
     """
     import pandas as pd
 
-    if not compiled:
-        raise ValueError("compare() takes one or more Compiled, got none.")
+    _check_compiled(compiled)
     labels = _labels(compiled)
     rows = [(*stats(c, _counted(c)), *program_stats(c)) for c in compiled]
     keys = _in_order([row.key for row in column] for column in rows)
@@ -137,6 +136,31 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
             differences = [_difference(column[key], columns[0][key]) for key in keys]
             table[f"delta {label}"] = pd.Series(differences, index=table.index, dtype=object)
     return table
+
+
+def _check_compiled(given: Sequence[object]) -> None:
+    strangers = [one for one in given if not isinstance(one, Compiled)]
+    if strangers:
+        got = f"{strangers[0]!r} ({type(strangers[0]).__name__})"
+        raise ParameterError(f"compare() takes one or more Compiled, got {got}. {_way_to_compiled(strangers[0])}")
+    if not given:
+        raise ParameterError(f"compare() takes one or more Compiled, got none. {_WAY}")
+
+
+_WAY = "`inspector.lower(fun, *args).compile()` makes one."
+
+
+def _way_to_compiled(given: object) -> str:
+    """What to call instead, by what a value offers."""
+    if isinstance(given, (list, tuple)):
+        return "For those of a list: compare(*programs)."
+    ways = {
+        "request": "Its method compile() makes one.",  # a Lowered
+        "variants": "Its own method compare() compares its variants.",  # an Explorer
+        "result": "Its method result() gives one.",  # a Job
+        "compiled": "Its attribute `compiled` is one.",  # a Variant
+    }
+    return next((way for name, way in ways.items() if hasattr(type(given), name)), _WAY)
 
 
 def _counted(compiled: Compiled) -> Cost | None:

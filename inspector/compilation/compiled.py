@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from inspector.analysis.memory import MemoryUse
     from inspector.analysis.peaks import Peak
     from inspector.analysis.roofline import Roofline
-    from inspector.compilation.engine import Engine
+    from inspector.compilation.engine import EngineLike
     from inspector.engines.executable import LoadedExecutable
     from inspector.execution.run import Run
 
@@ -235,7 +235,9 @@ class Compiled:
 
         return graph(self.module(), mode, selection).source
 
-    def run(self, *args: Any, repeat: int = 10, warmup: int = 2, engine: Engine | None = None, **kwargs: Any) -> Run:
+    def run(
+        self, *args: Any, repeat: int = 10, warmup: int = 2, engine: EngineLike | None = None, **kwargs: Any
+    ) -> Run:
         """Runs the program and measures it.
 
         Args:
@@ -244,7 +246,7 @@ class Compiled:
             No arguments at all: inputs are made (and the result says so).
           repeat: measured executions, at least 1.
           warmup: executions before them.
-          engine: who runs; None for the one that suits program and target.
+          engine: who runs, as for `Lowered.compile`; None for the one that suits program and target.
           kwargs: the function's keyword arguments.
 
         Raises:

@@ -13,12 +13,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.errors import CancelledError, InspectorError
+
+EngineLike: TypeAlias = "Engine | str | Any"
+"""What users write for an engine: "worker" (a process of its own), "inline" (this process), "dask", a Dask client, or one."""
 
 T = TypeVar("T")
 V = TypeVar("V")

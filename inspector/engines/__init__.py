@@ -12,10 +12,11 @@ import os
 import platform
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
+from inspector.errors import ParameterError
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Engine
@@ -54,6 +55,32 @@ def _uncached_engine(target: Target) -> InlineEngine | WorkerEngine:
     from inspector._jax.attached import attached_platform
 
     return worker_engine() if target.kind == "attached" and attached_platform() == "cpu" else inline_engine()
+
+
+def chosen_engine(given: object) -> Engine | None:
+    """The engine that a user means; None for none, where the one that suits is to be taken.
+
+    Args:
+      given: "worker" (a process of its own), "inline" (this process), "dask" (this process's Dask client), a Dask
+        client, or an engine. What is named compiles anew: nothing that is remembered is taken.
+
+    Raises:
+      ParameterError: none of these.
+      MissingPackageError, TargetError: there is no Dask client.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str) and given in ("worker", "inline"):
+        return worker_engine() if given == "worker" else inline_engine()
+    if given == "dask" or type(given).__module__.partition(".")[0] == "distributed":
+        from inspector.engines.dask import DaskEngine
+
+        return DaskEngine(None if given == "dask" else cast("Any", given))
+    if isinstance(given, type) or not all(hasattr(given, name) for name in ("submit", "run", "close")):
+        raise ParameterError(
+            f"engine must be 'worker', 'inline', 'dask', a Dask client, an engine or None, got {given!r}."
+        )
+    return cast("Engine", given)
 
 
 def inline_engine() -> InlineEngine:

@@ -123,7 +123,7 @@ def _check_versions(compiled: Compiled, client: Client) -> None:
             raise ExecutionError(
                 f"The executable was compiled by {name} {theirs!r}, this is {ours[name]!r}, and executables do"
                 f" not carry over. Install jaxlib {compiled.versions.get('jaxlib')}, or compile the program again here:"
-                " `c = Compiled.load(path)` has its module (`c.program`) and options."
+                " `c = Compiled.load(path)`, then `inspector.lower(c).compile(c.options)`."
             )
 
 

@@ -94,6 +94,8 @@ class WorkerLane:
             f"It was to start with {' '.join(map(_clipped, read_at_start))}: leave out or change a flag."
             if (read_at_start := (*where.xla_flags, *where.init_args))
             else "Use engine='inline' to compile in this process."
+            if where.platform == "cpu"
+            else f"inspector.targets() tells whether the compiler for {where.platform} targets is installed."
         )
         self._starter = starter
         self._settings_limit_s = limits.time_limit_s

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from inspector.compilation.compiled import Compiled
-from inspector.compilation.engine import Engine, Job
+from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import RunReply, RunRequest
 from inspector.errors import ExecutionError, Unavailable
@@ -110,19 +110,18 @@ def run(
     *,
     repeat: int = 10,
     warmup: int = 2,
-    engine: Engine | None = None,
+    engine: EngineLike | None = None,
 ) -> Run:
     """Runs and waits. See `Compiled.run`.
 
     Raises:
       ExecutionError: inputs that the program does not take, or a failure at run time.
     """
-    if engine is None:
-        from inspector.engines import default_engine
+    from inspector.engines import chosen_engine, default_engine
 
-        engine = default_engine(compiled.program, compiled.target)
+    chosen = chosen_engine(engine) or default_engine(compiled.program, compiled.target)
     inputs = choose_inputs(compiled, args, kwargs or {})
-    return finish(compiled, inputs, start(compiled, inputs, engine, repeat=repeat, warmup=warmup).result())
+    return finish(compiled, inputs, start(compiled, inputs, chosen, repeat=repeat, warmup=warmup).result())
 
 
 def choose_inputs(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Input, ...]:
@@ -143,9 +142,10 @@ def start(compiled: Compiled, inputs: Sequence[Input], engine: Engine, *, repeat
     Raises:
       ExecutionError: a number of executions that is none.
     """
-    if repeat < 1 or warmup < 0:
+    if not _is_count(repeat, 1) or not _is_count(warmup, 0):
         raise ExecutionError(
-            f"repeat={repeat}, warmup={warmup}: expected at least 1 measured execution and no fewer than 0 before."
+            f"repeat={repeat!r}, warmup={warmup!r}: expected numbers of executions, at least 1 that is measured and no"
+            " fewer than 0 before."
         )
     return engine.run(
         RunRequest(
@@ -156,6 +156,10 @@ def start(compiled: Compiled, inputs: Sequence[Input], engine: Engine, *, repeat
             warmup=warmup,
         )
     )
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
 
 
 def finish(compiled: Compiled, inputs: tuple[Input, ...], reply: RunReply) -> Run:

@@ -43,7 +43,8 @@ def lower(
 
     Args:
       fun: a plain, jitted or shard_mapped function; a `jax.stages.Traced` or `Lowered`; a
-        `jax.export.Exported`; an `XlaComputation`; or StableHLO or HLO as text, bytes or a path.
+        `jax.export.Exported`; an `XlaComputation`; a `Compiled` or `Lowered` of inspector; or StableHLO or HLO as
+        text, bytes or a path.
       args: example arguments of a function: arrays, numbers, ShapeDtypeStructs, anything with
         shape and dtype, in any pytree. Values are not read.
       kwargs: keyword arguments of the function.

@@ -24,7 +24,7 @@ from inspector.hlo.source import Root
 if TYPE_CHECKING:
     from inspector.analysis.collectives import Collectives
     from inspector.compilation.compiled import Compiled
-    from inspector.compilation.engine import Engine
+    from inspector.compilation.engine import EngineLike
     from inspector.compilation.preview import Preview
 
 
@@ -129,7 +129,7 @@ class Lowered(Portable):
         self,
         options: Options | Mapping[str, FlagValue] | str | None = None,
         target: str | Target = "attached",
-        engine: Engine | None = None,
+        engine: EngineLike | None = None,
         products: Collection[str] = (),
         isolate: bool = False,
     ) -> Compiled:
@@ -139,7 +139,8 @@ class Lowered(Portable):
           options: an `Options`, a dict of flags by name, or the text of an XLA_FLAGS variable.
           target: "attached" (this process's device), "cpu:N" (N virtual CPU devices), or devices that are not here,
             such as "tpu:v5e:2x4" or "gpu:h100:8" (see `inspector.targets()`).
-          engine: who compiles; None for the one that suits program and target.
+          engine: who compiles: "worker" (a process of its own), "inline" (this process), "dask" or a Dask client, or
+            an engine; None for the one that suits program and target, which remembers what it compiled.
           products: what to record besides: "passes" (what each compiler pass did), "assembly" (the
             back-end's code), "buffers" (the buffer assignment). The compile takes longer then.
           isolate: compile for an attached accelerator in a worker, ahead of time for that very chip, so that a flag that
@@ -148,20 +149,21 @@ class Lowered(Portable):
 
         Raises:
           OptionError, TargetError: the request is wrong.
+          ParameterError: an engine that is none.
           CompilationError: XLA refused it.
           WorkerDiedError: XLA crashed; its worker is lost, nothing else.
         """
-        from inspector.engines import default_engine, worker_engine
+        from inspector.engines import chosen_engine, default_engine
 
         request = self.request(options, target, products)
-        chosen = engine or (worker_engine() if isolate else default_engine(self.program, request.target))
-        return chosen.submit(request).result()
+        chosen = chosen_engine(engine or ("worker" if isolate else None))
+        return (chosen or default_engine(self.program, request.target)).submit(request).result()
 
     def preview(
         self,
         options: Options | Mapping[str, FlagValue] | str | None = None,
         target: str | Target = "attached",
-        engine: Engine | None = None,
+        engine: EngineLike | None = None,
     ) -> Preview:
         """What XLA's passes make of the program, without waiting for machine code: HLO, memory, cost.
 
@@ -176,10 +178,10 @@ class Lowered(Portable):
           OptionError, TargetError: the request is wrong.
           CompilationError: XLA refused it, or crashed.
         """
-        from inspector.engines import default_engine
+        from inspector.engines import chosen_engine, default_engine
 
         request = self.request(options, target)
-        job = (engine or default_engine(self.program, request.target)).submit(request)
+        job = (chosen_engine(engine) or default_engine(self.program, request.target)).submit(request)
         preview = job.preview()
         job.cancel()
         return preview

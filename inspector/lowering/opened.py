@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from inspector._jax import configuration, jaxprs, modules, pallas, reading, stages
+from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.errors import LoweringError, ParameterError
@@ -31,6 +32,11 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
         if platform is not None:
             raise ParameterError("A jax.stages.Lowered is lowered for its platform already; platform cannot change it.")
         return from_stages(None, given, None, None)
+    if isinstance(given, (Program, Compiled)):
+        return _open_program(given if isinstance(given, Program) else given.program, platform)
+    if isinstance(given, Lowered):
+        _check_platform(given.program, platform)
+        return given
     if isinstance(given, jax.export.Exported):
         return _open_exported(given, platform)
     if hasattr(given, "as_serialized_hlo_module_proto"):
@@ -55,7 +61,7 @@ def _read(given: Any) -> bytes | str:
         return given
     raise ParameterError(
         f"Cannot lower a {type(given).__name__}. Expected a function, a jax.stages.Traced or Lowered, a"
-        " jax.export.Exported, or StableHLO or HLO as text, bytes or a path."
+        " jax.export.Exported, a Lowered or Compiled of inspector, or StableHLO or HLO as text, bytes or a path."
     )
 
 
@@ -73,6 +79,20 @@ def _is_hlo(module: bytes | str) -> bool:
         first = next((line for line in module.splitlines() if line.strip() and not line.lstrip().startswith("//")), "")
         return first.lstrip().startswith(("HloModule", "ENTRY", "%"))
     return not module.startswith(b"ML\xefR")
+
+
+def _open_program(program: Program, platform: str | None) -> Lowered:
+    """Opens what was lowered before, in another process perhaps, with the ends that it had."""
+    _check_platform(program, platform)
+    module = modules.parse_stablehlo(reading.read(program.module, "StableHLO").stablehlo)
+    return assemble(program, module, None, None)
+
+
+def _check_platform(program: Program, platform: str | None) -> None:
+    if platform not in (None, program.platform):
+        raise ParameterError(
+            f"{program.name} is lowered for {program.platform}; platform={platform!r} cannot change it. Lower the function anew."
+        )
 
 
 def _open_hlo(module: bytes | str, platform: str | None) -> Lowered:

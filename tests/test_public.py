@@ -1,0 +1,184 @@
+"""What a new user tries first: public names, values in a REPL, calls with the wrong things."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from inspector.analysis.collectives import Collectives
+from inspector.errors import OptionError, ParameterError, TargetError
+from tests.conftest import RunPython
+
+X = np.linspace(0.0, 1.0, 8, dtype=np.float32)
+
+
+def step(x: jax.Array) -> jax.Array:
+    return jnp.tanh(x) * 2
+
+
+@pytest.fixture(scope="module")
+def lowered() -> inspector.Lowered:
+    return inspector.lower(step, X)
+
+
+@pytest.fixture(scope="module")
+def compiled(lowered: inspector.Lowered) -> inspector.Compiled:
+    return lowered.compile(target="cpu")
+
+
+@pytest.fixture(scope="module")
+def collectives() -> Collectives:
+    def two(x: jax.Array) -> Any:
+        return jax.lax.psum(x, "i"), jax.lax.all_gather(x, "i")
+
+    return inspector.lower(two, X, axis_env=[("i", 4)]).collectives()
+
+
+# ------------------------------------------------------------------ names
+
+
+def test_public_modules_need_no_import_of_their_own(one_device_python: RunPython) -> None:
+    code = "import inspector; print(inspector.errors.TargetError.__name__, inspector.settings.current().cache_memory_bytes)"
+    assert one_device_python(code).stdout.startswith("TargetError ")
+
+
+def test_tab_completion_offers_what_there_is() -> None:
+    assert {"errors", "settings", "lower", "Target"} <= set(dir(inspector))
+    assert all(hasattr(inspector, name) for name in dir(inspector))
+    with pytest.raises(AttributeError, match=r"no attribute 'lwoer'. It has: .*lower.*settings"):
+        _ = inspector.lwoer
+
+
+# ------------------------------------------------------------------ one word for one thing
+
+
+@pytest.mark.parametrize("name", ["worker", "inline"])
+def test_an_engine_by_its_name(lowered: inspector.Lowered, name: str) -> None:
+    compiled = lowered.compile(engine=name)
+    assert compiled.engine == name
+    assert not compiled.from_cache
+    assert lowered.preview(engine=name).hlo
+    np.testing.assert_allclose(compiled.run(X, repeat=1, engine=name).outputs[0], np.tanh(X) * 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["wrker", 3, object(), dict])
+def test_what_is_no_engine(lowered: inspector.Lowered, compiled: inspector.Compiled, engine: Any) -> None:
+    calls = (
+        lambda: lowered.compile(engine=engine),
+        lambda: lowered.preview(engine=engine),
+        lambda: compiled.run(X, engine=engine),
+        lambda: inspector.scan(lowered, engine=engine),
+        lambda: inspector.flag_effect(lowered, "xla_cpu_enable_fast_math", engine=engine),
+        lambda: inspector.sweep(lowered, engine=engine),
+    )
+    for call in calls:
+        with pytest.raises(ParameterError, match=r"engine must be 'worker', 'inline', 'dask', .* or None, got"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "counts", [{"repeat": "10"}, {"repeat": None}, {"repeat": 2.5}, {"warmup": True}, {"repeat": 0}]
+)
+def test_executions_are_counted_in_integers(compiled: inspector.Compiled, counts: dict[str, Any]) -> None:
+    with pytest.raises(inspector.errors.ExecutionError, match="expected numbers of executions, at least 1"):
+        compiled.run(X, **counts)
+
+
+def test_options_are_called_options_everywhere() -> None:
+    asked: list[Any] = [{"xla_cpu_enable_fast_math": True}, "--xla_cpu_enable_fast_math=true"]
+    asked.append(inspector.Options.of(asked[0]))
+    keys = {str(inspector.cache_status(step, X, options=options).key) for options in asked}
+    assert len(keys) == 1
+    assert keys != {str(inspector.cache_status(step, X).key)}
+    with pytest.raises(OptionError, match="JAX's compile takes flags alone, and the options say num_replicas"):
+        inspector.cache_status(step, X, options=inspector.Options(num_replicas=2))
+
+
+# ------------------------------------------------------------------ values at hand
+
+
+def test_collectives_are_a_sequence_with_names(collectives: Collectives) -> None:
+    first, second = collectives
+    assert collectives[0] is first is collectives[first.name] is collectives[f"%{first.name}"]
+    assert collectives[-1] is second is collectives[np.int64(1)]
+    assert isinstance(collectives[1:], Collectives)
+    assert [one.name for one in collectives[::-1]] == [second.name, first.name]
+    assert collectives[:1].table()["name"].tolist() == [first.name]
+    assert len(collectives.members(0)) == len(collectives.members(first.name)) == 4
+    assert first in collectives
+
+
+@pytest.mark.parametrize(("key", "error"), [(2, IndexError), (-3, IndexError), ("psum", KeyError)])
+def test_a_collective_that_is_not_there(collectives: Collectives, key: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=f"No collective .*there are .*{collectives[0].name}"):
+        collectives[key]
+
+
+def test_compare_says_what_to_do_with_what_is_not_compiled(
+    lowered: inspector.Lowered, compiled: inspector.Compiled
+) -> None:
+    for given, words in (
+        (lowered, r"got <Lowered jit_step.* Its method compile\(\) makes one"),
+        ([compiled, compiled], r"For those of a list: compare\(\*programs\)"),
+        (step, r"`inspector.lower\(fun, \*args\).compile\(\)` makes one"),
+        (None, r"got None \(NoneType\). `inspector.lower"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            inspector.compare(given)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="got none"):
+        inspector.compare()
+
+
+def test_what_was_lowered_before_is_lowered_again(
+    lowered: inspector.Lowered, compiled: inspector.Compiled, tmp_path: Any
+) -> None:
+    compiled.save(tmp_path / "step.inspector")
+    loaded = inspector.Compiled.load(tmp_path / "step.inspector")
+    again = inspector.lower(loaded)
+    assert again.program == lowered.program
+    assert again.compile(target="cpu").hlo == compiled.hlo
+    assert inspector.lower(lowered) is lowered
+    for given in (lowered, loaded):
+        with pytest.raises(ParameterError, match="jit_step is lowered for cpu; platform='tpu' cannot change it"):
+            inspector.lower(given, platform="tpu")
+    with pytest.raises(ParameterError, match="args cannot be given with a Compiled"):
+        inspector.lower(loaded, X)
+
+
+def test_values_compare_copy_and_pickle(
+    lowered: inspector.Lowered, compiled: inspector.Compiled, collectives: Collectives
+) -> None:
+    values: list[Any] = [compiled, compiled.program, compiled.options, compiled.target, compiled.memory, compiled.cost]
+    values += [lowered.inputs[0], lowered.stablehlo_listing, collectives, collectives[0]]
+    values += [inspector.Unavailable("why", "what"), lowered.request(target="cpu:8")]
+    for value in values:
+        assert copy.copy(value) == value, type(value)
+        assert pickle.loads(pickle.dumps(value)) == value, type(value)
+        assert value != object()
+        assert value != str(value)
+        assert set(dir(value)) >= {f.name for f in dataclasses.fields(value)}
+    assert inspector.lower(step, X) == inspector.lower(step, X)
+
+
+@pytest.mark.parametrize("target", [None, 8, "cpu:0", "cuda", ["cpu"]])
+def test_a_target_that_is_none_is_refused_everywhere(lowered: inspector.Lowered, target: Any) -> None:
+    calls = (
+        lambda: lowered.compile(target=target),
+        lambda: lowered.preview(target=target),
+        lambda: lowered.request(target=target),
+        lambda: inspector.explore(step, X, target=target),
+        lambda: inspector.sweep(lowered, targets=[target]),
+        lambda: inspector.scan(lowered, target=target),
+        lambda: inspector.flag_effect(lowered, "xla_cpu_enable_fast_math", target=target),
+    )
+    for call in calls:
+        with pytest.raises(TargetError):
+            call()
