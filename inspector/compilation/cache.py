@@ -1,19 +1,23 @@
 """Compiled programs by key: the last ones in memory, more in a directory. Values only, no engine.
 
 A file is a saved `Compiled` (`saved.py`, never pickle), written whole by a rename, so that any number
-of processes share a directory without locks. A file that cannot be read is dropped and logged.
+of processes share a directory without locks. A file that cannot be read is dropped and logged. Executables
+lie here that a process will load and run, so a directory or file that others could write is not used.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import hashlib
 import logging
+import re
 import threading
 import time
 from pathlib import Path
 
+from inspector import files
 from inspector.compilation import saved
 from inspector.compilation.cell_files import module_digest, renamed
 from inspector.compilation.compiled import Compiled
@@ -21,6 +25,7 @@ from inspector.compilation.request import CompileRequest
 from inspector.errors import ModuleError, Unavailable
 
 _SUFFIX = ".compiled"
+_PARTIAL = re.compile(rf"\..*{re.escape(_SUFFIX)}\.[0-9a-f]{{16}}")
 _PARTIAL_LIFE_S = 3600.0  # what a killed process left half-written
 
 _log = logging.getLogger(__name__)
@@ -70,7 +75,7 @@ class DiskCache:
         self._directory = Path(directory)
 
     def __contains__(self, key: str) -> bool:
-        return self._file(key).exists()
+        return self._may_be_used() and self._file(key).is_file()
 
     def get(self, key: str, request: CompileRequest) -> Compiled | None:
         """The program, which then counts as used; None when there is none that can be read.
@@ -80,12 +85,18 @@ class DiskCache:
           request: what the program must be of; a file of another one is dropped too.
         """
         file = self._file(key)
+        if not self._may_be_used():
+            return None
         try:
+            files.open_regular(file, own=True).close()
             compiled = saved.load(file)
             if not _is_of(compiled, request):
                 raise ModuleError(f"{str(file)!r} holds another program than its name says.")
             compiled = renamed(compiled, request.program.module)
         except FileNotFoundError:
+            return None
+        except files.RefusedError as e:
+            _tell(f"A cached program is not used: {e}.")
             return None
         except (ModuleError, OSError) as e:
             _log.warning("A cached program was dropped and is compiled anew: %s", e)
@@ -99,35 +110,50 @@ class DiskCache:
     def put(self, key: str, compiled: Compiled, limit_bytes: int) -> None:
         """Writes a program, then deletes the least recently used ones above the limit.
 
-        A directory that cannot be written to is logged: it costs compiles, not results.
+        A directory that cannot or must not be written to is logged, once: it costs compiles, not results.
         """
         try:
-            # Executables lie here that a process will load and run: nobody else may write.
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            saved.save(compiled, self._file(key), compress=False)
+            files.make_own_folder(self._directory)
+            saved.save(compiled, self._file(key), compress=False, private=True)
             self._evict(limit_bytes)
+        except (OSError, ModuleError) as e:
+            _tell(f"Compiled programs are not kept on disk: {e}.")
+
+    def _may_be_used(self) -> bool:
+        try:
+            files.check_own_folder(self._directory)
+        except FileNotFoundError:
+            return False
         except OSError as e:
-            _log.warning("A compiled program could not be kept on disk: %s", e)
+            _tell(f"Compiled programs are not kept on disk: {e}.")
+            return False
+        return True
 
     def _evict(self, limit_bytes: int) -> None:
-        files = []
-        for file in self._directory.iterdir():
-            with contextlib.suppress(OSError):  # another process deleted it
-                stat = file.stat()
-                if file.name.endswith(_SUFFIX):
-                    files.append((stat.st_mtime, stat.st_size, file))
-                elif f"{_SUFFIX}." in file.name and time.time() - stat.st_mtime > _PARTIAL_LIFE_S:
+        found = []
+        for file, stat in files.entries(self._directory):
+            if file.name.endswith(_SUFFIX):
+                found.append((stat.st_mtime, stat.st_size, file))
+            elif _PARTIAL.fullmatch(file.name) and time.time() - stat.st_mtime > _PARTIAL_LIFE_S:
+                with contextlib.suppress(OSError):  # another process deleted it
                     file.unlink()
-        total = sum(size for _, size, _ in files)
-        for _, size, file in sorted(files):
+        total = sum(size for _, size, _ in found)
+        for _, size, file in sorted(found):
             if total <= limit_bytes:
                 return
-            with contextlib.suppress(OSError):
-                file.unlink(missing_ok=True)
             total -= size
+            with contextlib.suppress(OSError):
+                if saved.is_saved(file):  # and not a user's, of such a name
+                    file.unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
         return self._directory / f"{key}{_SUFFIX}"
+
+
+@functools.cache
+def _tell(text: str) -> None:
+    """Logs a text once."""
+    _log.warning("%s", text)
 
 
 def _is_of(compiled: Compiled, request: CompileRequest) -> bool:

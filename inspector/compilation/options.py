@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from inspector.compilation import flags as flag_types
-from inspector.compilation import options_text
+from inspector.compilation import options_text, plain
 from inspector.errors import OptionError
 
 FlagValue = bool | int | float | str
@@ -180,8 +180,15 @@ class Options:
 
     @classmethod
     def from_json(cls, text: str) -> Options:
-        """The inverse of `to_json`."""
-        return cls(**json.loads(text))
+        """The inverse of `to_json`.
+
+        Raises:
+          OptionError: not what it made.
+        """
+        try:
+            return cls(**plain.parse(text.encode()))
+        except (plain.FormError, TypeError) as e:
+            raise OptionError(f"These are no saved options ({e}): {text[:200]!r}.") from e
 
     def __str__(self) -> str:
         return options_text.write(self.as_dict()) or "defaults"

@@ -1,7 +1,7 @@
 """One file for a `Compiled`: a zip of JSON and bytes. Never pickle, so that a stranger's file is safe to open.
 
 The file holds everything but what lives in one process (callbacks' keep-alive, pytree structures),
-and loads where JAX is not installed.
+and loads where JAX is not installed. `_Saved` is its manifest's form: every field is checked when it is read.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import dataclasses
 import hashlib
 import json
 import os
-import secrets
-import zipfile
-import zlib
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
+from inspector import files
+from inspector.compilation import archive, plain
+from inspector.compilation.archive import Archive
 from inspector.compilation.compiled import Compiled, Cost, Memory, not_asked_for
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
@@ -29,6 +29,9 @@ from inspector.hlo.mesh import Mesh
 FORMAT = "inspector-compiled"
 FORMAT_VERSION = 1
 
+_MANIFEST = "manifest.json"
+_MAX_MANIFEST_BYTES = 16 << 20
+_HEAD_BYTES = 256  # the archive's first header, and the first line of the manifest
 _BLOBS = {
     "module": "module.mlirbc",
     "hlo": "optimized.hlo",
@@ -45,15 +48,58 @@ _PRODUCTS: dict[str, type[Passes] | type[Assembly] | type[Buffers]] = {
 }
 
 
-def save(compiled: Compiled, path: str | os.PathLike[str], *, compress: bool = True) -> None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Program:
+    """A `Program` without its module; options as `Options.to_json` writes them."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    results: tuple[Result, ...]
+    options: str
+    mesh: Mesh | None
+    platform: str
+    host_callbacks: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Saved:
+    """A `Compiled` without what are bytes. `executable` and `products` say why there are none."""
+
+    program: _Program
+    options: str
+    target: str
+    engine: str
+    memory: Memory | Unavailable
+    cost: Cost | Unavailable
+    timings: Mapping[str, float]
+    executable: Unavailable | None
+    versions: Mapping[str, str]
+    warnings: tuple[str, ...]
+    devices: tuple[str, ...] = ()
+    products: Mapping[str, Unavailable] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Manifest:
+    """The whole manifest; `sha256` of each blob, and of `compiled` in its canonical form."""
+
+    format: str
+    format_version: int
+    sha256: Mapping[str, str]
+    compiled: Any
+
+
+def save(compiled: Compiled, path: str | os.PathLike[str], *, compress: bool = True, private: bool = False) -> None:
     """Writes the file whole or not at all.
 
     Args:
       compiled: what is written.
       path: where; an older file there is replaced.
       compress: a fifth of the size for five times the time.
+      private: whether only this user may read it.
 
     Raises:
+      ModuleError: it has more arguments and warnings than a file of this form holds.
       OSError: the place cannot be written.
     """
     recorded = {name: getattr(compiled, name) for name in _PRODUCTS}
@@ -64,26 +110,15 @@ def save(compiled: Compiled, path: str | os.PathLike[str], *, compress: bool = T
         "hlo_proto": compiled.hlo_proto,
         "executable": compiled.executable if isinstance(compiled.executable, bytes) else b"",
     }
-    about = _encode(compiled)
-    manifest = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "sha256": {**{name: _digest(data) for name, data in blobs.items()}, "compiled": _digest(_canonical(about))},
-        "compiled": about,
-    }
-    target = Path(path)
-    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    # Not `tempfile`, whose files only their owner may read.
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with zipfile.ZipFile(partial, "x", method, compresslevel=1) as archive:
-            archive.writestr("manifest.json", json.dumps(manifest, indent=1))
-            for name, data in blobs.items():
-                archive.writestr(_BLOBS[name], data)
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    about = plain.encode(_saved(compiled))
+    digests = {**{name: _digest(data) for name, data in blobs.items()}, "compiled": _digest(_canonical(about))}
+    text = json.dumps(plain.encode(_Manifest(FORMAT, FORMAT_VERSION, digests, about)), indent=1).encode()
+    if len(text) > _MAX_MANIFEST_BYTES:
+        raise ModuleError(
+            f"{len(text):,} bytes describe {compiled!r}, and a file holds {_MAX_MANIFEST_BYTES:,} of them."
+        )
+    entries = {_MANIFEST: text, **{_BLOBS[name]: data for name, data in blobs.items()}}
+    archive.write(path, entries, compress=compress, private=private)
 
 
 def load(path: str | os.PathLike[str]) -> Compiled:
@@ -93,34 +128,49 @@ def load(path: str | os.PathLike[str]) -> Compiled:
       FileNotFoundError: there is none.
       ModuleError: not such a file, damaged, or of a newer version.
     """
+    name = repr(os.fspath(path))
     try:
-        with zipfile.ZipFile(path) as archive:
-            manifest = json.loads(archive.read("manifest.json"))
-            _check_format(manifest, path)
-            held = archive.namelist()  # only the products that there are
-            blobs = {n: archive.read(f) for n, f in _BLOBS.items() if n not in _PRODUCTS or f in held}
-    except ModuleError:
+        with Archive(path) as opened:
+            manifest = _manifest(opened, name)
+            held = opened.names()  # only the products that there are
+            blobs = {n: opened.read(f) for n, f in _BLOBS.items() if n not in _PRODUCTS or f in held}
+    except _OtherFileError:
         raise
-    except _UNREADABLE as e:
-        raise ModuleError(
-            f"{os.fspath(path)!r} is not a saved Compiled: {e}. Expected a file that Compiled.save wrote."
-        ) from e
-    saved = manifest.get("sha256")
-    digests = saved if isinstance(saved, dict) else {}
-    held_parts = {**blobs, "compiled": _canonical(manifest.get("compiled"))}
-    for name, data in held_parts.items():
-        if _digest(data) != digests.get(name):
+    except (ModuleError, plain.FormError) as e:
+        raise ModuleError(f"{name} is not a saved Compiled: {e}. Expected a file that Compiled.save wrote.") from e
+    parts = {**blobs, "compiled": _canonical(manifest.compiled)}
+    for part, data in parts.items():
+        if _digest(data) != manifest.sha256.get(part):
             raise ModuleError(
-                f"{os.fspath(path)!r} is damaged: its {_BLOBS.get(name, 'manifest.json')} is not what was saved. Save it"
-                " anew."
+                f"{name} is damaged: its {_BLOBS.get(part, _MANIFEST)} is not what was saved. Save it anew."
             )
     try:
-        return _decode(manifest["compiled"], blobs)
-    except (KeyError, TypeError, ValueError, AttributeError, InspectorError) as e:
-        raise ModuleError(
-            f"{os.fspath(path)!r} is damaged: its manifest.json is not what was saved ({type(e).__name__}: {e})."
-            " Save it anew."
-        ) from e
+        return _compiled(plain.decode(_Saved, manifest.compiled, "compiled"), blobs)
+    except (InspectorError, ValueError) as e:
+        raise ModuleError(f"{name} is damaged: its {_MANIFEST} is not what was saved ({e}). Save it anew.") from e
+
+
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks as if `save` wrote it, uncompressed, damaged or not. Raises OSError."""
+    with files.open_regular(path) as file:
+        return f'"format": "{FORMAT}"'.encode() in file.read(_HEAD_BYTES)
+
+
+class _OtherFileError(ModuleError):
+    """A file of another format, or of a newer version."""
+
+
+def _manifest(opened: Archive, name: str) -> _Manifest:
+    value = plain.parse(opened.read(_MANIFEST, _MAX_MANIFEST_BYTES))
+    found = value.get("format") if isinstance(value, dict) else value
+    if found != FORMAT:
+        raise _OtherFileError(f"{name} holds {repr(found)[:200]}, expected {FORMAT!r}.")
+    version = value.get("format_version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise _OtherFileError(
+            f"{name} has format {version}, this inspector reads up to {FORMAT_VERSION}. Update inspector to read it."
+        )
+    return plain.decode(_Manifest, value, _MANIFEST)
 
 
 def _digest(data: bytes) -> str:
@@ -132,113 +182,62 @@ def _canonical(about: Any) -> bytes:
     return json.dumps(about, sort_keys=True).encode()
 
 
-# What `zipfile` raises for bytes that are no archive, or a damaged one.
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    KeyError,
-    ValueError,
-    TypeError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-)
-
-
-def _check_format(manifest: Any, path: str | os.PathLike[str]) -> None:
-    found = manifest.get("format") if isinstance(manifest, dict) else manifest
-    if found != FORMAT:
-        raise ModuleError(f"{os.fspath(path)!r} holds {found!r}, expected {FORMAT!r}.")
-    if manifest["format_version"] > FORMAT_VERSION:
-        raise ModuleError(
-            f"{os.fspath(path)!r} has format {manifest['format_version']}, this inspector reads up to"
-            f" {FORMAT_VERSION}. Update inspector to read it."
-        )
-
-
-def _encode(compiled: Compiled) -> dict[str, Any]:
+def _saved(compiled: Compiled) -> _Saved:
     program = compiled.program
-    return {
-        "program": {
-            "name": program.name,
-            "arguments": [dataclasses.asdict(a) for a in program.arguments],
-            "results": [dataclasses.asdict(r) for r in program.results],
-            "options": program.options.to_json(),
-            "mesh": None if program.mesh is None else dataclasses.asdict(program.mesh),
-            "platform": program.platform,
-            "host_callbacks": program.host_callbacks,
-        },
-        "options": compiled.options.to_json(),
-        "target": str(compiled.target),
-        "engine": compiled.engine,
-        "memory": _encode_known(compiled.memory),
-        "cost": _encode_known(compiled.cost),
-        "timings": dict(compiled.timings),
-        "executable": _encode_known(compiled.executable) if isinstance(compiled.executable, Unavailable) else None,
-        "versions": dict(compiled.versions),
-        "warnings": list(compiled.warnings),
-        "devices": list(compiled.devices),
-        "products": {
-            name: _encode_known(value)
-            for name in _PRODUCTS
-            if isinstance(value := getattr(compiled, name), Unavailable)
-        },
-    }
-
-
-def _decode(manifest: dict[str, Any], blobs: dict[str, bytes]) -> Compiled:
-    about = manifest["program"]
-    program = Program(
-        name=about["name"],
-        module=blobs["module"],
-        arguments=tuple(Argument(**{**a, "shape": tuple(a["shape"])}) for a in about["arguments"]),
-        results=tuple(Result(**{**r, "shape": tuple(r["shape"])}) for r in about["results"]),
-        options=Options.from_json(about["options"]),
-        mesh=None if about["mesh"] is None else Mesh(**{k: _tuple(v) for k, v in about["mesh"].items()}),
-        platform=about["platform"],
-        host_callbacks=about["host_callbacks"],
+    return _Saved(
+        program=_Program(
+            name=program.name,
+            arguments=program.arguments,
+            results=program.results,
+            options=program.options.to_json(),
+            mesh=program.mesh,
+            platform=program.platform,
+            host_callbacks=program.host_callbacks,
+        ),
+        options=compiled.options.to_json(),
+        target=str(compiled.target),
+        engine=compiled.engine,
+        memory=compiled.memory,
+        cost=compiled.cost,
+        timings=compiled.timings,
+        executable=compiled.executable if isinstance(compiled.executable, Unavailable) else None,
+        versions=compiled.versions,
+        warnings=compiled.warnings,
+        devices=compiled.devices,
+        products={n: value for n in _PRODUCTS if isinstance(value := getattr(compiled, n), Unavailable)},
     )
-    memory, cost, executable = (_decode_known(manifest[name]) for name in ("memory", "cost", "executable"))
+
+
+def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> Compiled:
+    about = saved.program
     return Compiled(
-        program=program,
-        options=Options.from_json(manifest["options"]),
-        target=Target.parse(manifest["target"]),
-        engine=manifest["engine"],
+        program=Program(
+            name=about.name,
+            module=blobs["module"],
+            arguments=about.arguments,
+            results=about.results,
+            options=Options.from_json(about.options),
+            mesh=about.mesh,
+            platform=about.platform,
+            host_callbacks=about.host_callbacks,
+        ),
+        options=Options.from_json(saved.options),
+        target=Target.parse(saved.target),
+        engine=saved.engine,
         hlo=blobs["hlo"].decode(),
         hlo_proto=blobs["hlo_proto"],
-        memory=memory if isinstance(memory, Unavailable) else Memory(**memory),
-        cost=cost if isinstance(cost, Unavailable) else Cost(**cost),
-        timings=manifest["timings"],
-        executable=executable if isinstance(executable, Unavailable) else blobs["executable"],
-        versions=manifest["versions"],
-        warnings=tuple(manifest["warnings"]),
-        devices=tuple(manifest.get("devices", ())),
-        **{name: _decode_product(name, manifest.get("products", {}).get(name), blobs) for name in _PRODUCTS},
+        memory=saved.memory,
+        cost=saved.cost,
+        timings=saved.timings,
+        executable=blobs["executable"] if saved.executable is None else saved.executable,
+        versions=saved.versions,
+        warnings=saved.warnings,
+        devices=saved.devices,
+        **{name: _product(name, saved.products.get(name), blobs) for name in _PRODUCTS},
     )
 
 
-def _decode_product(name: str, why_not: Any, blobs: dict[str, bytes]) -> Any:
+def _product(name: str, why_not: Unavailable | None, blobs: Mapping[str, bytes]) -> Any:
     if why_not is None and name in blobs:
         return _PRODUCTS[name].from_bytes(blobs[name])
-    return not_asked_for(name) if why_not is None else _decode_known(why_not)
-
-
-def _encode_known(value: object) -> Any:
-    """A dataclass as a dict, with each `Unavailable` in it as `{"unavailable": [reason, remedy]}`."""
-    if isinstance(value, Unavailable):
-        return {"unavailable": [value.reason, value.remedy]}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _encode_known(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    return value
-
-
-def _decode_known(value: Any) -> Any:
-    if isinstance(value, dict) and "unavailable" in value:
-        return Unavailable(*value["unavailable"])
-    if isinstance(value, dict):
-        return {name: _decode_known(v) for name, v in value.items()}
-    return value
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return not_asked_for(name) if why_not is None else why_not

@@ -21,12 +21,21 @@ class Mesh:
       kind: "replica" when the ids are replica ids (an axis environment), "partition" when they are
         partition ids (a JAX mesh under SPMD).
       device_ids: the logical id at each mesh position, row-major; None for 0, 1, 2, ...
+
+    Raises:
+      ValueError: names, sizes and ids do not go together.
     """
 
     axis_names: tuple[str, ...]
     axis_sizes: tuple[int, ...]
     kind: Literal["replica", "partition"]
     device_ids: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.axis_names) != len(self.axis_sizes) or min(self.axis_sizes, default=1) < 0:
+            raise ValueError(f"axes {self.axis_names} have sizes {self.axis_sizes}; expected one, 0 or more, for each")
+        if self.device_ids is not None and len(self.device_ids) != self.size:
+            raise ValueError(f"{len(self.device_ids)} device ids for a mesh of {self.size} positions")
 
     @property
     def size(self) -> int:

@@ -155,7 +155,7 @@ def test_a_changed_blob_is_damage(saved: Path) -> None:
         ({"format_version": "1"}, "is not a saved Compiled"),
         ({"compiled": {}}, "is damaged: its manifest.json"),
         ({"sha256": {}}, "is damaged"),
-        ({"sha256": None}, "is damaged"),
+        ({"sha256": None}, "is not a saved Compiled: manifest.json.sha256: expected an object, got None"),
     ],
 )
 def test_a_changed_manifest_is_refused(saved: Path, change: dict[str, Any], words: str) -> None:

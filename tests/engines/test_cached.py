@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -275,7 +276,7 @@ def test_a_place_that_cannot_be_written_costs_no_result(tmp_path: Path, caplog: 
         cached = engine(FakeEngine())
         assert cached.submit(request()).result(5).hlo
         cached.close()
-    assert "could not be kept on disk" in caplog.text
+    assert "are not kept on disk: " in caplog.text
 
 
 def test_a_restarted_kernel_gets_its_result_back_and_runs_it(one_device_python: RunPython, tmp_path: Path) -> None:
@@ -290,3 +291,57 @@ print(compiled.from_cache, compiled.run(np.zeros(3, np.float32), repeat=1).outpu
     assert said == ["False [0.0, 0.0, 0.0]", "True [0.0, 0.0, 0.0]"]
     with_flags = one_device_python(script, {**environment, "XLA_FLAGS": "--xla_cpu_enable_fast_math=true"})
     assert with_flags.stdout.startswith("False")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no modes")
+def test_a_directory_that_others_may_write_is_not_used_and_says_so_once(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, disk = request(), DiskCache(str(directory))
+    disk.put("k", compiled(asked), MB)
+    directory.chmod(0o777)
+    assert disk.get("k", asked) is None
+    assert "k" not in disk
+    disk.put("k2", compiled(asked), MB)
+    assert [f.name for f in directory.iterdir()] == ["k.compiled"]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"Compiled programs are not kept on disk: the folder '{directory}' can be written by others (mode 0777)."
+    ]
+    inner = FakeEngine()
+    assert engine(inner).submit(asked).result(5).executable == b"code"
+    directory.chmod(0o700)
+    assert disk.get("k", asked) is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.timeout(30)
+def test_what_is_no_file_of_ours_is_left_alone(directory: Path, tmp_path: Path) -> None:
+    asked, disk = request(), DiskCache(str(directory))
+    disk.put("k", compiled(asked), MB)
+    os.mkfifo(directory / "pipe.compiled")
+    (directory / "link.compiled").symlink_to(directory / "k.compiled")
+    (directory / "folder.compiled").mkdir()
+    (directory / "notes.compiled").write_bytes(bytes(MB))
+    (directory / ".notes.compiled.txt").write_text("")
+    for file in directory.iterdir():
+        if file.is_file():
+            os.utime(file, (1000, 1000), follow_symlinks=False)
+    for key in ("pipe", "link", "folder"):
+        assert disk.get(key, asked) is None
+    disk.put("k2", compiled(asked), 1)
+    assert sorted(f.name for f in directory.iterdir()) == [
+        ".notes.compiled.txt", "folder.compiled", "link.compiled", "notes.compiled", "pipe.compiled",
+    ]  # fmt: skip
+
+
+def test_a_bomb_in_the_cache_is_dropped(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    asked, disk = request(), DiskCache(str(directory))
+    disk.put("k", compiled(asked, bytes(40 * MB)), 100 * MB)
+    with zipfile.ZipFile(directory / "k.compiled") as stored:
+        entries = {name: stored.read(name) for name in stored.namelist()}
+    with zipfile.ZipFile(directory / "k.compiled", "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in entries.items():
+            packed.writestr(name, data)
+    assert disk.get("k", asked) is None
+    assert "says that it has 41,943,040 bytes, of at most" in caplog.text
+    assert not (directory / "k.compiled").exists()

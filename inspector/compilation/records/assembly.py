@@ -7,10 +7,10 @@ compressed, and machine code is disassembled when it is read (`disassembly.py`).
 from __future__ import annotations
 
 import dataclasses
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
+from inspector.compilation.archive import inflate
 from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError, Unavailable
 from inspector.tables import make_table
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Language = Literal["llvm", "ptx", "asm", "sass", "llo", "mlir", "text"]
+Form = Literal["text", "elf", "cubin"]
 
 PROGRAM = ""
 """The kernel of what belongs to the whole program, such as the sequence of its kernels."""
@@ -41,13 +42,13 @@ class Code:
     kernel: str
     symbols: tuple[str, ...]
     language: Language
-    form: Literal["text", "elf", "cubin"]
+    form: Form
     compressed: bytes = dataclasses.field(repr=False)
 
     @property
     def text(self) -> str | Unavailable:
         """The code, or why it cannot be shown here."""
-        data = zlib.decompress(self.compressed)
+        data = inflate(self.compressed)
         if self.form == "text":
             return data.decode("utf-8", "replace")
         from inspector.compilation.records import disassembly
@@ -123,8 +124,8 @@ class Assembly(Sequence[Code]):
     def to_bytes(self) -> bytes:
         """For another process or a file; `from_bytes` is the inverse."""
         blobs = {blob: i for i, blob in enumerate(dict.fromkeys(c.compressed for c in self.entries))}
-        rows = [[c.stage, c.kernel, list(c.symbols), c.language, c.form, blobs[c.compressed]] for c in self.entries]
-        return pack({"rows": rows, "note": self.note}, list(blobs))
+        rows = [(c.stage, c.kernel, c.symbols, c.language, c.form, blobs[c.compressed]) for c in self.entries]
+        return pack(_Header(tuple(rows), self.note), list(blobs))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Assembly:
@@ -133,18 +134,22 @@ class Assembly(Sequence[Code]):
         Raises:
           ModuleError: not what it made.
         """
-        header, blobs = unpack(data)
+        header, blobs = unpack(data, _Header)
         try:
-            entries = tuple(
-                Code(stage, kernel, tuple(symbols), language, form, blobs[blob])
-                for stage, kernel, symbols, language, form, blob in header["rows"]
-            )
-            return cls(entries, header["note"])
-        except (KeyError, IndexError, TypeError, ValueError) as e:
+            return cls(tuple(Code(*row[:-1], blobs[row[-1]]) for row in header.rows), header.note)
+        except IndexError as e:
             raise ModuleError(f"The recorded code cannot be read ({type(e).__name__}: {e}). Compile again.") from e
 
     def __repr__(self) -> str:
         return f"<Assembly: {len(self.kernels)} kernels; {', '.join(self.stages)}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Header:
+    """A row has the fields of a `Code` in order, the last as the number of a blob."""
+
+    rows: tuple[tuple[str, str, tuple[str, ...], Language, Form, int], ...]
+    note: str
 
 
 def as_symbol(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 
+from inspector.compilation.archive import inflate
 from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError
 
@@ -35,7 +36,7 @@ class Buffers:
     @property
     def hlo_proto(self) -> bytes:
         """The serialized `xla.HloProto`, fields `hlo_module` and `buffer_assignment`."""
-        return zlib.decompress(self.compressed)
+        return inflate(self.compressed)
 
     @property
     def byte_size(self) -> int:
@@ -54,9 +55,9 @@ class Buffers:
           ModuleError: not what it made.
         """
         try:
-            _, (compressed, live_range) = unpack(data)
-            return cls(compressed, zlib.decompress(live_range).decode())
-        except (ValueError, zlib.error) as e:
+            _, (compressed, live_range) = unpack(data, type(None))
+            return cls(compressed, inflate(live_range).decode())
+        except ValueError as e:
             raise ModuleError(f"The recorded buffer assignment cannot be read ({e}). Compile again.") from e
 
     def __repr__(self) -> str:

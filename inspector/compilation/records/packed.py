@@ -6,21 +6,29 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from inspector.compilation import plain
+from inspector.compilation.archive import inflate
 from inspector.errors import ModuleError
+
+T = TypeVar("T")
 
 _LENGTH = struct.Struct("<I")
 
 
 def pack(header: Any, blobs: Sequence[bytes]) -> bytes:
-    """One `bytes` from a JSON value and blobs, which are taken as they are."""
-    text = zlib.compress(json.dumps([header, [len(blob) for blob in blobs]]).encode())
+    """One `bytes` from a JSON value (or what `plain.encode` takes) and blobs, which are taken as they are."""
+    text = zlib.compress(json.dumps([plain.encode(header), [len(blob) for blob in blobs]]).encode())
     return b"".join((_LENGTH.pack(len(text)), text, *blobs))
 
 
-def unpack(data: bytes) -> tuple[Any, tuple[bytes, ...]]:
+def unpack(data: bytes, kind: type[T]) -> tuple[T, tuple[bytes, ...]]:
     """The inverse of `pack`.
+
+    Args:
+      data: what `pack` gave.
+      kind: the header's type, as `plain.decode` takes it.
 
     Raises:
       ModuleError: not what `pack` made.
@@ -28,13 +36,14 @@ def unpack(data: bytes) -> tuple[Any, tuple[bytes, ...]]:
     try:
         (length,) = _LENGTH.unpack_from(data)
         position = _LENGTH.size + length
-        header, lengths = json.loads(zlib.decompress(data[_LENGTH.size : position]))
-        blobs = []
-        for each in lengths:
-            blobs.append(data[position : position + each])
-            position += each
-    except (struct.error, zlib.error, ValueError, TypeError) as e:
+        value = plain.parse(inflate(data[_LENGTH.size : position]))
+        header, lengths = plain.decode(tuple[kind, tuple[int, ...]], value, "header")  # type: ignore[valid-type]
+        if min(lengths, default=0) < 0 or position + sum(lengths) != len(data):
+            raise ValueError(f"expected {position + sum(lengths)} bytes")
+    except (struct.error, ModuleError, ValueError) as e:
         raise ModuleError(f"{len(data)} bytes of a recorded product cannot be read ({e}). Compile again.") from e
-    if position != len(data):
-        raise ModuleError(f"A recorded product has {len(data)} bytes, expected {position}. Compile again.")
+    blobs = []
+    for each in lengths:
+        blobs.append(data[position : position + each])
+        position += each
     return header, tuple(blobs)

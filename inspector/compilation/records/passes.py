@@ -7,9 +7,8 @@ of all snapshots together stays compressed.
 from __future__ import annotations
 
 import dataclasses
-import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from inspector.compilation.records.packed import pack, unpack
 from inspector.compilation.records.texts import Texts
@@ -100,10 +99,9 @@ class Passes(Sequence[Pass]):
         reasons = list(dict.fromkeys(p.duration_s for p in self.entries if isinstance(p.duration_s, Unavailable)))
         texts = self.entries[0].texts if self.entries else Texts()
         rows = [
-            [p.pipeline, p.name, _encode(p.duration_s, reasons), p.before_index, p.after_index] for p in self.entries
+            (p.pipeline, p.name, _encode(p.duration_s, reasons), p.before_index, p.after_index) for p in self.entries
         ]
-        header = {"rows": rows, "reasons": [[u.reason, u.remedy] for u in reasons], "note": self.note}
-        return pack(header, [texts.lines, *texts.orders])
+        return pack(_Header(tuple(rows), tuple(reasons), self.note), [texts.lines, *texts.orders])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Passes:
@@ -112,13 +110,12 @@ class Passes(Sequence[Pass]):
         Raises:
           ModuleError: not what it made.
         """
-        header, blobs = unpack(data)
+        header, blobs = unpack(data, _Header)
         try:
-            reasons = [Unavailable(*reason) for reason in header["reasons"]]
             texts = Texts(blobs[0], tuple(blobs[1:]))
-            entries = tuple(_decode(i, row, reasons, texts) for i, row in enumerate(header["rows"]))
-            return cls(entries, header["note"])
-        except (KeyError, IndexError, TypeError, ValueError, zlib.error) as e:
+            entries = tuple(_decode(i, row, header.reasons, texts) for i, row in enumerate(header.rows))
+            return cls(entries, header.note)
+        except (IndexError, ValueError) as e:
             raise ModuleError(f"The recorded passes cannot be read ({type(e).__name__}: {e}). Compile again.") from e
 
     def __repr__(self) -> str:
@@ -127,13 +124,24 @@ class Passes(Sequence[Pass]):
         return f"<Passes: {len(self)} passes, {len(self.changed)} changed the module{measured}>"
 
 
-def _encode(duration_s: float | Unavailable, reasons: Sequence[Unavailable]) -> Any:
-    return [reasons.index(duration_s)] if isinstance(duration_s, Unavailable) else duration_s
+# Pipeline, name, seconds or the number of the reason why not, and the texts before and after.
+_Row = tuple[str, str, float | tuple[int], int, int]
 
 
-def _decode(index: int, row: Sequence[Any], reasons: Sequence[Unavailable], texts: Texts) -> Pass:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Header:
+    rows: tuple[_Row, ...]
+    reasons: tuple[Unavailable, ...]
+    note: str
+
+
+def _encode(duration_s: float | Unavailable, reasons: Sequence[Unavailable]) -> float | tuple[int]:
+    return (reasons.index(duration_s),) if isinstance(duration_s, Unavailable) else duration_s
+
+
+def _decode(index: int, row: _Row, reasons: Sequence[Unavailable], texts: Texts) -> Pass:
     pipeline, name, duration, before, after = row
-    duration_s = reasons[duration[0]] if isinstance(duration, list) else float(duration)
+    duration_s = reasons[duration[0]] if isinstance(duration, tuple) else duration
     if not 0 <= before < len(texts) or not 0 <= after < len(texts):
         raise ValueError(f"pass {index} has the texts {before} and {after} of {len(texts)}")
     return Pass(index, pipeline, name, before != after, duration_s, before, after, texts)

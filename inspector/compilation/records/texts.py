@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from inspector.compilation.archive import inflate
+from inspector.errors import ModuleError
+
 _LEVEL = 1  # half the time of the default, for a tenth more bytes
 
 
@@ -49,12 +52,19 @@ class Texts:
         return "\n".join(self.lines_of(index)[0])
 
     def lines_of(self, *indices: int) -> list[list[str]]:
-        """The lines of several texts; a line that two have in common is one object."""
-        distinct = zlib.decompress(self.lines).decode("utf-8", "replace").split("\n")
-        return [[distinct[number] for number in self._order(index)] for index in indices]
+        """The lines of several texts; a line that two have in common is one object.
+
+        Raises:
+          ModuleError: they were read from a damaged file.
+        """
+        distinct = inflate(self.lines).decode("utf-8", "replace").split("\n")
+        try:
+            return [[distinct[number] for number in self._order(index)] for index in indices]
+        except (IndexError, ValueError) as e:
+            raise ModuleError(f"A recorded text cannot be read ({e}). Compile again.") from e
 
     def _order(self, index: int) -> Sequence[int]:
-        differences = np.frombuffer(zlib.decompress(self.orders[index]), "<i4")
+        differences = np.frombuffer(inflate(self.orders[index]), "<i4")
         numbers: list[int] = np.cumsum(differences, dtype=np.int64).tolist()
         return numbers
 

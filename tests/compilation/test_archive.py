@@ -1,0 +1,96 @@
+"""Archives that a stranger packed: bombs are refused before they are unpacked."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tracemalloc
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inspector.compilation import archive
+from inspector.compilation.archive import Archive
+from inspector.compilation.compiled import Compiled
+from inspector.errors import ModuleError
+
+BOMB = bytes(200 << 20)
+
+
+def packed(path: Path, name: str, data: bytes, method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as opened:
+        opened.writestr(name, data)
+    return path
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    entries = {"a": b"x", "b": bytes(40 << 20), "c": os.urandom(1000)}  # b would pack like a bomb
+    archive.write(tmp_path / "f", entries, compress=True)
+    with Archive(tmp_path / "f") as opened:
+        assert opened.names() == entries.keys()
+        assert all(opened.read(name) == data for name, data in entries.items())
+
+
+def test_an_older_file_stays_when_writing_fails(tmp_path: Path) -> None:
+    archive.write(tmp_path / "f", {"a": b"1"}, compress=False)
+    with pytest.raises(TypeError):
+        archive.write(tmp_path / "f", {"a": b"2", "b": 3}, compress=False)  # type: ignore[dict-item]
+    with Archive(tmp_path / "f") as opened:
+        assert opened.read("a") == b"1"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def lying(path: Path) -> Path:
+    """An entry that is packed well enough, and unpacks to more than it says."""
+    data = bytearray(packed(path, "manifest.json", BOMB).read_bytes())
+    directory = data.rindex(b"PK\x01\x02")
+    struct.pack_into("<L", data, directory + 24, 1000)
+    path.write_bytes(data)
+    return path
+
+
+def large_directory(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as opened:
+        for i in range(3000):
+            opened.writestr(f"{i}", b"")
+    return path
+
+
+HOSTILE: dict[str, Callable[[Path], Path]] = {
+    "bomb": lambda p: packed(p, "manifest.json", BOMB),
+    "bzip2": lambda p: packed(p, "manifest.json", BOMB, zipfile.ZIP_BZIP2),
+    "lzma": lambda p: packed(p, "manifest.json", BOMB[: 1 << 20], zipfile.ZIP_LZMA),
+    "lying": lying,
+    "a large directory": large_directory,
+}
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE.keys())
+def test_bombs_cost_nothing(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    path = make(tmp_path / "f")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModuleError, match="is not a saved Compiled"):
+            Compiled.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_zlib_is_bounded_too() -> None:
+    assert archive.inflate(zlib.compress(bytes(1 << 20))) == bytes(1 << 20)
+    for data in (zlib.compress(BOMB), zlib.compress(b"abc")[:-1], b"", b"x"):
+        with pytest.raises(ModuleError, match="packed bytes are damaged"):
+            archive.inflate(data)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.timeout(20)
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind in ((tmp_path / "pipe", "a pipe"), (tmp_path, "a folder|Is a directory"), ("/dev/zero", "a device")):
+        with pytest.raises(ModuleError, match=kind):
+            Compiled.load(path)
