@@ -1,47 +1,35 @@
 """The collectives of a module: who takes part, over which axes, with how many bytes, and on whose behalf.
 
 One row an operation: a `-start`/`-done` pair is one, wherever the operation itself is written
-(`analysis/operations.py`). Reads modules only; who holds what before and after is in
-`analysis/members.py`, the drawing in `analysis/mesh_plot.py`.
+(`analysis/operations.py`). Where the compiler kept no source line, `analysis/origins.py` looks for one. Reads
+modules only; who holds what before and after is in `analysis/members.py`, the drawing in `analysis/mesh_plot.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 from inspector.analysis.axes import Axes
-from inspector.analysis.operations import operations
+from inspector.analysis.inserted_by import inserted_by
+from inspector.analysis.operations import Operation, bytes_put_in, operations
+from inspector.analysis.origins import Sources
 from inspector.analysis.participation import Groups, Participations
-from inspector.errors import ModuleError, Unavailable
+from inspector.analysis.phases import Phases, phases_text
+from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, total
+from inspector.hlo.executions import executions
 from inspector.hlo.group_mode import GroupMode
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.replica_groups import ReplicaGroups
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import Origin
+from inspector.tables import Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-# jax.lax.parallel's primitives, as the last word of an op_name. Their asynchronous forms end in _start, _done.
-_PRIMITIVES = frozenset(
-    {
-        *("psum", "psum2", "psum_invariant", "pmax", "pmin", "preduced"),
-        *("unreduced_psum", "unreduced_pmax", "unreduced_pmin", "unreduced_reduce_scatter"),
-        *("all_gather", "all_gather_invariant", "all_gather_reduced", "reduce_scatter", "psum_scatter"),
-        *("all_to_all", "ragged_all_to_all", "ppermute", "pgather", "pbroadcast", "pbroadcast_dynamic"),
-    }
-)
-
-INSERTED_BY_RULE = (
-    "user: the op_name ends in a collective of jax.lax (psum, all_gather, ppermute, ...). partitioner: XLA marked"
-    " it so (is_spmd_generated), or it joins partitions on behalf of another operation. compiler: it joins replicas"
-    " on behalf of another operation. Unavailable: no op_name."
-)
-"""How `Collective.inserted_by` is decided, for a reader."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,8 +54,12 @@ class Collective:
       dimensions: gathered, scattered or split dimension; () where the opcode has none.
       reduction: opcode that combines two values (`add`, `maximum`), "" where the opcode combines none.
       channel_id: None when it has none.
-      origin: Python source and name stack.
-      inserted_by: "user", "partitioner" or "compiler": see `INSERTED_BY_RULE`.
+      origin: name stack, its own or that of what holds it, and Python source, its own or as `source_from` says.
+      inserted_by: "user", "autodiff", "partitioner" or "compiler": see `analysis/inserted_by.py`.
+      executions: how often it runs in one execution of the module, from the trip counts of the loops around it.
+      phases: the parts of a differentiated program that it belongs to (`hlo/source.py`); () where nothing tells.
+      source_from: which instruction the frames of `origin` are from: "itself", "fusion.3, which holds it", "its user
+        dot.4", "its operand dot.4". Unavailable when the compiler lost it.
     """
 
     name: str
@@ -87,15 +79,18 @@ class Collective:
     channel_id: int | None
     origin: Origin
     inserted_by: str | Unavailable
+    executions: int | Unavailable
+    phases: tuple[str, ...]
+    source_from: str | Unavailable
 
     @property
     def operand_bytes(self) -> int:
-        """Bytes that one device puts in."""
-        return sum(shape.byte_size for shape in self.operand_shapes)
+        """Bytes that one device puts in, each time that it runs."""
+        return bytes_put_in(self.opcode, self.operand_shapes)
 
     @property
     def result_bytes(self) -> int:
-        """Bytes that one device gets out."""
+        """Bytes that one device gets out, each time that it runs."""
         return sum(shape.byte_size for shape in self.result_shapes)
 
 
@@ -145,11 +140,20 @@ class Collectives:
             raise IndexError(f"No collective {key}: there are {len(names)}, {names}.") from None
 
     def table(self) -> pd.DataFrame:
-        """One row a collective; unknown values are `Unavailable`, with the reason."""
-        import pandas as pd
+        """One row a collective; what is not known is missing, and the column `unknown` says why.
 
-        rows = [_row(collective) for collective in self.items]
-        return pd.DataFrame(rows, columns=list(COLUMNS), dtype=None if rows else object)
+        Bytes are of one device and one execution; `executions` is how often it runs in one execution of the program.
+        """
+        return make_table(_KINDS, [_row(collective) for collective in self.items])
+
+    def totals(self) -> pd.DataFrame:
+        """What one execution of the program exchanges, by axes and opcode: the most bytes first.
+
+        Columns: `axes` ("data, model", or why there are none), `opcode`, `collectives` (instructions), `executions`
+        (how often they run, all together), `operand_bytes` and `result_bytes` (of one device and all executions), and
+        `unknown`, which says of which of these the numbers are the least that they can be, and why.
+        """
+        return make_table(_TOTALS, _totals(self.items))
 
     def members(self, key: str | int) -> pd.DataFrame:
         """One row a group member of a collective, by its name or position: see `analysis/members.py`."""
@@ -180,28 +184,44 @@ class Collectives:
         return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{axes}")
 
 
-COLUMNS = (
-    "name",
-    "opcode",
-    "computation",
-    "axes",
-    "replica_groups",
-    "group_mode",
-    "operand_shapes",
-    "result_shapes",
-    "operand_bytes",
-    "source_file",
-    "source_line",
-    "inserted_by",
-    "result_bytes",
-    "context",
-    "dimensions",
-    "reduction",
-    "channel_id",
-    "done",
-    "op_name",
-)
+_KINDS: Mapping[str, Kind] = {
+    "name": "text",
+    "opcode": "text",
+    "computation": "text",
+    "axes": "object",
+    "replica_groups": "object",
+    "group_mode": "text",
+    "operand_shapes": "object",
+    "result_shapes": "object",
+    "operand_bytes": "int",
+    "source_file": "text",
+    "source_line": "int",
+    "inserted_by": "text",
+    "result_bytes": "int",
+    "executions": "int",
+    "phase": "text",
+    "source_from": "text",
+    "context": "text",
+    "dimensions": "object",
+    "reduction": "text",
+    "channel_id": "int",
+    "done": "text",
+    "op_name": "text",
+    "unknown": "reasons",
+}
+
+COLUMNS = tuple(_KINDS)
 """Columns of `Collectives.table()`; scripts rely on the first twelve."""
+
+_TOTALS: Mapping[str, Kind] = {
+    "axes": "text",
+    "opcode": "text",
+    "collectives": "int",
+    "executions": "int",
+    "operand_bytes": "int",
+    "result_bytes": "int",
+    "unknown": "reasons",
+}
 
 
 def collectives(module: Module, mesh: Mesh | None, num_replicas: int = 1, num_partitions: int = 1) -> Collectives:
@@ -228,32 +248,40 @@ class _Program:
         self.num_partitions = num_partitions
         self._participations = Participations(mesh, num_replicas, num_partitions)
         self._contexts: dict[str, tuple[str, ...]] = {}
+        self._executions = executions(module)
+        self._phases = Phases(module)
+        self._sources = Sources(module)
 
     def collectives(self) -> Iterator[Collective]:
         for found in operations(self.module):
-            yield self._collective(found.instruction, found.operation, found.done)
+            yield self._collective(found)
 
-    def _collective(self, instruction: Instruction, operation: Instruction, done: Instruction | None) -> Collective:
-        who = self._participations.of(operation)
-        origin = instruction.origin if instruction.op_name else operation.origin
+    def _collective(self, found: Operation) -> Collective:
+        operation, computation = found.operation, found.instruction.computation
+        who, source = self._participations.of(operation), self._sources.of(found)
+        own_name = next(filter(None, (i.op_name for i in (found.instruction, operation, found.holder))), "")
+        joins_partitions = self.num_partitions > 1 and who.mode is not GroupMode.CROSS_REPLICA
         return Collective(
-            name=instruction.name,
-            opcode=operation.opcode.removesuffix("-start"),
-            computation=instruction.computation.name,
-            context=self._context(instruction.computation),
-            done=done.name if done is not None else "",
+            name=found.instruction.name,
+            opcode=found.opcode,
+            computation=computation.name,
+            context=self._context(computation),
+            done=found.done.name if found.done is not None else "",
             groups=who.groups,
             form=who.form,
             mode=who.mode,
             participants=who.participants,
             axes=who.axes,
-            operand_shapes=tuple(operand.shape for operand in instruction.operands),
-            result_shapes=_result(instruction, done).leaves,
-            dimensions=operation.dimensions,
+            operand_shapes=found.operand_shapes,
+            result_shapes=found.result_shapes,
+            dimensions=found.dimensions,
             reduction=operation.to_apply.root.opcode if operation.to_apply else "",
             channel_id=operation.channel_id,
-            origin=origin,
-            inserted_by=self._inserted_by(operation, origin, who.mode),
+            origin=Origin(own_name, source.frames),
+            inserted_by=inserted_by(found, own_name, joins_partitions, self._phases),
+            executions=self._executions.get(computation.name, Unavailable(f"nothing calls {computation.name}")),
+            phases=self._phases.of(found.instruction, source.op_name or own_name),
+            source_from=source.via,
         )
 
     def _context(self, computation: Computation) -> tuple[str, ...]:
@@ -267,24 +295,6 @@ class _Program:
                 self._contexts[computation.name] = (*self._context(callers[0].computation), role)
         return self._contexts[computation.name]
 
-    def _inserted_by(self, operation: Instruction, origin: Origin, mode: GroupMode) -> str | Unavailable:
-        if _primitive(origin.op_name) in _PRIMITIVES:
-            return "user"
-        if operation.frontend_attributes.get("is_spmd_generated") == "true":
-            return "partitioner"
-        if not origin.op_name:
-            return Unavailable("the instruction has no op_name, so nothing says where it comes from")
-        return "partitioner" if self.num_partitions > 1 and mode is not GroupMode.CROSS_REPLICA else "compiler"
-
-
-def _result(instruction: Instruction, done: Instruction | None) -> Shape:
-    """The operation's result, without what a start carries along."""
-    if done is not None and instruction.opcode.endswith("-start"):
-        return done.shape
-    if instruction.opcode.endswith("-start") and instruction.opcode != "all-reduce-start":
-        return instruction.shape.tuple_shapes[1]
-    return instruction.shape
-
 
 def _role(caller: Instruction, computation: Computation) -> str:
     called = [c.name for c in caller.called_computations]
@@ -296,36 +306,57 @@ def _role(caller: Instruction, computation: Computation) -> str:
     return caller.opcode
 
 
-def _primitive(op_name: str) -> str:
-    """`jit(f)/shard_map/psum` -> `psum`; parameters in brackets and an ending of asynchronous forms dropped.
-
-    XLA joins the names of collectives that it combined, `jit(f)/(jvp()/psum:transpose(jvp())/psum)`: the last counts.
-    """
-    last = op_name.rpartition("/")[2].partition("[")[0].rstrip(")")
-    return last.removesuffix("_start").removesuffix("_done")
-
-
-def _row(collective: Collective) -> dict[str, object]:
+def _row(collective: Collective) -> tuple[object, ...]:
+    """The cells of `_KINDS`."""
     frame = collective.origin.frames[0] if collective.origin.frames else None
-    unknown = Unavailable("the compiler recorded no source line for it")
-    return {
-        "name": collective.name,
-        "opcode": collective.opcode,
-        "computation": collective.computation,
-        "axes": collective.axes,
-        "replica_groups": [list(group) for group in collective.groups],
-        "group_mode": str(collective.mode),
-        "operand_shapes": [str(shape.without_layout()) for shape in collective.operand_shapes],
-        "result_shapes": [str(shape.without_layout()) for shape in collective.result_shapes],
-        "operand_bytes": collective.operand_bytes,
-        "source_file": frame.file if frame else unknown,
-        "source_line": frame.line if frame else unknown,
-        "inserted_by": collective.inserted_by,
-        "result_bytes": collective.result_bytes,
-        "context": " > ".join(collective.context),
-        "dimensions": list(collective.dimensions),
-        "reduction": collective.reduction,
-        "channel_id": collective.channel_id if collective.channel_id is not None else Unavailable("it has none"),
-        "done": collective.done,
-        "op_name": collective.origin.op_name,
-    }
+    return (
+        collective.name,
+        collective.opcode,
+        collective.computation,
+        collective.axes,
+        [list(group) for group in collective.groups],
+        str(collective.mode),
+        [str(shape.without_layout()) for shape in collective.operand_shapes],
+        [str(shape.without_layout()) for shape in collective.result_shapes],
+        collective.operand_bytes,
+        frame.file if frame else None,
+        frame.line if frame else None,
+        collective.inserted_by,
+        collective.result_bytes,
+        collective.executions,
+        phases_text(collective.phases),
+        collective.source_from,
+        " > ".join(collective.context),
+        list(collective.dimensions),
+        collective.reduction,
+        collective.channel_id,
+        collective.done,
+        collective.origin.op_name,
+    )
+
+
+def _totals(items: Sequence[Collective]) -> list[tuple[object, ...]]:
+    """The cells of `_TOTALS`."""
+    alike: dict[tuple[str, str], list[Collective]] = {}
+    for collective in items:
+        alike.setdefault((axes_text(collective.axes), collective.opcode), []).append(collective)
+    rows: list[tuple[float, tuple[object, ...]]] = []
+    for (axes, opcode), same in alike.items():
+        runs, put_in, got_out = (
+            total(_executed(c, amount) for c, amount in zip(same, amounts, strict=True))
+            for amounts in ([1] * len(same), [c.operand_bytes for c in same], [c.result_bytes for c in same])
+        )
+        rows.append((put_in, (axes, opcode, len(same), runs, put_in, got_out)))
+    return [row for _, row in sorted(rows, key=lambda row: -row[0])]
+
+
+def _executed(collective: Collective, amount: int) -> float:
+    """An amount of each execution, of all of them."""
+    if isinstance(collective.executions, Unavailable):
+        return AtLeast(0, [Missing(collective.name, "collective that runs an unknown number of times")])
+    return amount * collective.executions
+
+
+def axes_text(axes: Axes | Unavailable) -> str:
+    """Axes as text: "data, model"; "no axis" where every device is alone, and why where none fit."""
+    return axes.reason if isinstance(axes, Unavailable) else ", ".join(axes) or "no axis"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from inspector.analysis.cost import InstructionCost
+from inspector.analysis.phases import Phases, phases_text
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
 from inspector.hlo.executions import Place, places
@@ -22,14 +23,15 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
 
     Columns: `name, opcode, computation, shape, operand_bytes, output_bytes, flops, fusion, scope,
     source_file, source_line, transcendentals, bytes_accessed, main_memory_bytes, counted_in, executions,
-    estimated_cycles`.
+    estimated_cycles, phase`.
 
     `fusion` is the fusion instruction that holds it or None, `scope` the JAX name stack without the
     primitive, the source the innermost Python line or None. `flops`, `transcendentals`, `bytes_accessed` and
     the part of these in the main memory are of one execution and hold what the instruction calls; the rows
     whose `counted_in` is missing sum to the module's totals. `executions` is how often it runs in one
     execution of the module, from the trip counts of the loops around it. `estimated_cycles` is the TPU
-    compiler's.
+    compiler's. `phase` is the part of a differentiated program: "forward", "backward", "recomputed" (by
+    `jax.checkpoint`), "rest" (not differentiated), several joined by " + " where XLA merged them, or None.
 
     Args:
       module: the module.
@@ -44,7 +46,7 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
 _COLUMNS = (
     "name", "opcode", "computation", "shape", "operand_bytes", "output_bytes", "flops", "fusion", "scope",
     "source_file", "source_line", "transcendentals", "bytes_accessed", "main_memory_bytes", "counted_in", "executions",
-    "estimated_cycles",
+    "estimated_cycles", "phase",
 )  # fmt: skip
 
 _NEVER = Unavailable("nothing calls its computation")
@@ -59,6 +61,7 @@ class _Rows:
         self._costs = costs
         self._places = places(module)
         self._origins = module.origins()
+        self._phases = Phases(module)
         self._shapes: dict[int, tuple[str, int]] = {}
         self._keep: list[Shape] = []
         self._fused: dict[str | None, Unavailable] = {}
@@ -93,6 +96,7 @@ class _Rows:
             place.counted_in,
             place.executions,
             estimated_cycles(instruction),
+            phases_text(self._phases.of(instruction)),
         )
 
     def _shape(self, shape: Shape) -> tuple[str, int]:

@@ -79,13 +79,13 @@ def structure(module: Module) -> Structure:
     """A module in numbers."""
     executed = kernels(module)
     opcodes = [kernel.instruction.opcode for kernel in executed]
-    together = [found.operation for found in operations(module)]
+    together = list(operations(module))
     return Structure(
         kernels=len(executed),
         fusions=opcodes.count("fusion"),
         custom_calls=opcodes.count("custom-call"),
         collectives=len(together),
-        collective_bytes=sum(operand.shape.byte_size for i in together for operand in i.operands),
+        collective_bytes=sum(found.operand_bytes for found in together),
         estimated_cycles=_cycles(executed),
         vmem_scratch_bytes=_scratch([k.instruction for k in executed]),
     )

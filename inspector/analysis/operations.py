@@ -1,16 +1,19 @@
-"""Where a module's collectives stand: the instruction that performs or starts each, and the one that ends it.
+"""Where a module's collectives stand: what each is, the instruction that performs or starts it, the one that ends it.
 
 Compilers write an operation that runs beside others in several ways: as a `-start` and a `-done`; as an
-`async-start` of a computation that holds it, itself or in a fusion (GPUs); as a chain of fusions that each hold
-it once, from the one that starts it over those that it runs beside to the one that waits for it (TPUs).
+`async-start` of a computation that holds it, or several, itself or in a fusion (GPUs); as a chain of fusions that
+each hold it once, from the one that starts it over those that it runs beside to the one that waits for it (TPUs).
+Some are written as what they are not: a reduce-scatter as an all-reduce in a fusion that keeps each device's part
+of it only (TPUs); a collective-permute as a `send` and a `recv` on one channel (GPUs).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.shape import Shape
 
 OPCODES = (
     "all-reduce",
@@ -21,11 +24,14 @@ OPCODES = (
     "collective-permute",
     "collective-broadcast",
 )
-"""What counts as a collective. `-start` forms and those inside `async-start` go by these names too."""
+"""What counts as a collective, however it is written."""
 
 # libtpu's marks on the links of a chain: which chain it is, and the custom calls in its first and last fusion.
 _CHAIN = "chain_id"
 _STARTS, _ENDS = "AsyncCollectiveStart", "AsyncCollectiveDone"
+
+# What hands on an all-reduce's value to the slices of it, in a fusion.
+_PASSING = frozenset({"get-tuple-element", "bitcast", "copy"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,57 +39,156 @@ class Operation:
     """A collective operation, however it is written.
 
     Attributes:
+      opcode: what it is: one of `OPCODES`.
       instruction: that performs or starts it.
       operation: the collective itself, which is that instruction or one in what it calls.
+      holder: the outermost instruction that performs it: the fusion or the start that `instruction` is in, else it.
       done: that ends it; None when it is not asynchronous.
+      operand_shapes: what one device puts in, one shape an operand.
+      result_shapes: what one device gets out, one shape an array.
+      dimensions: gathered, scattered or split dimension; () where the opcode has none.
     """
 
+    opcode: str
     instruction: Instruction
     operation: Instruction
+    holder: Instruction
     done: Instruction | None
+    operand_shapes: tuple[Shape, ...]
+    result_shapes: tuple[Shape, ...]
+    dimensions: tuple[int, ...]
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes that one device puts in."""
+        return bytes_put_in(self.opcode, self.operand_shapes)
+
+
+def bytes_put_in(opcode: str, operand_shapes: Sequence[Shape]) -> int:
+    """Bytes that one device puts into a collective."""
+    # A ragged all-to-all's other operands are where its results go to, and offsets and sizes.
+    sent = operand_shapes[:1] if opcode == "ragged-all-to-all" else operand_shapes
+    return sum(shape.byte_size for shape in sent)
 
 
 def operations(module: Module) -> Iterator[Operation]:
     """Every collective once, in the order of the module's proto."""
-    dones: dict[str, dict[str, Instruction]] = {}
-    ends: dict[tuple[str, str], Instruction] | None = None
+    found = _Operations(module)
     for computation in module.computations:
         if any(caller.opcode == "async-start" for caller in module.callers.get(computation.name, ())):
-            continue  # its operation is counted where it is started
+            continue  # its operations are counted where they are started
         for instruction in computation.instructions:
-            operation = _operation(instruction)
-            if operation is None:
-                continue
-            chain = operation.frontend_attributes.get(_CHAIN)
-            if chain is not None and not _calls(computation, _STARTS):
-                continue  # a later link of a chain
-            outer = _outermost(module, instruction)
-            place = outer.computation
-            if place.name not in dones:
-                dones[place.name] = _dones(place)
-            done = dones[place.name].get(outer.name)
-            if chain is not None and done is None:
-                ends = _chain_ends(module) if ends is None else ends
-                done = ends.get((place.name, chain))
-            yield Operation(instruction, operation, done)
+            yield from found.of(instruction)
 
 
-def _operation(instruction: Instruction) -> Instruction | None:
-    """The collective that an instruction performs or starts, None for all others."""
-    if instruction.opcode.removesuffix("-start") in OPCODES:
-        return instruction
-    if instruction.opcode == "async-start":
-        for inner in instruction.called_computations[0].instructions:
-            if inner.opcode in OPCODES:
-                return inner
-    return None
+class _Operations:
+    """The collectives of one module, with what ends them looked up once."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._dones: dict[str, dict[str, Instruction]] = {}
+        self._ends: dict[tuple[str, str], Instruction] | None = None
+
+    def of(self, instruction: Instruction) -> Iterator[Operation]:
+        """Those that an instruction performs or starts: none, one, or several that start together."""
+        if instruction.opcode == "async-start":
+            inside = [i for i in instruction.called_computations[0].instructions if i.opcode in OPCODES]
+            for operation in inside:
+                yield self._operation(instruction if len(inside) == 1 else operation, operation)
+        elif instruction.opcode.removesuffix("-start") in OPCODES:
+            if not self._continues(instruction):
+                yield self._operation(instruction, instruction)
+        elif instruction.opcode == "send" and instruction.source_target_pairs:
+            yield self._sent(instruction)
+
+    def _continues(self, instruction: Instruction) -> bool:
+        """Whether it is a later link of a chain."""
+        return _CHAIN in instruction.frontend_attributes and not _calls(instruction.computation, _STARTS)
+
+    def _operation(self, instruction: Instruction, operation: Instruction) -> Operation:
+        holder, done = _holder(self._module, instruction), self._done(instruction, operation)
+        parts = _parts(operation)
+        written = operation.opcode.removesuffix("-start")
+        results = _result(instruction, operation, done).leaves
+        return Operation(
+            opcode="reduce-scatter" if parts else written,
+            instruction=instruction,
+            operation=operation,
+            holder=holder,
+            done=done,
+            operand_shapes=tuple(operand.shape for operand in operation.operands),
+            result_shapes=tuple(part.shape for part in parts) or results,
+            dimensions=_sliced(parts) if parts else operation.dimensions,
+        )
+
+    def _sent(self, send: Instruction) -> Operation:
+        shape = send.operands[0].shape
+        done = self._done(send, send)
+        return Operation("collective-permute", send, send, _holder(self._module, send), done, (shape,), (shape,), ())
+
+    def _done(self, instruction: Instruction, operation: Instruction) -> Instruction | None:
+        outer = _holder(self._module, instruction)
+        place = outer.computation
+        if place.name not in self._dones:
+            self._dones[place.name] = _dones(place)
+        done = self._dones[place.name].get(outer.name)
+        chain = operation.frontend_attributes.get(_CHAIN)
+        if chain is None or done is not None:
+            return done
+        if self._ends is None:
+            self._ends = _chain_ends(self._module)
+        return self._ends.get((place.name, chain))
 
 
-def _outermost(module: Module, instruction: Instruction) -> Instruction:
+def _result(instruction: Instruction, operation: Instruction, done: Instruction | None) -> Shape:
+    """The operation's result, without what a start carries along."""
+    if operation is not instruction:
+        return operation.shape
+    if done is not None and instruction.opcode.endswith("-start"):
+        return done.shape
+    if instruction.opcode.endswith("-start") and instruction.opcode != "all-reduce-start":
+        return instruction.shape.tuple_shapes[1]
+    return instruction.shape
+
+
+def _parts(operation: Instruction) -> tuple[Instruction, ...]:
+    """The slices that a fusion keeps of its all-reduce, one an array; () where it keeps anything else of it.
+
+    libtpu writes a reduce-scatter so: each device slices the part that belongs to its partition.
+    """
+    computation = operation.computation
+    if operation.opcode != "all-reduce" or not any(
+        caller.fusion_kind == "kCustom" for caller in computation.module.callers.get(computation.name, ())
+    ):
+        return ()
+    passing, parts = {operation.proto.id}, []
+    for instruction in computation.instructions:
+        if passing.isdisjoint(instruction.proto.operand_ids):
+            continue
+        if instruction.opcode in _PASSING and not instruction.is_root:
+            passing.add(instruction.proto.id)
+        elif instruction.opcode == "dynamic-slice" and instruction.proto.operand_ids[0] in passing:
+            parts.append(instruction)
+        else:
+            return ()
+    return tuple(parts) if not operation.is_root else ()
+
+
+def _sliced(parts: tuple[Instruction, ...]) -> tuple[int, ...]:
+    """The dimension of the operands that all slices are smaller in."""
+    whole = [part.operands[0].shape.dimensions for part in parts]
+    smaller = {
+        tuple(d for d, (a, b) in enumerate(zip(part.shape.dimensions, of, strict=True)) if a < b)
+        for part, of in zip(parts, whole, strict=True)
+    }
+    return smaller.pop() if len(smaller) == 1 else ()
+
+
+def _holder(module: Module, instruction: Instruction) -> Instruction:
     """The fusion, and the start of it, that an instruction is in; itself in none."""
     callers = module.callers.get(instruction.computation.name, ())
     if len(callers) == 1 and callers[0].opcode in ("fusion", "async-start"):
-        return _outermost(module, callers[0])
+        return _holder(module, callers[0])
     return instruction
 
 
@@ -106,7 +211,7 @@ def _chain_ends(module: Module) -> dict[tuple[str, str], Instruction]:
         for instruction in computation.instructions:
             chain = instruction.frontend_attributes.get(_CHAIN)
             if chain is not None and instruction.opcode in OPCODES and _calls(computation, _ENDS):
-                outer = _outermost(module, instruction)
+                outer = _holder(module, instruction)
                 ends[outer.computation.name, chain] = outer
     return ends
 

@@ -17,6 +17,8 @@ from inspector.hlo.replica_groups import Ids, ListGroups, ReplicaGroups
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
+_OF_PAIRS = frozenset({"collective-permute", "send"})
+
 # Members of a reduction may come in any order; for the others it decides which block is whose.
 _UNORDERED = frozenset({"all-reduce", "all-reduce-start"})
 
@@ -49,7 +51,7 @@ class Participations:
           ModuleError: groups that contradict themselves.
         """
         mode = operation.group_mode
-        if operation.opcode.removesuffix("-start") == "collective-permute":
+        if operation.opcode.removesuffix("-start") in _OF_PAIRS:
             pairs = operation.source_target_pairs
             return self._kept((pairs, mode), lambda: self._pairs(pairs, mode))
         form, ordered = operation.replica_groups, operation.opcode not in _UNORDERED

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError
 from inspector.hlo.group_mode import GroupMode, group_mode
-from inspector.hlo.replica_groups import ReplicaGroups
+from inspector.hlo.replica_groups import ReplicaGroups, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
 from inspector.hlo.schema import Schema, installed_schema
 from inspector.hlo.shape import Shape
@@ -338,6 +338,10 @@ class Instruction:
 
     @property
     def source_target_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Of a collective-permute, and of a `send` or `recv` among devices; () for others."""
+        if self.opcode in ("send", "recv"):
+            pairs = self.frontend_attributes.get("_xla_send_recv_source_target_pairs")
+            return parse_pairs(pairs) if pairs is not None else ()
         return tuple((pair.source, pair.target) for pair in self.proto.source_target_pairs)
 
     @property

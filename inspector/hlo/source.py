@@ -6,7 +6,7 @@ Made from HLO metadata in `hlo/module.py`, and from MLIR locations where a lower
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +35,53 @@ class Origin:
 
     op_name: str
     frames: tuple[Frame, ...] = ()
+
+
+PHASES = ("forward", "backward", "recomputed", "rest")
+"""Parts of a differentiated program; see `phases`."""
+
+
+def phases(op_name: str) -> tuple[str, ...]:
+    """The parts of a differentiated program that an operation belongs to, in the order of `PHASES`.
+
+    By the marks that JAX leaves in its name stack: "backward" below `transpose(...)`; "recomputed" where
+    `jax.checkpoint` computes a forward operation once more, for the backward pass; "forward" below `jvp(...)`
+    alone; else "rest": what is not differentiated, such as an optimizer. More than one for an operation that XLA
+    merged of several; () for one without a name.
+    """
+    found = {_phase(name) for name in merged_names(op_name)} - {""}
+    return tuple(phase for phase in PHASES if phase in found)
+
+
+def _phase(name: str) -> str:
+    if "rematted_computation" in name:
+        return "recomputed"
+    if "transpose(" in name:
+        return "backward"
+    if "jvp(" in name:
+        return "forward"
+    return "rest" if name else ""
+
+
+def merged_names(op_name: str) -> Iterator[str]:
+    """The names of the operations that XLA made one of: `a;b`, and `f/(a:b)` for f/a and f/b."""
+    for name in op_name.split(";"):
+        scope, separator, group = ("", "(", name[1:]) if name.startswith("(") else name.partition("/(")
+        if separator and group.endswith(")") and ":" in group:
+            yield from (f"{scope}/{part}" if scope else part for part in _parts(group[:-1]))
+        else:
+            yield name
+
+
+def _parts(group: str) -> Iterator[str]:
+    """Cut at the colons that stand in no brackets."""
+    depth, start = 0, 0
+    for position, character in enumerate(group):
+        depth += (character in "([") - (character in ")]")
+        if character == ":" and depth == 0:
+            yield group[start:position]
+            start = position + 1
+    yield group[start:]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

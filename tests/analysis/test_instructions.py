@@ -37,7 +37,7 @@ def test_columns_and_one_row_an_instruction(compiled: Compiled) -> None:
     assert list(table.columns) == [
         "name", "opcode", "computation", "shape", "operand_bytes", "output_bytes", "flops", "fusion", "scope",
         "source_file", "source_line", "transcendentals", "bytes_accessed", "main_memory_bytes", "counted_in",
-        "executions", "estimated_cycles",
+        "executions", "estimated_cycles", "phase",
     ]  # fmt: skip
     defined = [line for line in compiled.hlo.splitlines() if line.startswith("  ") and " = " in line]
     named = {line.strip().removeprefix("ROOT ").removeprefix("%").split(" = ")[0] for line in defined}

@@ -13,6 +13,7 @@ import inspector
 from inspector.analysis.collectives import collectives
 from inspector.analysis.kernels import structure
 from inspector.analysis.operations import operations
+from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from tests.absent import needs_tpu
 
@@ -61,6 +62,86 @@ ENTRY main {
 """
 
 
+# As libtpu writes a reduce-scatter of two arrays, of which one is padded, and an all-reduce of which it keeps more.
+SCATTER = """HloModule scattered, num_partitions=8
+
+add { x = bf16[] parameter(0)  y = bf16[] parameter(1)  ROOT s = bf16[] add(x, y) }
+
+all-reduce-scatter {
+  p = bf16[1024]{0} parameter(0)
+  q = bf16[9,8]{1,0} parameter(1)
+  zero = bf16[] constant(0)
+  padded = bf16[10,8]{1,0} pad(q, zero), padding=0_1x0_0
+  r = (bf16[1024]{0}, bf16[10,8]{1,0}) all-reduce(p, padded), channel_id=1, replica_groups={{0,4},{1,5},{2,6},{3,7}}, use_global_device_ids=true, to_apply=add
+  table = s32[8]{0} constant({0, 0, 0, 0, 1, 1, 1, 1})
+  id = u32[] partition-id()
+  row = s32[1]{0} dynamic-slice(table, id), dynamic_slice_sizes={1}
+  index = s32[] bitcast(row)
+  first = bf16[1024]{0} get-tuple-element(r), index=0
+  kept = bf16[512]{0} dynamic-slice(first, index), dynamic_slice_sizes={512}
+  second = bf16[10,8]{1,0} get-tuple-element(r), index=1
+  origin = s32[] constant(0)
+  rows = bf16[5,8]{1,0} dynamic-slice(second, index, origin), dynamic_slice_sizes={5,8}
+  ROOT t = (bf16[512]{0}, bf16[5,8]{1,0}) tuple(kept, rows)
+}
+
+reduced_and_sliced {
+  p2 = bf16[64]{0} parameter(0)
+  r2 = bf16[64]{0} all-reduce(p2), channel_id=2, replica_groups={{0,4},{1,5},{2,6},{3,7}}, use_global_device_ids=true, to_apply=add
+  i2 = s32[] constant(0)
+  d2 = bf16[32]{0} dynamic-slice(r2, i2), dynamic_slice_sizes={32}
+  n2 = bf16[64]{0} negate(r2)
+  ROOT t2 = (bf16[32]{0}, bf16[64]{0}) tuple(d2, n2)
+}
+
+ENTRY main {
+  a = bf16[1024]{0} parameter(0)
+  b = bf16[9,8]{1,0} parameter(1)
+  c = bf16[64]{0} parameter(2)
+  f = (bf16[512]{0}, bf16[5,8]{1,0}) fusion(a, b), kind=kCustom, calls=all-reduce-scatter, frontend_attributes={is_spmd_generated="true"}, metadata={op_name="jit(f)/jvp()/dot_general" source_file="f.py" source_line=7}
+  g = (bf16[32]{0}, bf16[64]{0}) fusion(c), kind=kCustom, calls=reduced_and_sliced
+  ROOT u = ((bf16[512]{0}, bf16[5,8]{1,0}), (bf16[32]{0}, bf16[64]{0})) tuple(f, g)
+}
+"""
+
+# As XLA decomposes a collective-permute for GPUs, and a transfer to the host, which is none.
+SENT = """HloModule sent, num_partitions=4
+
+ENTRY main {
+  a = f32[16]{0} parameter(0)
+  begin = token[] after-all()
+  got = (f32[16]{0}, u32[], token[]) recv(begin), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3}}}
+  put = (f32[16]{0}, u32[], token[]) send(a, begin), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3}}}
+  gd = (f32[16]{0}, token[]) recv-done(got), channel_id=3
+  pd = token[] send-done(put), channel_id=3
+  host = (f32[16]{0}, u32[], token[]) send(a, pd), channel_id=4, is_host_transfer=true
+  hd = token[] send-done(host), channel_id=4, is_host_transfer=true
+  ROOT r = f32[16]{0} get-tuple-element(gd), index=0
+}
+"""
+
+# Two that XLA starts together for GPUs.
+TOGETHER = """HloModule together, num_partitions=4
+
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] add(x, y) }
+
+both {
+  p = f32[16]{0} parameter(0)
+  q = f32[4]{0} parameter(1)
+  r = f32[16]{0} all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add
+  g = f32[16]{0} all-gather(q), channel_id=2, replica_groups={{0,1,2,3}}, dimensions={0}, use_global_device_ids=true
+  ROOT t = (f32[16]{0}, f32[16]{0}) tuple(r, g)
+}
+
+ENTRY main {
+  a = f32[16]{0} parameter(0)
+  b = f32[4]{0} parameter(1)
+  begun = ((f32[16]{0}, f32[4]{0}), (f32[16]{0}, f32[16]{0})) async-start(a, b), calls=both
+  ROOT ended = (f32[16]{0}, f32[16]{0}) async-done(begun)
+}
+"""
+
+
 def module_of(text: str) -> Module:
     return Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
 
@@ -79,6 +160,49 @@ def test_each_is_one(text: str, expected: list[tuple[str, str, str]], put_in_byt
     assert [c.result_bytes for c in found] == [{"all-reduce": 128, "all-gather": 512}[c.opcode] for c in found]
     numbers = structure(module)
     assert (numbers.collectives, numbers.collective_bytes) == (len(expected), put_in_bytes)
+
+
+def test_a_reduce_scatter_that_is_written_as_an_all_reduce() -> None:
+    scatter, reduce = collectives(module_of(SCATTER), None, num_partitions=8)
+    assert (scatter.name, scatter.opcode, scatter.reduction, scatter.context) == (
+        "r",
+        "reduce-scatter",
+        "add",
+        ("entry", "fusion"),
+    )
+    assert [str(shape.without_layout()) for shape in scatter.operand_shapes] == ["bf16[1024]", "bf16[10,8]"]
+    assert [str(shape.without_layout()) for shape in scatter.result_shapes] == ["bf16[512]", "bf16[5,8]"]
+    assert (scatter.operand_bytes, scatter.result_bytes, scatter.dimensions) == (2048 + 160, 1024 + 80, (0,))
+    assert (scatter.origin.frames[0].line, scatter.source_from) == (7, "f, which holds it")
+    assert (scatter.inserted_by, scatter.phases) == ("partitioner", ("forward",))
+    assert (reduce.opcode, reduce.operand_bytes, reduce.result_bytes) == ("all-reduce", 128, 128)
+
+
+def test_a_collective_permute_that_is_written_as_send_and_recv() -> None:
+    (sent,) = collectives(module_of(SENT), Mesh(("x",), (4,), "partition"), num_partitions=4)
+    assert (sent.name, sent.opcode, sent.done, sent.axes) == ("put", "collective-permute", "pd", ("x",))
+    assert sent.participants == ((0, 1), (1, 2), (2, 3))
+    assert (sent.operand_bytes, sent.result_bytes) == (64, 64)
+
+
+def test_several_that_start_together() -> None:
+    found = collectives(module_of(TOGETHER), None, num_partitions=4)
+    assert [(c.name, c.opcode, c.done, c.operand_bytes, c.result_bytes) for c in found] == [
+        ("r", "all-reduce", "ended", 64, 64),
+        ("g", "all-gather", "ended", 16, 64),
+    ]
+
+
+def test_only_what_a_ragged_all_to_all_sends_is_counted() -> None:
+    text = """HloModule ragged, replica_count=2
+ENTRY main {
+  a = f32[8]{0} parameter(0)
+  into = f32[16]{0} parameter(1)
+  n = s32[2]{0} parameter(2)
+  ROOT r = f32[16]{0} ragged-all-to-all(a, into, n, n, n, n), replica_groups={{0,1}}
+}"""
+    (ragged,) = collectives(module_of(text), None, num_replicas=2)
+    assert (ragged.operand_bytes, ragged.result_bytes, len(ragged.operand_shapes)) == (32, 64, 6)
 
 
 @needs_tpu

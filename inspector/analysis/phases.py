@@ -1,0 +1,56 @@
+"""Which part of a differentiated program each instruction belongs to: forward, backward, recomputed, or the rest.
+
+JAX marks it in its name stack (`hlo/source.py`). Before optimization the names in a function that others call are
+relative to it, so there the calls that lead to an instruction count too.
+"""
+
+from __future__ import annotations
+
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.source import PHASES, phases
+
+# From what says least to what says most: a forward operation called from the backward pass belongs to that.
+_STRENGTH = ("rest", "forward", "backward", "recomputed")
+
+
+class Phases:
+    """The phases of one module's instructions."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._calls: dict[str, frozenset[str]] = {}
+        self._known: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
+
+    def of(self, instruction: Instruction, op_name: str | None = None) -> tuple[str, ...]:
+        """The phases of an instruction, in the order of `PHASES`; () where nothing tells.
+
+        Args:
+          instruction: of the module.
+          op_name: to use in place of the instruction's own.
+        """
+        key = (instruction.op_name if op_name is None else op_name, self._calling(instruction.computation))
+        if key not in self._known:
+            found = _within(phases(key[0]), key[1])
+            self._known[key] = tuple(phase for phase in PHASES if phase in found)
+        return self._known[key]
+
+    def _calling(self, computation: Computation) -> frozenset[str]:
+        """The phases of the calls that lead to a computation."""
+        if computation.name not in self._calls:
+            self._calls[computation.name] = frozenset()  # until its callers are known
+            callers = self._module.callers.get(computation.name, ())
+            self._calls[computation.name] = frozenset().union(*map(self._called_by, callers)) or frozenset({"rest"})
+        return self._calls[computation.name]
+
+    def _called_by(self, caller: Instruction) -> frozenset[str]:
+        above = self._calling(caller.computation)
+        return _within(phases(caller.op_name) or ("rest",), above) if caller.opcode == "call" else above
+
+
+def _within(own: tuple[str, ...], above: frozenset[str]) -> frozenset[str]:
+    return frozenset(max(phase, outer, key=_STRENGTH.index) for phase in own for outer in above)
+
+
+def phases_text(found: tuple[str, ...]) -> str | None:
+    """Phases as the text of a cell: "forward + backward" for what XLA merged of both; None where nothing tells."""
+    return " + ".join(found) or None
