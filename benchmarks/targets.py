@@ -23,8 +23,9 @@ import inspector
 from benchmarks.workloads import make
 from inspector.analysis.cost import total, uncounted
 from inspector.analysis.kernels import structure
-from inspector.analysis.memory import MemoryUse
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.analysis.timeline import Timeline
+from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.memory import Memory
 from inspector.compilation.target import Target
 from inspector.engines import close_engines, worker_engine
 from inspector.errors import Unavailable
@@ -85,7 +86,7 @@ def _row(workload: str, target: str) -> Row:
 def _cells(compiled: Compiled) -> tuple[str, ...]:
     module, costs = compiled.module(), compiled.instruction_costs()
     counted, left_out = total(module, costs), len(uncounted(module, costs))
-    numbers, use = structure(module), compiled.memory_use()
+    numbers, use = structure(module), compiled.timeline()
     cost = compiled.cost
     known = counted if isinstance(cost, Unavailable) else cost
     roof = compiled.roofline()
@@ -104,16 +105,17 @@ def _cells(compiled: Compiled) -> tuple[str, ...]:
     )
 
 
-def _memory(use: MemoryUse | Unavailable, memory: Memory | Unavailable) -> tuple[str, str, str]:
+def _memory(use: Timeline | Unavailable, memory: Memory | Unavailable) -> tuple[str, str, str]:
     """Allocations by memory space; the most that lives in each heap over its size; the main heap over XLA's total."""
     if isinstance(use, Unavailable):
         return (str(use), NOTHING, NOTHING)
-    large = [s for s in use.spaces.values() if s.name in ("RAM", "HBM", "VMEM", "host") and s.allocated_bytes]
-    heaps = [(s.name, s.live_bytes, s.temp_bytes) for s in large if s.live_bytes * _LEAST_TRACED > s.temp_bytes]
-    main_heap = large[0].temp_bytes
-    xla = Unavailable("not reported") if isinstance(memory, Unavailable) else memory.temp_bytes
+    large = {n: s for n, s in use.spaces.items() if n in ("RAM", "HBM", "VMEM", "host") and s.allocated_bytes}
+    heaps = [(n, s.live_bytes, s.temp_bytes) for n, s in large.items() if s.live_bytes * _LEAST_TRACED > s.temp_bytes]
+    main_heap = next(iter(large.values())).temp_bytes
+    told = memory if isinstance(memory, Unavailable) else memory.reported
+    xla = told if isinstance(told, Unavailable) else told.get("temp_size_in_bytes", Unavailable("not reported"))
     return (
-        ", ".join(f"{s.name} {format_bytes(s.allocated_bytes)}" for s in large),
+        ", ".join(f"{name} {format_bytes(space.allocated_bytes)}" for name, space in large.items()),
         ", ".join(f"{name} {live / heap:.5f}" for name, live, heap in heaps) or NOTHING,
         _ratio(main_heap, xla) if xla else f"{format_bytes(main_heap)} / {format_bytes(xla)}",
     )

@@ -8,8 +8,9 @@ import pytest
 
 import inspector
 from benchmarks.workloads import make
-from inspector.analysis.memory import MemoryUse
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.analysis.timeline import Timeline
+from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.memory import Memory
 from inspector.engines import worker_engine
 from inspector.errors import Unavailable
 from tests.absent import needs_gpu, needs_tpu
@@ -57,8 +58,8 @@ def test_a_gpu_that_reports_nothing_is_counted(compiled_for: Compile, target: st
 @pytest.mark.parametrize("target", [CPU, *GPUS])
 def test_heaps_are_as_large_as_xla_says(compiled_for: Compile, target: str) -> None:
     compiled = compiled_for(target)
-    use = compiled.memory_use()
-    assert isinstance(use, MemoryUse)
+    use = compiled.timeline()
+    assert isinstance(use, Timeline)
     assert isinstance(compiled.memory, Memory)
     main = next(iter(use.spaces.values()))
     assert main.temp_bytes == compiled.memory.temp_bytes
@@ -69,11 +70,11 @@ def test_heaps_are_as_large_as_xla_says(compiled_for: Compile, target: str) -> N
 
 @pytest.mark.parametrize("target", TPUS)
 def test_a_tpus_vector_memory_is_replayed(compiled_for: Compile, target: str) -> None:
-    use = compiled_for(target).memory_use()
-    assert isinstance(use, MemoryUse)
+    use = compiled_for(target).timeline()
+    assert isinstance(use, Timeline)
     vmem = use.spaces["VMEM"]
     assert 0.9 * vmem.temp_bytes < vmem.live_bytes <= vmem.temp_bytes
-    table = use.timeline()
+    table = use.table()
     assert table[table["space"] == "VMEM"]["source_line"].notna().any()
 
 

@@ -9,18 +9,6 @@ from typing import Any
 
 from inspector.errors import Unavailable
 
-_MEMORY = {
-    f"{host}{ours}_bytes": f"{host}{xla}_size_in_bytes"
-    for host in ("", "host_")
-    for ours, xla in (
-        ("argument", "argument"),
-        ("output", "output"),
-        ("alias", "alias"),
-        ("temp", "temp"),
-        ("generated_code", "generated_code"),
-    )
-}
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Products:
@@ -29,13 +17,13 @@ class Products:
     Attributes:
       hlo: the optimized HLO, as JAX's `as_text()` gives it.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
-      memory: bytes by name (`argument_bytes`, ..., `host_temp_bytes`).
+      memory: bytes by the names of `CompiledMemoryStats` (`argument_size_in_bytes`, ...).
       cost: XLA's cost analysis, by XLA's names (`flops`, `bytes accessed`).
       executable: the serialized executable.
       timings: seconds: `parse_s`, `compile_s`, `read_s`.
       versions: `jax`, `jaxlib`, `platform_version`.
       devices: kind, id and place of the devices compiled for, by replica, then partition.
-      buffer_assignment: a serialized `xla.BufferAssignmentProto` where `memory` is to be had from it alone.
+      buffer_assignment: a serialized `xla.BufferAssignmentProto`, or its text where XLA wrote only that; b"" for none.
       recorded: what else was asked for, by name, as bytes that `inspector.compilation` reads.
     """
 
@@ -85,6 +73,7 @@ def read_products(
       devices: as in `Products`.
       early: what was known of it before; not read twice where it is the same.
     """
+    memory, assignment = _memory(raw)
     with concurrent.futures.ThreadPoolExecutor(1) as beside:
         executable = beside.submit(_serialized, raw, host_callbacks)  # takes as long as all the rest
         modules = raw.hlo_modules()
@@ -93,12 +82,13 @@ def read_products(
         return Products(
             hlo=text,
             hlo_proto=known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto(),
-            memory=_memory(raw),
+            memory=memory,
             cost=known.cost if known else _cost(raw),
             executable=executable.result(),
             timings={},
             versions=versions,
             devices=devices,
+            buffer_assignment=early.buffer_assignment if early is not None else assignment,
         )
 
 
@@ -112,12 +102,14 @@ def _text(raw: Any, modules: Sequence[Any]) -> str:
     return "\n\n".join(module.to_string() for module in modules)
 
 
-def _memory(raw: Any) -> Mapping[str, int] | Unavailable:
+def _memory(raw: Any) -> tuple[Mapping[str, int] | Unavailable, bytes]:
+    """`CompiledMemoryStats`, and the buffer assignment that comes with it on the CPU."""
     try:
         stats = raw.get_compiled_memory_stats()
-        return {ours: int(getattr(stats, theirs)) for ours, theirs in _MEMORY.items()}
     except Exception as e:
-        return Unavailable(f"the back-end reports no memory statistics: {e}")
+        return Unavailable(f"the back-end reports no memory statistics: {e}"), b""
+    named = {name: getattr(stats, name) for name in dir(stats) if not name.startswith("_")}
+    return {n: v for n, v in named.items() if isinstance(v, int)}, named.get("serialized_buffer_assignment_proto", b"")
 
 
 def _cost(raw: Any) -> Mapping[str, float] | Unavailable:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from inspector.compilation.compiled import Compiled
+from inspector.compilation.memory import Memory
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.executable import nameless, object_files
 from inspector.hlo.module import Computation, Module
@@ -28,7 +29,7 @@ class Fingerprint:
     Attributes:
       hlo: the optimized HLO: what each instruction computes, from what, and in which order where the
         module is scheduled. Without names, ids, channel numbers and metadata.
-      memory: every number of `Compiled.memory` but the size of the code.
+      memory: what lies in each memory space; not the size of the code.
       cost: every number of `Compiled.cost`.
       code: the machine code of the kernels, without the names of what it defines.
     """
@@ -43,7 +44,7 @@ def fingerprint(compiled: Compiled) -> Fingerprint:
     """The digests of a compiled program."""
     return Fingerprint(
         hlo=module_digest(compiled.module()),
-        memory=_numbers_digest(compiled.memory, leave_out="generated_code_bytes"),
+        memory=_memory_digest(compiled.memory),
         cost=_numbers_digest(compiled.cost),
         code=code_digest(compiled.executable),
     )
@@ -124,11 +125,17 @@ def _instruction_digest(proto: Any, digests: dict[int, bytes], bodies: dict[int,
     return _digest([attributes.SerializeToString(deterministic=True), *operands, b"", *called, b"", *before])
 
 
-def _numbers_digest(values: object, leave_out: str = "\0") -> str | Unavailable:
+def _memory_digest(memory: Memory | Unavailable) -> str | Unavailable:
+    if isinstance(memory, Unavailable):
+        return memory
+    return _digest([repr(sorted(memory.spaces.items())).encode()]).hex()
+
+
+def _numbers_digest(values: object) -> str | Unavailable:
     if isinstance(values, Unavailable):
         return values
-    fields = dataclasses.fields(values)  # type: ignore[arg-type]  # Memory or Cost
-    said = [(field.name, getattr(values, field.name)) for field in fields if not field.name.endswith(leave_out)]
+    fields = dataclasses.fields(values)  # type: ignore[arg-type]  # Cost
+    said = [(field.name, getattr(values, field.name)) for field in fields]
     return _digest([repr(said).encode()]).hex()
 
 

@@ -52,7 +52,7 @@ class Structure:
       collectives, collective_bytes: operations among devices, fused ones too, and the bytes that one device puts in.
       estimated_cycles: the TPU compiler's estimates of all kernels that have one, times their executions.
       vmem_scratch_bytes: the most that one kernel uses of a TPU's vector memory beside its operands and
-        results; those lie in `MemoryUse`'s VMEM, this does not.
+        results; those are in the VMEM of `Compiled.memory`, this is not.
     """
 
     kernels: int

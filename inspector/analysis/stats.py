@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from inspector.analysis.kernels import structure
 from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.memory import Memory
 from inspector.errors import ParameterError, Unavailable
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _MEMORY = (
     ("output_bytes", "outputs", False),
     ("alias_bytes", "outputs in donated arguments", False),
     ("temp_bytes", "temporaries", True),
+    ("constant_bytes", "constants", False),
     ("generated_code_bytes", "generated code", True),
 )
 _COST = (
@@ -78,6 +80,7 @@ def stats(compiled: Compiled, counted: Cost | None = None) -> tuple[Stat, ...]:
             _memory_stat(memory, f"host_{key}", f"{label} in host memory", better) for key, label, better in _MEMORY
         ]
         rows += [row for row in host if row.value]
+        rows += _reported(memory)
     for key, label, better in _COST:
         value = cost if isinstance(cost, Unavailable) else getattr(cost, key)
         rows.append(Stat(key, label, "bytes" if key.startswith("bytes") else "count", value, better))
@@ -85,15 +88,23 @@ def stats(compiled: Compiled, counted: Cost | None = None) -> tuple[Stat, ...]:
     return (*rows, Stat("compile_s", "compile time", "seconds", compile_s))
 
 
+def _reported(memory: Memory) -> list[Stat]:
+    """The compiler's own peak, which means something else on each platform."""
+    name = "peak_memory_in_bytes"
+    if isinstance(memory.reported, Unavailable) or name not in memory.reported:
+        return []
+    return [Stat(name, f"the compiler's own {name}", "bytes", memory.reported[name])]
+
+
 def program_stats(compiled: Compiled) -> tuple[Stat, ...]:
-    """Memory spaces, where the compile recorded them, and what the device executes; reads the whole module.
+    """Memories beside the main one, and what the device executes; reads the whole module.
 
     What only TPUs report is left out where it is not.
     """
-    use = compiled.memory_use()
-    spaces = [] if isinstance(use, Unavailable) else list(use.spaces.values())
+    memory = compiled.memory
+    spaces = {} if isinstance(memory, Unavailable) else {n: s for n, s in memory.spaces.items() if n != memory.main}
     numbers = structure(compiled.module())
-    rows = [Stat(_space_key(s.name), f"all of {s.name}", "bytes", s.allocated_bytes) for s in spaces]
+    rows = [Stat(_space_key(name), f"all of {name}", "bytes", s.allocated_bytes) for name, s in spaces.items()]
     rows += [Stat(key, label, unit, getattr(numbers, key), better) for key, label, unit, better in _STRUCTURE]
     return tuple(row for row in rows if not isinstance(row.value, Unavailable))
 
@@ -112,8 +123,8 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
 
     The first is the baseline: each further column is followed by its difference (`delta`, in the
     row's unit). The index is the key with its unit, as in `Compiled.memory` and `Compiled.cost`, and after
-    these `hbm_allocated_bytes` and its like for each memory space (of compiles with
-    `products=("buffers",)`), `kernels`, `fusions`, `custom_calls`, `collectives`, `collective_bytes` and
+    these the compiler's own `peak_memory_in_bytes`, `vmem_allocated_bytes` and its like for each memory beside the main
+    one, `kernels`, `fusions`, `custom_calls`, `collectives`, `collective_bytes` and
     `estimated_cycles` (see `inspector.analysis.kernels`). Where a back end reports no cost, as for GPUs that
     are not here, `flops`, `transcendentals` and `bytes_accessed` are the sums over the instructions.
 
@@ -193,8 +204,8 @@ def _absent(column: Mapping[str, Value], key: str, compiled: Compiled) -> Value:
         return Unavailable("only the TPU's compiler notes it")
     if not key.endswith(_SPACE):
         return column["peak_bytes"] if isinstance(column["peak_bytes"], Unavailable) else 0
-    if isinstance(compiled.buffers, Unavailable):
-        return compiled.buffers
+    if isinstance(compiled.memory, Unavailable):
+        return compiled.memory
     return Unavailable(f"the {compiled.program.platform} program has no such memory space")
 
 

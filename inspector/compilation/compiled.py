@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.records.assembly import Assembly
@@ -27,47 +28,12 @@ if TYPE_CHECKING:
 
     from inspector.analysis.collectives import Collectives
     from inspector.analysis.cost import InstructionCost
-    from inspector.analysis.memory import MemoryUse
     from inspector.analysis.peaks import Peak
     from inspector.analysis.roofline import Roofline
+    from inspector.analysis.timeline import Timeline
     from inspector.compilation.engine import EngineLike
     from inspector.engines.executable import LoadedExecutable
     from inspector.execution.run import Run
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes of one device for one execution, from XLA's buffer assignment (`CompiledMemoryStats`).
-
-    Attributes:
-      argument_bytes, output_bytes: parameters and results.
-      alias_bytes: outputs that reuse a donated argument; counted in both of the above.
-      temp_bytes: the heap of temporaries, as large as its fullest moment.
-      generated_code_bytes: machine code, 0 where it lies in host memory; not known in a `Preview`.
-      peak_bytes: `argument + output - alias + temp`: what XLA allocates for one execution.
-        Computed here, because XLA's own peak leaves out temporaries on CPU and mixes memory spaces
-        on TPU. Constants and collective scratch that XLA keeps elsewhere are not in it.
-      host_*: the same in host memory, on devices with memory of their own.
-    """
-
-    argument_bytes: int
-    output_bytes: int
-    alias_bytes: int
-    temp_bytes: int
-    generated_code_bytes: int | Unavailable
-    host_argument_bytes: int
-    host_output_bytes: int
-    host_alias_bytes: int
-    host_temp_bytes: int
-    host_generated_code_bytes: int | Unavailable
-
-    @property
-    def peak_bytes(self) -> int:
-        return self.argument_bytes + self.output_bytes - self.alias_bytes + self.temp_bytes
-
-    @property
-    def host_peak_bytes(self) -> int:
-        return self.host_argument_bytes + self.host_output_bytes - self.host_alias_bytes + self.host_temp_bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -205,18 +171,18 @@ class Compiled:
 
         return roofline(self.module(), self.instruction_costs(), peak or peak_of(self.target, self.devices))
 
-    def memory_use(self) -> MemoryUse | Unavailable:
+    def timeline(self) -> Timeline | Unavailable:
         """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.
 
         Where the compile recorded the buffer assignment (`products=("buffers",)`), else why there is none.
         """
         if isinstance(self.buffers, Unavailable):
             return self.buffers
-        from inspector.analysis.memory import memory_use
         from inspector.analysis.peaks import peak_of
+        from inspector.analysis.timeline import timeline
 
         peak = peak_of(self.target, self.devices)
-        return memory_use(self.buffers.hlo_proto, self.program.platform, peak)
+        return timeline(self.buffers.hlo_proto, self.program.platform, peak)
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None

@@ -6,8 +6,10 @@ Shown by an engine on its `Job`; read by whoever does not need the executable.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
@@ -27,7 +29,7 @@ class Preview:
       engine: who compiles.
       hlo: the optimized HLO.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
-      memory: totals of the buffer assignment, code excepted, or why there are none yet.
+      memory: sums of the buffer assignment, or why there are none yet.
       cost: operation counts, or why there are none.
       elapsed_s: from the request until the engine had this.
       before_code: False when the engine could not tell before it had the result.
@@ -63,8 +65,16 @@ class Preview:
         return f"<Preview of {self.program.name} for {self.target}, {self.options}, after {self.elapsed_s:.3g} s>"
 
 
-def assigned_memory(buffer_assignment: bytes, platform: str) -> Memory | Unavailable:
-    """`Memory` from a serialized `xla.BufferAssignmentProto` of a platform's compiler; b"" where XLA gave none."""
-    if not buffer_assignment or platform == "tpu":  # whose totals count several memories, and not alike in all versions
-        return NO_CODE
-    return Memory(**assigned_bytes(buffer_assignment), generated_code_bytes=NO_CODE, host_generated_code_bytes=NO_CODE)
+def assigned_memory(
+    buffer_assignment: bytes, platform: str, reported: Mapping[str, int] | Unavailable = NO_CODE
+) -> Memory | Unavailable:
+    """`Memory` from a buffer assignment of a platform's compiler.
+
+    Args:
+      buffer_assignment: as `hlo.buffer_assignment` reads it; b"" where XLA gave none.
+      platform: "cpu", "gpu" or "tpu".
+      reported: the compiler's own statistics, which stand in where there is no assignment.
+    """
+    if buffer_assignment:
+        return Memory.assigned(platform, assigned_bytes(buffer_assignment), reported)
+    return reported if isinstance(reported, Unavailable) else Memory.told(platform, reported)

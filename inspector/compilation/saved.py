@@ -16,7 +16,8 @@ from typing import Any
 from inspector import files
 from inspector.compilation import archive, plain
 from inspector.compilation.archive import Archive
-from inspector.compilation.compiled import Compiled, Cost, Memory, not_asked_for
+from inspector.compilation.compiled import Compiled, Cost, not_asked_for
+from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.records.assembly import Assembly
@@ -27,7 +28,7 @@ from inspector.errors import InspectorError, ModuleError, Unavailable
 from inspector.hlo.mesh import Mesh
 
 FORMAT = "inspector-compiled"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _MANIFEST = "manifest.json"
 _MAX_MANIFEST_BYTES = 16 << 20
@@ -166,10 +167,9 @@ def _manifest(opened: Archive, name: str) -> _Manifest:
     if found != FORMAT:
         raise _OtherFileError(f"{name} holds {repr(found)[:200]}, expected {FORMAT!r}.")
     version = value.get("format_version")
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise _OtherFileError(
-            f"{name} has format {version}, this inspector reads up to {FORMAT_VERSION}. Update inspector to read it."
-        )
+    if isinstance(version, int) and version != FORMAT_VERSION:
+        remedy = "Update inspector to read it" if version > FORMAT_VERSION else "Compile and save anew"
+        raise _OtherFileError(f"{name} has format {version}, this inspector reads {FORMAT_VERSION}. {remedy}.")
     return plain.decode(_Manifest, value, _MANIFEST)
 
 

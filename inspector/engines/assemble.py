@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from inspector._jax.execution import Execution
 from inspector._jax.products import EarlyProducts, Products
-from inspector.compilation.compiled import Compiled, Cost, Memory, not_asked_for
+from inspector.compilation.compiled import Compiled, Cost, not_asked_for
 from inspector.compilation.engine import Job
 from inspector.compilation.flags.pass_names import pass_warnings
 from inspector.compilation.flags.targets import check_targets, target_warnings
+from inspector.compilation.memory import Memory
 from inspector.compilation.preview import Preview, assigned_memory
 from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
@@ -103,6 +104,7 @@ def make_compiled(
       total_s: seconds from submission until now.
       warnings: of the request, and what the compiler said.
     """
+    buffers = _recorded(products, "buffers", Buffers.from_bytes)
     return Compiled(
         program=request.program,
         options=request.options,
@@ -110,7 +112,7 @@ def make_compiled(
         engine=engine,
         hlo=products.hlo,
         hlo_proto=products.hlo_proto,
-        memory=_memory(products, request.program.platform),
+        memory=_memory(products, buffers, request.program.platform),
         cost=_cost(products.cost),
         timings={**products.timings, "queue_s": queue_s, "total_s": total_s},
         executable=products.executable,
@@ -118,7 +120,7 @@ def make_compiled(
         devices=products.devices,
         passes=_recorded(products, "passes", Passes.from_bytes),
         assembly=_recorded(products, "assembly", Assembly.from_bytes),
-        buffers=_recorded(products, "buffers", Buffers.from_bytes),
+        buffers=buffers,
         warnings=warnings,
     )
 
@@ -163,12 +165,12 @@ def _recorded(products: Products, name: str, read: Callable[[bytes], T]) -> T | 
     return value if isinstance(value, Unavailable) else read(value)
 
 
-def _memory(products: Products, platform: str) -> Memory | Unavailable:
-    if not isinstance(products.memory, Unavailable):
-        return Memory(**products.memory)
-    if not products.buffer_assignment:
-        return products.memory
-    return assigned_memory(products.buffer_assignment, platform)
+def _memory(products: Products, buffers: Buffers | Unavailable, platform: str) -> Memory | Unavailable:
+    """From the buffer assignment, however it was recorded."""
+    assignment = products.buffer_assignment
+    if not assignment and not isinstance(buffers, Unavailable):
+        assignment = buffers.assignment
+    return assigned_memory(assignment, platform, products.memory)
 
 
 # XLA counts -1 for such a call, and adds it up.

@@ -38,6 +38,7 @@ BACK_END_ARGS = (
 
 _INITIAL = "before_optimizations.txt"
 _METADATA = ".metadata.textproto"
+_ASSIGNMENT_TEXT = "after_optimizations-buffer-assignment.txt"
 _FINAL_PROTO, _LIVE_RANGE = "after_optimizations.hlo.pb", "after_optimizations-live-range.txt"
 
 
@@ -56,6 +57,7 @@ class Recording:
         self._passes = _PassFiles()
         self._buffers = _BufferFiles()
         self._assembly = AssemblyRecorder(platform)
+        self._assignments: dict[str, bytes] = {}
 
     @property
     def flags(self) -> Mapping[str, Any]:
@@ -78,6 +80,8 @@ class Recording:
 
     def see(self, file: Path) -> None:
         """Takes what is wanted of a file that XLA has written."""
+        if file.name.endswith(_ASSIGNMENT_TEXT):
+            self._assignments[file.name] = file.read_bytes()
         if "passes" in self._products:
             self._passes.see(file)
         if "buffers" in self._products:
@@ -110,6 +114,10 @@ class Recording:
             "assembly": lambda: self._assembly.read(module, products.executable),
         }
         return {name: _guarded(name, read[name]) for name in sorted(self._products)}
+
+    def assignment(self, products: Products) -> bytes:
+        """XLA's text of the buffer assignment, b"" where it wrote none; for compiles that dump no protos."""
+        return _of_module(self._assignments, _module_name(products.hlo)) or b""
 
 
 def _guarded(name: str, read: Callable[[], bytes | Unavailable]) -> bytes | Unavailable:

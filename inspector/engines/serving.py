@@ -84,7 +84,8 @@ class Server:
         started = time.perf_counter()
         recorded = recording.read(products)
         timings = {**products.timings, "record_s": time.perf_counter() - started}
-        return dataclasses.replace(products, recorded=recorded, timings=timings)
+        assignment = products.buffer_assignment or recording.assignment(products)
+        return dataclasses.replace(products, recorded=recorded, timings=timings, buffer_assignment=assignment)
 
     def run(self, order: RunOrder, progress: Progress, callbacks: Callbacks = None) -> Execution:
         """Runs: the executable still held, else its bytes, else compiled again."""

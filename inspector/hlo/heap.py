@@ -1,7 +1,7 @@
 """`BufferAssignment`: where XLA put every value of a program, and the order in which its heaps were filled.
 
 Read from an `xla.HloProto` with heap traces, as `*after_optimizations.hlo.pb` is. Replayed by
-`analysis/memory.py`.
+`analysis/timeline.py`.
 """
 
 from __future__ import annotations

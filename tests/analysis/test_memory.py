@@ -1,130 +1,166 @@
-"""Replayed heaps against XLA's own totals and live ranges."""
+"""`Compiled.memory` of small programs against sums that are made another way: XLA's own text, its totals, the heaps."""
 
 from __future__ import annotations
 
-import gzip
-import json
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 
-from inspector.analysis import memory
-from inspector.analysis.memory import MemoryUse, memory_plot, memory_use, space_table, timeline
-from inspector.analysis.peaks import peak_of
-from inspector.compilation.target import Target
-from inspector.errors import Unavailable
-from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
+import inspector
+from inspector.analysis.timeline import Timeline
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.memory import ASSIGNMENT, STATISTICS, Memory, MemorySpace, space_name
+from inspector.engines.inline import InlineEngine
+from inspector.errors import AtLeast, Unavailable
+from inspector.hlo.buffer_assignment import assigned_bytes
+from tests.absent import needs_gpu, needs_tpu
 
-HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
-NAMES = sorted(path.name.removesuffix(".json") for path in HEAPS.glob("*.json"))
-PLATFORMS = {"cpu": "cpu", "h100": "gpu", "v5e": "tpu"}
-
-
-def recorded(name: str) -> tuple[MemoryUse, dict[str, Any]]:
-    data = gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes())
-    return memory_use(data, PLATFORMS[name.split("_")[0]]), json.loads((HEAPS / f"{name}.json").read_text())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_lives_at_once_fits_its_heap(name: str) -> None:
-    use, _ = recorded(name)
-    for space in use.spaces.values():
-        assert space.live_bytes <= space.temp_bytes
-        largest = max(
-            (life.byte_size for life in use.lives if life.kind == "temporary" and life.space == space.name), default=0
-        )
-        assert space.live_bytes >= largest
+TARGETS = [
+    pytest.param("cpu"),
+    pytest.param("tpu:v5e:1x1", marks=needs_tpu),
+    pytest.param("tpu:v6e:1x1", marks=needs_tpu),
+    pytest.param("gpu:h100:1", marks=needs_gpu),
+]
 
 
-def test_cpu_temporaries_are_xlas_to_a_thousandth_of_a_percent() -> None:
-    use, facts = recorded("cpu_tf2.0.12")
-    ram = use.spaces["RAM"]
-    assert ram.temp_bytes == facts["stats"]["temp_size_in_bytes"]
-    assert ram.live_bytes == pytest.approx(facts["stats"]["temp_size_in_bytes"], rel=1e-5)
+def f32(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
-def test_gpu_peak_is_xlas() -> None:
-    use, facts = recorded("h100_tf2.0.12")
-    hbm, stats = use.spaces["HBM"], facts["stats"]
-    assert hbm.temp_bytes == stats["temp_size_in_bytes"]
-    held = hbm.argument_bytes + hbm.output_bytes - hbm.alias_bytes + hbm.constant_bytes
-    assert held + hbm.live_bytes == stats["peak_memory_in_bytes"]
-    assert hbm.allocated_bytes - hbm.thread_local_bytes == stats["total_allocation_bytes"]
+def _perceptron(weights: Any, x: Any) -> Any:
+    for w in weights:
+        x = jnp.tanh(x @ w)
+    return (x**2).sum()
 
 
-@pytest.mark.parametrize("name", ["v5e_big.0.12", "v5e_scan.0.12"])
-def test_tpu_hbm_is_xlas(name: str) -> None:
-    use, facts = recorded(name)
-    assert use.spaces["HBM"].allocated_bytes == facts["stats"]["total_allocation_bytes"]
+CONSTANT = jnp.arange(64 * 1024, dtype=jnp.float32).reshape(64, 1024)
+PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "product": (lambda a, b: a @ b, (f32(512, 512), f32(512, 512))),
+    "donated": (jax.jit(lambda a, b: a + b * 2, donate_argnums=0), (f32(300, 300), f32(300, 300))),
+    "constant": (lambda a: a @ CONSTANT, (f32(128, 64),)),
+    "gradient": (jax.grad(_perceptron), ([f32(128, 128)] * 3, f32(32, 128))),
+    "loop": (
+        lambda x, w: jax.lax.scan(lambda c, u: (jnp.tanh(c @ u), c.sum()), x, w),
+        (f32(128, 128), f32(6, 128, 128)),
+    ),
+    "softmax": (lambda a: jax.nn.softmax(a), (f32(256, 1024),)),
+}
 
 
-def test_a_tpus_memory_spaces_have_names() -> None:
-    use, _ = recorded("v5e_scan.0.12")
-    assert set(use.spaces) == {"HBM", "VMEM", "SMEM", "space 6"}
-    assert use.spaces["VMEM"].live_bytes == use.spaces["VMEM"].temp_bytes == 2 * 512 * 512 * 4 + 512
+def lowered(name: str, target: str) -> inspector.Lowered:
+    fun, args = PROGRAMS[name]
+    return inspector.lower(fun, *args, platform=target.partition(":")[0])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_lives_lie_within_xlas_live_ranges(name: str) -> None:
-    use, facts = recorded(name)
-    checked = 0
-    for life in use.lives:
-        key = f"{life.instruction}{{{','.join(map(str, life.shape_index))}}}"
-        if life.kind == "temporary" and key in facts["ranges"] and "while" not in key and "arg_tuple" not in key:
-            start, end = facts["ranges"][key]
-            assert life.start == start
-            assert life.end <= max(end, start) + 1  # one that a loop takes over is freed inside of it
-            checked += 1
-    assert checked >= 2
+def known(compiled: Compiled) -> Memory:
+    assert isinstance(compiled.memory, Memory)
+    return compiled.memory
 
 
-def test_at_no_moment_do_two_lie_in_the_same_place() -> None:
-    use, _ = recorded("h100_tf2.0.12")
-    temporaries = [life for life in use.lives if life.kind == "temporary"]
-    for one in temporaries:
-        for other in temporaries:
-            at_once = one.start < other.start <= one.end
-            apart = one.offset + one.byte_size <= other.offset or other.offset + other.byte_size <= one.offset
-            assert apart or not at_once or one.offset == other.offset, (one, other)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_memory_is_the_sum_of_xlas_allocations(name: str, target: str, tmp_path: Path) -> None:
+    """The text that XLA dumps for readers, added up by memory space here."""
+    program, platform = lowered(name, target), target.partition(":")[0]
+    flags = {"xla_dump_to": str(tmp_path), "xla_dump_hlo_as_text": True}
+    program.compile(flags, target=target)  # a dump of the user's, so that XLA is not watched
+    texts = [p.read_text() for p in sorted(tmp_path.glob("*after_optimizations-buffer-assignment.txt"))]
+    sums: dict[str, int] = {}
+    for size, color, rest in re.findall(
+        r"^allocation \d+: size (\d+)(?:, color (\d+))?(.*):$", texts[-1], re.MULTILINE
+    ):
+        if "thread-local" not in rest:
+            space = space_name(platform, int(color or 0))
+            sums[space] = sums.get(space, 0) + int(size)
+    memory = known(program.compile(target=target))
+    assert memory.source == ASSIGNMENT
+    assert {n: s.allocated_bytes for n, s in memory.spaces.items() if s.allocated_bytes} == {
+        n: b for n, b in sums.items() if b
+    }
+    assert memory.peak_bytes == sums[memory.main]
 
 
-def test_tables_and_figure() -> None:
-    use, _ = recorded("v5e_mlp.0.10")
-    table = timeline(use)
-    assert list(table.columns) == [
-        "instruction", "shape_index", "bytes", "start", "end", "space", "kind", "allocation", "offset", "scope",
-        "source_file", "source_line",
-    ]  # fmt: skip
-    assert table["bytes"].is_monotonic_decreasing
-    assert set(table["kind"]) >= {"argument", "output", "temporary"}
-    spaces = space_table(use)
-    assert spaces.loc["VMEM", "allocated_bytes"] == 1004544
-    titles = [axes.get_title(loc="left") for axes in memory_plot(use).axes]
-    assert titles == ["VMEM: at most 978 KiB of temporaries live, 981 KiB allocated for them; fullest at fusion.29"]
-    assert repr(use).startswith("<MemoryUse of ")
+@pytest.mark.parametrize("target", TARGETS)
+def test_memory_is_the_same_whatever_is_recorded_besides(target: str) -> None:
+    program = lowered("loop", target)
+    plain = known(program.compile(target=target))
+    for products in (("passes",), ("buffers",), ("passes", "buffers")):
+        compiled = program.compile(target=target, products=products)
+        assert known(compiled) == plain, products
+        timeline = compiled.timeline()
+        if isinstance(timeline, Timeline):
+            for space, found in plain.spaces.items():
+                replayed = timeline.spaces[space]
+                assert replayed.allocated_bytes == found.allocated_bytes
+                assert replayed.temp_bytes == found.temp_bytes
+                assert replayed.live_bytes <= replayed.temp_bytes
 
 
-def test_capacities_are_the_published_ones() -> None:
-    data = gzip.decompress((HEAPS / "v5e_scan.0.12.hlo.pb.gz").read_bytes())
-    use = memory_use(data, "tpu", peak_of(Target.parse("tpu:v5e:1x1")))
-    assert (use.spaces["HBM"].capacity_bytes, use.spaces["VMEM"].capacity_bytes) == (16 << 30, 128 << 20)
-    assert use.spaces["SMEM"].capacity_bytes == Unavailable("no published size of SMEM is known")
-    assert "VMEM of 128 MiB: at most 2 MiB" in memory_plot(use).axes[0].get_title(loc="left")
-    unnamed, _ = recorded("v5e_scan.0.12")
-    assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
+def test_an_argument_that_is_donated_is_counted_once() -> None:
+    memory = known(lowered("donated", "cpu").compile(target="cpu"))
+    assert (memory.argument_bytes, memory.output_bytes, memory.alias_bytes) == (720000, 360000, 360000)
+    assert memory.peak_bytes == 720000 + memory.temp_bytes + int(memory.constant_bytes or 0)
 
 
-def test_a_result_in_the_place_of_its_operand_takes_no_more() -> None:
-    slots = (Slot(1, "copy", (), 0, 100), Slot(2, "scatter", (), 0, 100), Slot(3, "apart", (), 96, 50))
-    heap = Allocation(7, 146, 1, "temporary", slots)
-    trace = tuple(
-        HeapEvent(kind, buffer)
-        for kind, buffer in (("alloc", 1), ("alloc", 2), ("free", 1), ("alloc", 3), ("free", 2), ("free", 3))
-    )  # type: ignore[arg-type]
-    assignment = BufferAssignment((heap,), (trace,), ("copy", "scatter", "apart"), {})
-    replay = memory._Replay(assignment, trace, {1: "VMEM"})
-    assert [live for _, live in replay.curve] == [0, 100, 100, 100, 146, 50, 0]
-    assert [(life.instruction, life.start, life.end) for life in replay.lives] == [
-        ("copy", 0, 1), ("scatter", 1, 2), ("apart", 2, 2),
-    ]  # fmt: skip
+def test_the_compilers_own_figures_stand_beside_under_their_names() -> None:
+    memory = known(lowered("constant", "cpu").compile(target="cpu"))
+    assert not isinstance(memory.reported, Unavailable)
+    assert memory.reported["argument_size_in_bytes"] == memory.argument_bytes == 128 * 64 * 4
+    assert "peak_memory_in_bytes" in memory.reported
+    assert memory.constant_bytes == 64 * 1024 * 4
+    assert memory.peak_bytes == memory.argument_bytes + memory.output_bytes + memory.temp_bytes + memory.constant_bytes
+
+
+def test_statistics_stand_in_and_say_so() -> None:
+    reported = {"argument_size_in_bytes": 100, "output_size_in_bytes": 50, "temp_size_in_bytes": 7}
+    memory = Memory.told("tpu", reported)
+    assert (memory.source, memory.main, memory.temp_bytes) == (STATISTICS, "HBM", 7)
+    assert isinstance(memory.peak_bytes, AtLeast)
+    assert memory.peak_bytes == 157
+    assert isinstance(memory.constant_bytes, Unavailable)
+    table = memory.table()
+    assert table["constant_bytes"].isna().all()
+    assert "constant_bytes: the compiler's own statistics leave constants out" in table["unknown"][0]
+    assert "own statistics" in repr(memory)
+
+
+def test_this_process_reads_the_assignment_too() -> None:
+    compiled = lowered("gradient", "cpu").compile(engine=InlineEngine())
+    assert known(compiled).source == ASSIGNMENT
+    assert known(compiled).spaces == known(lowered("gradient", "cpu").compile(target="cpu")).spaces
+
+
+def test_a_table_and_a_text() -> None:
+    spaces = {"HBM": MemorySpace(1024, 512, 0, 4, 2048, 12), "VMEM": MemorySpace(temp_bytes=4096)}
+    memory = Memory("HBM", spaces, ASSIGNMENT, {}, 0, 0)
+    table = memory.table().set_index("space")
+    assert table["allocated_bytes"].to_dict() == {"HBM": 3588, "VMEM": 4096}
+    assert str(table["temp_bytes"].dtype) == "Int64"
+    assert repr(memory) == (
+        "<Memory: HBM 3.5 KiB (arguments 1 KiB, outputs 512 B, constants 4 B, temporaries 2 KiB);"
+        " VMEM 4 KiB (temporaries 4 KiB); by XLA's buffer assignment>"
+    )
+
+
+def test_the_text_of_an_assignment_says_what_its_proto_does() -> None:
+    text = b"""BufferAssignment:
+allocation 0: size 512, thread-local:
+ value: <2 reduce_sum.5 @0> (size=512,offset=0): f32[]{:T(128)}
+allocation 1: size 655360, parameter 1, shape |f32[10,128,128]| at ShapeIndex {}:
+allocation 2: size 65536, maybe-live-out:
+allocation 3: size 64, output shape is |(f32[128,128], f32[10])|, maybe-live-out:
+allocation 4: size 16, parameter 0, shape |f32[4]| at ShapeIndex {}, maybe-live-out:
+allocation 5: size 512, constant:
+allocation 6: size 8, color 2, preallocated-temp:
+"""
+    found = assigned_bytes(text)
+    assert found[0] == {
+        "argument_bytes": 655376, "output_bytes": 65616, "alias_bytes": 16, "constant_bytes": 512, "temp_bytes": 0,
+        "thread_local_bytes": 512,
+    }  # fmt: skip
+    assert found[2]["temp_bytes"] == 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -12,15 +11,24 @@ import pytest
 
 import inspector
 from inspector.analysis.stats import compare, program_stats, stats
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
 from inspector.compilation.options import Options
-from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
-MEMORY = Memory(100, 50, 20, 1000, 7, 0, 0, 0, 0, 0)
+MAIN = MemorySpace(argument_bytes=100, output_bytes=50, alias_bytes=20, constant_bytes=8, temp_bytes=1000)
+
+
+def of_spaces(temp_bytes: int = 1000, **others: MemorySpace) -> Memory:
+    spaces = {"HBM": dataclasses.replace(MAIN, temp_bytes=temp_bytes), **others}
+    return Memory("HBM", spaces, ASSIGNMENT, {}, 7, 0)
+
+
+MEMORY = of_spaces()
+ON_HOST = of_spaces(host=MemorySpace(temp_bytes=64))
 
 
 @pytest.fixture(scope="module")
@@ -45,27 +53,27 @@ def test_every_number_is_the_compilers(compiled: Compiled) -> None:
 
 
 def test_the_peak_counts_a_reused_argument_once() -> None:
-    assert MEMORY.peak_bytes == 100 + 50 - 20 + 1000
+    assert MEMORY.peak_bytes == 100 + 50 - 20 + 8 + 1000
 
 
 def test_differences_are_in_the_rows_unit(compiled: Compiled) -> None:
     first = dataclasses.replace(compiled, memory=MEMORY, cost=Cost(10.0, 2.0, 3.0))
     other = dataclasses.replace(
         first,
-        memory=dataclasses.replace(MEMORY, temp_bytes=400),
+        memory=of_spaces(temp_bytes=400),
         cost=Cost(15.0, 2.0, 1.0),
         options=Options(flags={"a": 1}),
     )
     table = compare(first, other)
     assert list(table.columns) == ["defaults", "a=1", "delta a=1"]
-    assert table.loc["peak_bytes"].tolist() == [1130, 530, -600]
+    assert table.loc["peak_bytes"].tolist() == [1138, 538, -600]
     assert table.loc["flops"].tolist() == [10, 15, 5]
     assert table.index.name == "number"
 
 
 def test_what_one_does_not_know_has_no_difference(compiled: Compiled) -> None:
     none = Unavailable("no statistics")
-    first = dataclasses.replace(compiled, memory=dataclasses.replace(MEMORY, host_temp_bytes=64))
+    first = dataclasses.replace(compiled, memory=ON_HOST)
     blind = dataclasses.replace(compiled, memory=none, cost=Cost(none, 1.0, 1.0), timings={}, target=Target("cpu:2"))
     for a, b, name in ((first, blind, "cpu:2"), (blind, first, "attached")):
         table = compare(a, b)
@@ -78,9 +86,7 @@ def test_what_one_does_not_know_has_no_difference(compiled: Compiled) -> None:
 
 
 def test_host_memory_that_only_one_uses_is_compared_with_zero(compiled: Compiled) -> None:
-    on_host = dataclasses.replace(
-        compiled, memory=dataclasses.replace(MEMORY, host_temp_bytes=64), target=Target("cpu:1")
-    )
+    on_host = dataclasses.replace(compiled, memory=ON_HOST, target=Target("cpu:1"))
     table = compare(dataclasses.replace(compiled, memory=MEMORY), on_host)
     assert table.loc["host_temp_bytes"].tolist() == [0, 64, 64]
 
@@ -112,16 +118,11 @@ def test_a_cost_that_is_not_reported_is_counted(compiled: Compiled) -> None:
 
 
 def test_memory_spaces_of_different_platforms(compiled: Compiled) -> None:
-    data = gzip.decompress((HEAPS / "v5e_scan.0.12.hlo.pb.gz").read_bytes())
-    program = dataclasses.replace(compiled.program, platform="tpu")
-    recorded = dataclasses.replace(
-        compiled, program=program, buffers=Buffers.of(data), target=Target.parse("tpu:v5e:2x4")
+    on_tpu = dataclasses.replace(
+        compiled, memory=of_spaces(VMEM=MemorySpace(temp_bytes=64)), target=Target("tpu:v5e:2x4")
     )
-    table = compare(compiled, recorded)
+    table = compare(compiled, on_tpu)
     first, second = table.columns[:2]
-    assert table.loc["vmem_allocated_bytes", second] == 2097664
-    assert table.loc["hbm_allocated_bytes", second] == 2202624
-    assert table.loc["vmem_allocated_bytes", first] == compiled.buffers
-    other = compare(recorded, dataclasses.replace(recorded, program=compiled.program, target=Target("cpu:1")))
-    reason = Unavailable("the cpu program has no such memory space")
-    assert other.loc["vmem_allocated_bytes"].tolist()[1] == reason
+    assert table.loc["vmem_allocated_bytes", second] == 64
+    assert table.loc["peak_bytes", second] == MEMORY.peak_bytes
+    assert table.loc["vmem_allocated_bytes", first] == Unavailable("the cpu program has no such memory space")

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.engines.inline import InlineEngine
 from inspector.errors import InspectorError, ModuleError, Unavailable
@@ -138,7 +139,7 @@ def test_others_may_read_the_file_as_any_new_one(saved: Path) -> None:
 def test_a_newer_format_says_so(saved: Path) -> None:
     newer = manifest(saved) | {"format_version": 99}
     rewrite(saved, manifest__json=json.dumps(newer).encode())
-    with pytest.raises(ModuleError, match=r"has format 99, this inspector reads up to 1\. Update inspector"):
+    with pytest.raises(ModuleError, match=r"has format 99, this inspector reads 2\. Update inspector"):
         Compiled.load(saved)
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from inspector import settings
 from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.compiled import Compiled, Cost
 from inspector.compilation.engine import Engine, Job
+from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
 from inspector.compilation.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program
@@ -66,7 +67,7 @@ def request(module: bytes = b"module", flags: Any = None, **program: Any) -> Com
 def compiled(request: CompileRequest, executable: bytes = b"code") -> Compiled:
     return Compiled(
         program=request.program, options=request.options, target=request.target, engine="fake", hlo="HloModule f",
-        hlo_proto=b"proto", memory=Memory(8, 8, 0, 16, 0, 0, 0, 0, 0, 0), cost=Cost(2.0, 0.0, 16.0),
+        hlo_proto=b"proto", memory=Memory("RAM", {"RAM": MemorySpace(8, 8, 0, 0, 16)}, ASSIGNMENT, {}, 0, 0), cost=Cost(2.0, 0.0, 16.0),
         timings={"compile_s": 5.0, "queue_s": 1.0, "total_s": 7.0}, executable=executable, versions={"jaxlib": "1"},
     )  # fmt: skip
 

@@ -14,8 +14,9 @@ import pytest
 from jaxlib import _hlo
 
 from inspector._jax import final_hlo
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.compiled import Compiled, Cost
 from inspector.compilation.engine import Engine
+from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.compilation.preview import NO_CODE, Preview
 from inspector.compilation.program import Program
@@ -148,7 +149,7 @@ def test_the_preview_comes_before_the_result_and_says_the_same(engine: Engine, n
     assert preview.cost == compiled.cost
     assert isinstance(preview.memory, Memory)
     assert isinstance(compiled.memory, Memory)
-    code = dict.fromkeys(("generated_code_bytes", "host_generated_code_bytes"), 0)
+    code: Any = {"generated_code_bytes": 0, "host_generated_code_bytes": 0, "reported": {}}
     assert dataclasses.replace(preview.memory, **code) == dataclasses.replace(compiled.memory, **code)
     assert bool(preview.memory.generated_code_bytes == NO_CODE) is preview.before_code
     assert preview.elapsed_s <= compiled.timings["total_s"] or not preview.before_code

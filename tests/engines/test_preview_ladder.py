@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.workloads import make
 from inspector.analysis.source import hlo_listing
-from inspector.compilation.compiled import Memory
+from inspector.compilation.memory import Memory
 from inspector.engines import fork_server
 from inspector.engines.worker import WorkerEngine
 from inspector.lowering.lower import lower

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from inspector.analysis.collectives import collectives
-from inspector.compilation.compiled import Compiled, Cost, Memory
+from inspector.compilation.compiled import Compiled, Cost
 from inspector.compilation.engine import Job
+from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
 from inspector.compilation.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
@@ -75,7 +76,7 @@ def lowered(axes: Sequence[tuple[str, int]] = (), name: str = "jit_step", platfo
 def compiled(request: CompileRequest, hlo: str = HLO, **changes: Any) -> Compiled:
     made = Compiled(
         program=request.program, options=request.options, target=request.target, engine="fake", hlo=hlo,
-        hlo_proto=PROTO, memory=Memory(8, 8, 0, 16, 0, 0, 0, 0, 0, 0), cost=Cost(2.0, 0.0, 16.0),
+        hlo_proto=PROTO, memory=Memory("RAM", {"RAM": MemorySpace(8, 8, 0, 0, 16)}, ASSIGNMENT, {}, 0, 0), cost=Cost(2.0, 0.0, 16.0),
         timings={"compile_s": 0.5}, executable=b"", versions={"jax": "0"},
     )  # fmt: skip
     return dataclasses.replace(made, **changes)

@@ -1,6 +1,6 @@
 """`Buffers`: XLA's buffer assignment of one compile, with what each heap was filled with, in order.
 
-A compile that is asked for it (`products=("buffers",)`) records it; `analysis/memory` reads it.
+A compile that is asked for it (`products=("buffers",)`) records it; `analysis/timeline` reads it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import zlib
 from inspector.compilation.archive import inflate
 from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError
+from inspector.hlo.buffer_assignment import assignment_in
 
 _LEVEL = 1
 
@@ -37,6 +38,11 @@ class Buffers:
     def hlo_proto(self) -> bytes:
         """The serialized `xla.HloProto`, fields `hlo_module` and `buffer_assignment`."""
         return inflate(self.compressed)
+
+    @property
+    def assignment(self) -> bytes:
+        """The serialized `xla.BufferAssignmentProto` alone."""
+        return assignment_in(self.hlo_proto)
 
     @property
     def byte_size(self) -> int:

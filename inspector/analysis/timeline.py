@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inspector.analysis.peaks import Peak
+from inspector.compilation.memory import SPACE_COLUMNS, MemorySpace, cells, space_name
 from inspector.errors import Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
 from inspector.hlo.source import Origin
+from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_bytes
 
 if TYPE_CHECKING:
@@ -26,13 +28,7 @@ if TYPE_CHECKING:
 _LEAST_SHOWN = 1000  # a memory space with less than this part of the largest one's bytes gets no panel
 
 _NO_PEAK = Unavailable("the chip was not named")
-
-SPACES: Mapping[str, Mapping[int, str]] = {
-    "cpu": {0: "RAM"},
-    "gpu": {0: "HBM", 1: "collective", 5: "host"},
-    "tpu": {0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},
-}
-"""Names of XLA's numbers of memory spaces, by platform; the TPU's are those of its memory usage report."""
+_NO_CAPACITY = Unavailable("no published size of it is known")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,42 +57,25 @@ class Life:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Space:
-    """A memory space's use, in bytes of one device.
+class Space(MemorySpace):
+    """A memory and how full it gets, in bytes of one device; the sums are those of `Compiled.memory`.
 
     Attributes:
-      name: of the memory space.
-      argument_bytes, output_bytes, constant_bytes, thread_local_bytes: allocations of that kind; a donated
-        argument is both argument and output, and `alias_bytes` too.
-      temp_bytes: allocations for temporaries, their heaps with all gaps.
-      live_bytes: the most that lives in these heaps at one time: what `temp_bytes` would be without gaps.
+      live_bytes: the most that lives in the heaps of temporaries at one time: what `temp_bytes` would be without gaps.
       untraced_bytes: buffers in these heaps of which XLA wrote down no step: tables of tuples, and values
         that pass through a loop in the place of another.
       peak_instruction: where in the schedule `live_bytes` is reached, "" without temporaries.
       capacity_bytes: of the whole memory, where the chip's maker publishes it.
     """
 
-    name: str
-    argument_bytes: int
-    output_bytes: int
-    alias_bytes: int
-    constant_bytes: int
-    thread_local_bytes: int
-    temp_bytes: int
-    live_bytes: int
-    untraced_bytes: int
-    peak_instruction: str
-    capacity_bytes: int | Unavailable
-
-    @property
-    def allocated_bytes(self) -> int:
-        """All allocations, each once."""
-        held = self.argument_bytes + self.output_bytes - self.alias_bytes
-        return held + self.constant_bytes + self.thread_local_bytes + self.temp_bytes
+    live_bytes: int = 0
+    untraced_bytes: int = 0
+    peak_instruction: str = ""
+    capacity_bytes: int | Unavailable = _NO_CAPACITY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MemoryUse:
+class Timeline:
     """A program's memory over its schedule.
 
     Attributes:
@@ -114,24 +93,24 @@ class MemoryUse:
     curves: Mapping[str, tuple[tuple[int, int], ...]]
     origins: Mapping[str, Origin]
 
-    def timeline(self) -> pd.DataFrame:
-        """Every buffer's life as a table; see `timeline`."""
-        return timeline(self)
-
     def table(self) -> pd.DataFrame:
-        """Every memory space's totals as a table; see `space_table`."""
+        """Every buffer's life as a table; see `buffer_table`."""
+        return buffer_table(self)
+
+    def space_table(self) -> pd.DataFrame:
+        """Every memory space as a table: its sums, and how full it gets; see `Space`."""
         return space_table(self)
 
     def plot(self) -> Picture:
         """Live temporaries over the schedule as a figure."""
-        return memory_plot(self)
+        return timeline_plot(self)
 
     def __repr__(self) -> str:
-        spaces = ", ".join(f"{s.name} {format_bytes(s.allocated_bytes)}" for s in self.spaces.values())
-        return f"<MemoryUse of {len(self.lives)} buffers: {spaces}>"
+        spaces = ", ".join(f"{name} {format_bytes(space.allocated_bytes)}" for name, space in self.spaces.items())
+        return f"<Timeline of {len(self.lives)} buffers: {spaces}>"
 
 
-def memory_use(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEAK) -> MemoryUse:
+def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEAK) -> Timeline:
     """Replays the heaps of a program.
 
     Args:
@@ -143,46 +122,47 @@ def memory_use(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_P
       ModuleError: no such thing, or without a buffer assignment.
     """
     assignment = BufferAssignment.from_proto(hlo_proto)
-    names = SPACES.get(platform, {})
     end = len(assignment.schedule) - 1
     lives = [
-        Life(s.instruction, s.shape_index, a.byte_size, 0, end, _name(names, a.space), a.kind, a.index, s.offset)
+        Life(
+            s.instruction, s.shape_index, a.byte_size, 0, end, space_name(platform, a.space), a.kind, a.index, s.offset
+        )
         for a in assignment.allocations
         if a.kind != "temporary"
         for s in a.slots[:1]
     ]
-    heaps = [replay for trace in assignment.traces if trace for replay in [_Replay(assignment, trace, names)]]
+    heaps = [replay for trace in assignment.traces if trace for replay in [_Replay(assignment, trace, platform)]]
     curves: dict[str, tuple[tuple[int, int], ...]] = {}
     for heap in heaps:
         lives += heap.lives
         curves[heap.space] = _together(curves.get(heap.space, ()), tuple(heap.curve))
-    spaces = {_name(names, a.space): None for a in sorted(assignment.allocations, key=lambda a: a.space)}
-    return MemoryUse(
+    numbers = {space_name(platform, a.space): a.space for a in sorted(assignment.allocations, key=lambda a: a.space)}
+    return Timeline(
         tuple(lives),
-        {name: _space(name, assignment, names, lives, curves.get(name, ()), _capacity(name, peak)) for name in spaces},
+        {
+            name: _space(assignment, number, lives, curves.get(name, ()), _capacity(name, peak))
+            for name, number in numbers.items()
+        },
         assignment.schedule,
         curves,
         assignment.origins,
     )
 
 
-def timeline(use: MemoryUse) -> pd.DataFrame:
+def buffer_table(timeline: Timeline) -> pd.DataFrame:
     """One row a buffer, largest first.
 
     Columns: `instruction, shape_index, bytes, start, end, space, kind, allocation, offset, scope,
     source_file, source_line`; see `Life`.
     """
-    import pandas as pd
-
-    rows = [_row(life, use.origins.get(life.instruction)) for life in use.lives]
-    table = pd.DataFrame(rows, columns=list(_COLUMNS))
-    return table.sort_values(["bytes", "start"], ascending=[False, True], ignore_index=True)
+    rows = [_row(life, timeline.origins.get(life.instruction)) for life in timeline.lives]
+    return make_table(_COLUMNS, rows).sort_values(["bytes", "start"], ascending=[False, True], ignore_index=True)
 
 
-_COLUMNS = (
-    "instruction", "shape_index", "bytes", "start", "end", "space", "kind", "allocation", "offset", "scope",
-    "source_file", "source_line",
-)  # fmt: skip
+_COLUMNS: Mapping[str, Kind] = {
+    "instruction": "text", "shape_index": "object", "bytes": "int", "start": "int", "end": "int", "space": "text",
+    "kind": "text", "allocation": "int", "offset": "int", "scope": "text", "source_file": "text", "source_line": "int",
+}  # fmt: skip
 
 
 def _row(life: Life, origin: Origin | None) -> tuple[object, ...]:
@@ -191,25 +171,33 @@ def _row(life: Life, origin: Origin | None) -> tuple[object, ...]:
     return (*dataclasses.astuple(life), scope, frame.file if frame else None, frame.line if frame else None)
 
 
-def space_table(use: MemoryUse) -> pd.DataFrame:
+def space_table(timeline: Timeline) -> pd.DataFrame:
     """One row a memory space; the columns are the attributes of `Space`, and `allocated_bytes`."""
-    import pandas as pd
+    rows = [
+        (name, space.live_bytes, space.untraced_bytes, space.peak_instruction, space.capacity_bytes, *cells(space))
+        for name, space in timeline.spaces.items()
+    ]
+    return make_table(_SPACE_COLUMNS, rows)
 
-    fields = [field.name for field in dataclasses.fields(Space)]
-    rows = [[*(getattr(space, name) for name in fields), space.allocated_bytes] for space in use.spaces.values()]
-    return pd.DataFrame(rows, columns=["space", *fields[1:], "allocated_bytes"]).set_index("space")
+
+_SPACE_COLUMNS: Mapping[str, Kind] = {
+    "space": "text", "live_bytes": "int", "untraced_bytes": "int", "peak_instruction": "text", "capacity_bytes": "int",
+    **SPACE_COLUMNS, UNKNOWN: "reasons",
+}  # fmt: skip
 
 
-def memory_plot(use: MemoryUse) -> Picture:
+def timeline_plot(timeline: Timeline) -> Picture:
     """Live temporaries over the schedule, one panel a memory space that has any."""
     from inspector.analysis.picture import Picture
 
-    most = max((space.live_bytes for space in use.spaces.values()), default=0)
-    shown = [name for name, space in use.spaces.items() if space.live_bytes and space.live_bytes * _LEAST_SHOWN >= most]
-    shown = shown or list(use.spaces)[:1]
+    most = max((space.live_bytes for space in timeline.spaces.values()), default=0)
+    shown = [
+        name for name, space in timeline.spaces.items() if space.live_bytes and space.live_bytes * _LEAST_SHOWN >= most
+    ]
+    shown = shown or list(timeline.spaces)[:1]
     figure = Picture(figsize=(8, 2.2 * len(shown)), layout="constrained")
     for axes, name in zip(figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0], shown, strict=True):
-        space, steps = use.spaces[name], _steps(use.curves.get(name, ()))
+        space, steps = timeline.spaces[name], _steps(timeline.curves.get(name, ()))
         axes.fill_between([p for p, _ in steps], [b for _, b in steps], step="post", alpha=0.6)
         axes.set_ylim(0, max(1, space.live_bytes) * 1.1)
         axes.set_title(
@@ -219,7 +207,7 @@ def memory_plot(use: MemoryUse) -> Picture:
             loc="left",
         )
         axes.yaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axes.set_xlim(0, max(1, len(use.schedule) - 1))
+        axes.set_xlim(0, max(1, len(timeline.schedule) - 1))
     axes.set_xlabel("position in the schedule")
     return figure
 
@@ -241,10 +229,10 @@ def _steps(curve: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
 class _Replay:
     """One heap."""
 
-    def __init__(self, assignment: BufferAssignment, trace: tuple[HeapEvent, ...], names: Mapping[int, str]) -> None:
+    def __init__(self, assignment: BufferAssignment, trace: tuple[HeapEvent, ...], platform: str) -> None:
         placed = {slot.buffer: (a, slot) for a in assignment.allocations for slot in a.slots}
         position = {name: index for index, name in enumerate(assignment.schedule)}
-        self.space = next((_name(names, placed[e.buffer][0].space) for e in trace if e.buffer in placed), "")
+        self.space = next((space_name(platform, placed[e.buffer][0].space) for e in trace if e.buffer in placed), "")
         self.lives: list[Life] = []
         self.curve: list[tuple[int, int]] = [(0, 0)]
         started: dict[int, int] = {}
@@ -291,14 +279,13 @@ def _life(space: str, allocation: Allocation, slot: Slot, start: int, end: int) 
 
 
 def _space(
-    name: str,
     assignment: BufferAssignment,
-    names: Mapping[int, str],
+    number: int,
     lives: list[Life],
     curve: tuple[tuple[int, int], ...],
     capacity_bytes: int | Unavailable,
 ) -> Space:
-    here = [a for a in assignment.allocations if _name(names, a.space) == name]
+    here = [a for a in assignment.allocations if a.space == number]
 
     def of(*kinds: str) -> int:
         return sum(a.byte_size for a in here if a.kind in kinds)
@@ -307,13 +294,12 @@ def _space(
     temporaries = [a for a in here if a.kind == "temporary"]
     position, live = max(curve, key=lambda point: point[1], default=(0, 0))
     return Space(
-        name=name,
         argument_bytes=of("argument", "donated"),
         output_bytes=of("output", "donated"),
         alias_bytes=of("donated"),
         constant_bytes=of("constant"),
-        thread_local_bytes=of("thread-local"),
         temp_bytes=of("temporary"),
+        thread_local_bytes=of("thread-local"),
         live_bytes=live,
         untraced_bytes=sum(
             s.byte_size for a in temporaries for s in a.slots if (a.index, s.instruction, s.shape_index) not in traced
@@ -325,7 +311,7 @@ def _space(
 
 def _capacity(name: str, peak: Peak | Unavailable) -> int | Unavailable:
     known = {} if isinstance(peak, Unavailable) else {"HBM": peak.memory_bytes, "VMEM": peak.vmem_bytes}
-    return known.get(name, Unavailable(f"no published size of {name} is known"))
+    return known.get(name, _NO_CAPACITY)
 
 
 def _together(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
@@ -341,7 +327,3 @@ def _summed(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]
     for position, which, live in steps:
         held[which] = live
         yield position, sum(held)
-
-
-def _name(names: Mapping[int, str], number: int) -> str:
-    return names.get(number, f"space {number}")

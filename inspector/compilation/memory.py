@@ -1,0 +1,223 @@
+"""`Memory`: the bytes that one execution of a program takes, memory by memory, and who says so.
+
+XLA's buffer assignment places every value of a program in a memory space; its sums mean the same on every
+platform. Compilers report totals of their own besides (`CompiledMemoryStats`), which do not. What lies there when
+is another question: `Compiled.timeline`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from inspector.errors import AtLeast, Missing, Unavailable
+from inspector.hlo.buffer_assignment import SpaceBytes
+from inspector.tables import UNKNOWN, Kind, make_table
+from inspector.units import format_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SPACES: Mapping[str, Mapping[int, str]] = {
+    "cpu": {0: "RAM"},
+    "gpu": {0: "HBM", 1: "collective", 5: "host"},
+    "tpu": {0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},
+}
+"""Names of XLA's numbers of memory spaces, by platform; the TPU's are those of its memory usage report."""
+
+HOST = "host"
+ASSIGNMENT = "XLA's buffer assignment"
+STATISTICS = "the compiler's own statistics (CompiledMemoryStats), since no buffer assignment was recorded"
+
+_NO_CONSTANTS = Unavailable("the compiler's own statistics leave constants out", 'compile with products=("buffers",)')
+_MISSING_CONSTANTS = Missing("constants", "figure of constants", "not told")
+
+
+def space_name(platform: str, number: int) -> str:
+    """The name of one of XLA's memory spaces; `space 6` where it has none that is known."""
+    return SPACES.get(platform, {}).get(number, f"space {number}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemorySpace:
+    """One memory's part, in bytes of one device.
+
+    Attributes:
+      argument_bytes, output_bytes: parameters and results.
+      alias_bytes: outputs that reuse a donated argument; counted in both of the above.
+      constant_bytes: constants of the program.
+      temp_bytes: the heaps of temporaries with all gaps, as large as their fullest moments.
+      thread_local_bytes: values of called computations, such as reducers, which live in registers or on a
+        stack; in no other figure.
+    """
+
+    argument_bytes: int = 0
+    output_bytes: int = 0
+    alias_bytes: int = 0
+    constant_bytes: int | Unavailable = 0
+    temp_bytes: int = 0
+    thread_local_bytes: int | Unavailable = 0
+
+    @property
+    def allocated_bytes(self) -> float:
+        """Everything that is allocated for one execution, once; `AtLeast` where a part is not known."""
+        known = self.argument_bytes + self.output_bytes - self.alias_bytes + self.temp_bytes
+        if isinstance(self.constant_bytes, Unavailable):
+            return AtLeast(known, [_MISSING_CONSTANTS])
+        return known + self.constant_bytes
+
+
+_NOTHING = MemorySpace()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of one device for one execution. The plain figures are those of its main memory, `main`.
+
+    Attributes:
+      main: the main memory's name: "RAM" of a CPU, "HBM" of an accelerator.
+      spaces: every memory that the program uses, by name; a TPU's fast memories are among them.
+      source: who says so: `ASSIGNMENT`, or `STATISTICS` where that was not recorded.
+      reported: what the compiler itself reports, under XLA's own names (`peak_memory_in_bytes` ...). These differ
+        between platforms: a CPU's peak leaves temporaries out, libtpu counts other memories in.
+      generated_code_bytes: machine code, 0 where it lies in host memory; not known in a `Preview`.
+      host_generated_code_bytes: the same in host memory.
+    """
+
+    main: str
+    spaces: Mapping[str, MemorySpace]
+    source: str
+    reported: Mapping[str, int] | Unavailable
+    generated_code_bytes: int | Unavailable
+    host_generated_code_bytes: int | Unavailable
+
+    def __post_init__(self) -> None:
+        if self.main not in self.spaces:
+            raise ValueError(f"the main memory {self.main!r} is none of {', '.join(self.spaces) or 'no memories'}")
+
+    @classmethod
+    def assigned(
+        cls, platform: str, spaces: Mapping[int, SpaceBytes], reported: Mapping[str, int] | Unavailable
+    ) -> Memory:
+        """From the sums of a buffer assignment, by XLA's number of the space."""
+        named = {space_name(platform, number): MemorySpace(**found) for number, found in sorted(spaces.items())}
+        main = space_name(platform, 0)
+        return cls(main, {main: named.pop(main, _NOTHING), **named}, ASSIGNMENT, reported, *_code(reported))
+
+    @classmethod
+    def told(cls, platform: str, reported: Mapping[str, int]) -> Memory:
+        """From the compiler's own statistics, where there is nothing better."""
+        main = space_name(platform, 0)
+        spaces = {main: _told(reported, "")}
+        if platform != "cpu" and (host := _told(reported, "host_")) != _told({}, ""):
+            spaces[HOST] = host
+        return cls(main, spaces, STATISTICS, reported, *_code(reported))
+
+    @property
+    def argument_bytes(self) -> int:
+        """Parameters in the main memory."""
+        return self.spaces[self.main].argument_bytes
+
+    @property
+    def output_bytes(self) -> int:
+        """Results in the main memory."""
+        return self.spaces[self.main].output_bytes
+
+    @property
+    def alias_bytes(self) -> int:
+        """Outputs that reuse a donated argument; counted in both of the above."""
+        return self.spaces[self.main].alias_bytes
+
+    @property
+    def constant_bytes(self) -> int | Unavailable:
+        """Constants in the main memory."""
+        return self.spaces[self.main].constant_bytes
+
+    @property
+    def temp_bytes(self) -> int:
+        """The heap of temporaries in the main memory."""
+        return self.spaces[self.main].temp_bytes
+
+    @property
+    def peak_bytes(self) -> float:
+        """All of the main memory that one execution takes: arguments + outputs - aliases + constants + temporaries."""
+        return self.spaces[self.main].allocated_bytes
+
+    @property
+    def host_argument_bytes(self) -> int:
+        """As `argument_bytes`, in host memory, of a device with memory of its own."""
+        return self._host.argument_bytes
+
+    @property
+    def host_output_bytes(self) -> int:
+        """As `output_bytes`, in host memory."""
+        return self._host.output_bytes
+
+    @property
+    def host_alias_bytes(self) -> int:
+        """As `alias_bytes`, in host memory."""
+        return self._host.alias_bytes
+
+    @property
+    def host_constant_bytes(self) -> int | Unavailable:
+        """As `constant_bytes`, in host memory."""
+        return self._host.constant_bytes
+
+    @property
+    def host_temp_bytes(self) -> int:
+        """As `temp_bytes`, in host memory."""
+        return self._host.temp_bytes
+
+    @property
+    def host_peak_bytes(self) -> float:
+        """As `peak_bytes`, in host memory."""
+        return self._host.allocated_bytes
+
+    @property
+    def _host(self) -> MemorySpace:
+        return self.spaces.get(HOST, _NOTHING)
+
+    def table(self) -> pd.DataFrame:
+        """One row a memory: `space`, the attributes of `MemorySpace`, `allocated_bytes` and `source`."""
+        rows = [(name, *cells(space), self.source) for name, space in self.spaces.items()]
+        return make_table({"space": "text", **SPACE_COLUMNS, "source": "text", UNKNOWN: "reasons"}, rows)
+
+    def __repr__(self) -> str:
+        parts = "; ".join(f"{name} {_described(space)}" for name, space in self.spaces.items() if space.allocated_bytes)
+        return f"<Memory: {parts or f'{self.main} 0 B'}; by {self.source}>"
+
+
+SPACE_COLUMNS: Mapping[str, Kind] = {
+    **dict.fromkeys((field.name for field in dataclasses.fields(MemorySpace)), "int"), "allocated_bytes": "float",
+}  # fmt: skip
+"""Columns of a table of memory spaces."""
+
+
+def cells(space: MemorySpace) -> tuple[object, ...]:
+    """The cells of `SPACE_COLUMNS`."""
+    return (*(getattr(space, field.name) for field in dataclasses.fields(MemorySpace)), space.allocated_bytes)
+
+
+def _described(space: MemorySpace) -> str:
+    named = {
+        "arguments": space.argument_bytes, "outputs": space.output_bytes, "aliased": space.alias_bytes,
+        "constants": space.constant_bytes, "temporaries": space.temp_bytes,
+    }  # fmt: skip
+    said = [f"{name} {format_bytes(size)}" for name, size in named.items() if size]
+    return f"{format_bytes(space.allocated_bytes)} ({', '.join(said)})"
+
+
+def _told(reported: Mapping[str, int], prefix: str) -> MemorySpace:
+    def of(kind: str) -> int:
+        return reported.get(f"{prefix}{kind}_size_in_bytes", 0)
+
+    return MemorySpace(of("argument"), of("output"), of("alias"), _NO_CONSTANTS, of("temp"), _NO_CONSTANTS)
+
+
+def _code(reported: Mapping[str, int] | Unavailable) -> tuple[int | Unavailable, int | Unavailable]:
+    if isinstance(reported, Unavailable):
+        return reported, reported
+    unknown = Unavailable("the compiler reports no size of its code")
+    name = "generated_code_size_in_bytes"
+    return reported.get(name, unknown), reported.get(f"host_{name}", unknown)

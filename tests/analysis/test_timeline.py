@@ -1,0 +1,132 @@
+"""Replayed heaps against XLA's own totals and live ranges."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.analysis import timeline as module
+from inspector.analysis.peaks import peak_of
+from inspector.analysis.timeline import Timeline, buffer_table, space_table, timeline, timeline_plot
+from inspector.compilation.target import Target
+from inspector.errors import Unavailable
+from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
+
+HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
+NAMES = sorted(path.name.removesuffix(".json") for path in HEAPS.glob("*.json"))
+PLATFORMS = {"cpu": "cpu", "h100": "gpu", "v5e": "tpu"}
+
+
+def recorded(name: str) -> tuple[Timeline, dict[str, Any]]:
+    data = gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes())
+    return timeline(data, PLATFORMS[name.split("_")[0]]), json.loads((HEAPS / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("heap", NAMES)
+def test_what_lives_at_once_fits_its_heap(heap: str) -> None:
+    use, _ = recorded(heap)
+    for name, space in use.spaces.items():
+        assert space.live_bytes <= space.temp_bytes
+        largest = max(
+            (life.byte_size for life in use.lives if life.kind == "temporary" and life.space == name), default=0
+        )
+        assert space.live_bytes >= largest
+
+
+def test_cpu_temporaries_are_xlas_to_a_thousandth_of_a_percent() -> None:
+    use, facts = recorded("cpu_tf2.0.12")
+    ram = use.spaces["RAM"]
+    assert ram.temp_bytes == facts["stats"]["temp_size_in_bytes"]
+    assert ram.live_bytes == pytest.approx(facts["stats"]["temp_size_in_bytes"], rel=1e-5)
+
+
+def test_gpu_peak_is_xlas() -> None:
+    use, facts = recorded("h100_tf2.0.12")
+    hbm, stats = use.spaces["HBM"], facts["stats"]
+    assert hbm.temp_bytes == stats["temp_size_in_bytes"]
+    held = hbm.argument_bytes + hbm.output_bytes - hbm.alias_bytes + hbm.constant_bytes
+    assert held + hbm.live_bytes == stats["peak_memory_in_bytes"]
+    assert hbm.allocated_bytes == stats["total_allocation_bytes"]
+
+
+@pytest.mark.parametrize("name", ["v5e_big.0.12", "v5e_scan.0.12"])
+def test_tpu_hbm_is_xlas(name: str) -> None:
+    use, facts = recorded(name)
+    hbm = use.spaces["HBM"]
+    assert isinstance(hbm.thread_local_bytes, int)
+    assert hbm.allocated_bytes + hbm.thread_local_bytes == facts["stats"]["total_allocation_bytes"]
+
+
+def test_a_tpus_memory_spaces_have_names() -> None:
+    use, _ = recorded("v5e_scan.0.12")
+    assert set(use.spaces) == {"HBM", "VMEM", "SMEM", "space 6"}
+    assert use.spaces["VMEM"].live_bytes == use.spaces["VMEM"].temp_bytes == 2 * 512 * 512 * 4 + 512
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lives_lie_within_xlas_live_ranges(name: str) -> None:
+    use, facts = recorded(name)
+    checked = 0
+    for life in use.lives:
+        key = f"{life.instruction}{{{','.join(map(str, life.shape_index))}}}"
+        if life.kind == "temporary" and key in facts["ranges"] and "while" not in key and "arg_tuple" not in key:
+            start, end = facts["ranges"][key]
+            assert life.start == start
+            assert life.end <= max(end, start) + 1  # one that a loop takes over is freed inside of it
+            checked += 1
+    assert checked >= 2
+
+
+def test_at_no_moment_do_two_lie_in_the_same_place() -> None:
+    use, _ = recorded("h100_tf2.0.12")
+    temporaries = [life for life in use.lives if life.kind == "temporary"]
+    for one in temporaries:
+        for other in temporaries:
+            at_once = one.start < other.start <= one.end
+            apart = one.offset + one.byte_size <= other.offset or other.offset + other.byte_size <= one.offset
+            assert apart or not at_once or one.offset == other.offset, (one, other)
+
+
+def test_tables_and_figure() -> None:
+    use, _ = recorded("v5e_mlp.0.10")
+    table = buffer_table(use)
+    assert list(table.columns) == [
+        "instruction", "shape_index", "bytes", "start", "end", "space", "kind", "allocation", "offset", "scope",
+        "source_file", "source_line",
+    ]  # fmt: skip
+    assert table["bytes"].is_monotonic_decreasing
+    assert set(table["kind"]) >= {"argument", "output", "temporary"}
+    spaces = space_table(use)
+    assert spaces.set_index("space").loc["VMEM", "allocated_bytes"] == 1004544
+    titles = [axes.get_title(loc="left") for axes in timeline_plot(use).axes]
+    assert titles == ["VMEM: at most 978 KiB of temporaries live, 981 KiB allocated for them; fullest at fusion.29"]
+    assert repr(use).startswith("<Timeline of ")
+
+
+def test_capacities_are_the_published_ones() -> None:
+    data = gzip.decompress((HEAPS / "v5e_scan.0.12.hlo.pb.gz").read_bytes())
+    use = timeline(data, "tpu", peak_of(Target.parse("tpu:v5e:1x1")))
+    assert (use.spaces["HBM"].capacity_bytes, use.spaces["VMEM"].capacity_bytes) == (16 << 30, 128 << 20)
+    assert use.spaces["SMEM"].capacity_bytes == Unavailable("no published size of it is known")
+    assert "VMEM of 128 MiB: at most 2 MiB" in timeline_plot(use).axes[0].get_title(loc="left")
+    unnamed, _ = recorded("v5e_scan.0.12")
+    assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
+
+
+def test_a_result_in_the_place_of_its_operand_takes_no_more() -> None:
+    slots = (Slot(1, "copy", (), 0, 100), Slot(2, "scatter", (), 0, 100), Slot(3, "apart", (), 96, 50))
+    heap = Allocation(7, 146, 1, "temporary", slots)
+    trace = tuple(
+        HeapEvent(kind, buffer)
+        for kind, buffer in (("alloc", 1), ("alloc", 2), ("free", 1), ("alloc", 3), ("free", 2), ("free", 3))
+    )  # type: ignore[arg-type]
+    assignment = BufferAssignment((heap,), (trace,), ("copy", "scatter", "apart"), {})
+    replay = module._Replay(assignment, trace, "tpu")
+    assert [live for _, live in replay.curve] == [0, 100, 100, 100, 146, 50, 0]
+    assert [(life.instruction, life.start, life.end) for life in replay.lives] == [
+        ("copy", 0, 1), ("scatter", 1, 2), ("apart", 2, 2),
+    ]  # fmt: skip
