@@ -29,9 +29,23 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
+_MOST_CHARACTERS = 100_000  # more than any compiler says for people to read
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most so many characters: its beginning and its end, and how much is left out."""
+    if len(text) <= most:
+        return text
+    kept = most - 60  # for what is said between the two
+    head, tail = kept * 3 // 4, kept // 4
+    return f"{text[:head]}\n… {len(text) - head - tail:,} characters left out …\n{text[-tail:]}"
+
 
 class InspectorError(Exception):
-    """Base of everything that inspector raises on purpose."""
+    """Base of everything that inspector raises on purpose. A message may quote what it got, so it is bounded."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(cut(each, _MOST_CHARACTERS) if isinstance(each, str) else each for each in args))
 
 
 class LoweringError(InspectorError):

@@ -39,6 +39,8 @@ class Settings:
       cache_directory: where on disk; "" for memory only.
       cache_memory_bytes: the most that this process remembers.
       cache_disk_bytes: the most that stays in the directory; the least recently used goes first.
+      dump_directory: the folder below which options that are typed in an Explorer may name files, such as
+        `xla_dump_to`; "" for none. Python may name any.
       time_limit_s: a compile or run in a worker process that takes longer is stopped (`TimeLimitError`); None for
         no limit.
     """
@@ -47,6 +49,7 @@ class Settings:
     cache_directory: str = dataclasses.field(default_factory=_cache_directory)
     cache_memory_bytes: int = 256 << 20
     cache_disk_bytes: int = 2 << 30
+    dump_directory: str = ""
     time_limit_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -56,9 +59,11 @@ class Settings:
                 raise ValueError(f"{name} must be a number of bytes, 0 or more, got {value!r}.")
         if not isinstance(self.cache, bool):
             raise ValueError(f"cache must be True or False, got {self.cache!r}.")
-        if not isinstance(self.cache_directory, (str, os.PathLike)):
-            raise ValueError(f"cache_directory must be a path, or '' for none, got {self.cache_directory!r}.")
-        object.__setattr__(self, "cache_directory", os.fspath(self.cache_directory))
+        for name in ("cache_directory", "dump_directory"):
+            value = getattr(self, name)
+            if not isinstance(value, (str, os.PathLike)):
+                raise ValueError(f"{name} must be a path, or '' for none, got {value!r}.")
+            object.__setattr__(self, name, os.fspath(value))
         limit_s = self.time_limit_s
         if limit_s is not None and not (_is_number(limit_s, (int, float)) and limit_s > 0):
             raise ValueError(f"time_limit_s must be a number of seconds above 0, or None, got {limit_s!r}.")

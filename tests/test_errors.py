@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pickle
 
+import pytest
+
+import inspector
+from inspector import errors
 from inspector.errors import AtLeast, Missing, missing, total
 
 CALL = Missing("lu.3", "custom call")
@@ -48,3 +52,20 @@ def test_missing_parts_are_counted_by_kind() -> None:
 def test_it_pickles() -> None:
     value = pickle.loads(pickle.dumps(AtLeast(2, [CALL])))
     assert (value, value.missing) == (2, (CALL,))
+
+
+def test_a_message_that_quotes_what_it_got_is_bounded() -> None:
+    error = errors.ModuleError("Cannot read " + "x" * 5_000_000 + "the end", 7)
+    assert str(error.args[0]).startswith("Cannot read x")
+    assert str(error.args[0]).endswith("the end")
+    assert "… 4,9" in str(error)
+    assert len(str(error)) < 101_000
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.args) == (errors.ModuleError, error.args)
+    assert str(errors.UnboundAxisError("short")) == "short"
+
+
+def test_a_module_with_a_long_header_gives_no_long_error() -> None:
+    with pytest.raises(errors.ModuleError) as caught:
+        inspector.lower(f"HloModule {'x' * 5_000_000} broken (((\nENTRY")
+    assert len(str(caught.value)) < 110_000

@@ -75,7 +75,7 @@ class Options:
         object.__setattr__(self, "extra_proto", _bytes(self.extra_proto))
 
     @classmethod
-    def parse(cls, text: str) -> Options:
+    def parse(cls, text: str, *, read_file: bool = True) -> Options:
         r"""`Options` from the text of an `XLA_FLAGS` variable, as XLA itself reads it.
 
         Args:
@@ -83,6 +83,7 @@ class Options:
             `--name="with \" escaped"`, or `--name` for true. The dashes may be left out, and quotes
             may go around a whole flag. What is said twice counts the last time; lists and maps grow.
             Or the name of a file that holds such a text.
+          read_file: whether the text may be the name of a file.
 
         Raises:
           OptionError: a word that is not a flag, quotes that are not closed, or a file that cannot be read.
@@ -90,7 +91,7 @@ class Options:
         """
         fields: dict[str, Any] = {}
         flags: dict[str, FlagValue] = {}
-        for name, value in options_text.words(options_text.flags_text(text)):
+        for name, value in options_text.words(options_text.flags_text(text) if read_file else text):
             if name == "extra_proto":
                 fields[name] = value
             elif name in flag_types.OPTION_FIELDS:

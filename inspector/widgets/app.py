@@ -229,7 +229,8 @@ class App(anywidget.AnyWidget):
     def _receive(self, _widget: object, content: object, _buffers: object) -> None:
         """Called by ipywidgets with a message of the browser, on the comm's thread."""
         if found := messages.problem(content, messages.FromBrowser):
-            self._tell(f"The browser sent what Python does not understand ({found}). Reload the page.")
+            text = f"The browser sent what Python does not understand ({found}). Reload the page."
+            self.publish(messages.Notice(type="notice", level="error", message=text))
             return
         message = cast(messages.FromBrowser, content)
         if message["type"] == "ready":
@@ -238,16 +239,13 @@ class App(anywidget.AnyWidget):
             try:
                 self._on_request(message)
             except Exception as error:  # there is no caller to raise to: show it
-                self._tell(f"{type(error).__name__}: {error}")
+                self.publish(messages.notice_of(error))
 
     def _replay(self, client: str) -> None:
         with self._lock:
             self._has_client = True
             for kept in self._kept.values():
                 self.send({**kept.current(), "to": client}, kept.buffers)
-
-    def _tell(self, text: str) -> None:
-        self.publish(messages.Notice(type="notice", level="error", message=text))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

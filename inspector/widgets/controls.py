@@ -10,6 +10,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import Callable, Sequence
 
+from inspector import settings
 from inspector.compilation import flags, options_text
 from inspector.compilation.flags import catalogue
 from inspector.compilation.options import Options
@@ -86,7 +87,7 @@ class Controls:
 
     def say(self, error: BaseException | None) -> None:
         """Shows an error beside the controls, or takes away what was said."""
-        said = None if error is None else messages.Error(kind=type(error).__name__, message=str(error))
+        said = None if error is None else messages.error_of(error)
         self._publish(messages.Said(type="said", error=said))
 
     def close(self) -> None:
@@ -132,7 +133,8 @@ def read_options(flag: str, value: str) -> Options:
     """Options as they are typed: one flag's name and value, or several flags as in XLA_FLAGS.
 
     Raises:
-      OptionError: a value without a flag, a flag without its value, or what `Options.parse` refuses.
+      OptionError: a value without a flag, a flag without its value, a file outside of the user's `dump_directory`,
+        or what `Options.parse` refuses.
     """
     text, value = flag.strip(), value.strip()
     if not text and value:
@@ -142,12 +144,18 @@ def read_options(flag: str, value: str) -> Options:
     if "=" in text or len(text.split()) > 1:
         if value:
             raise OptionError(f"{text!r} holds its own values; clear {value!r} beside it, or name one flag only.")
-        return Options.parse(text)
+        return _checked(Options.parse(text, read_file=False))
     if not value and flags.flag_type(text).kind != "bool":
         raise OptionError(
             f"{text} needs a value of type {flags.flag_type(text)}. Type it in the field beside the flag."
         )
-    return Options.parse(options_text.write({text.removeprefix("--"): value or "true"}))
+    return _checked(Options.parse(options_text.write({text.removeprefix("--"): value or "true"}), read_file=False))
+
+
+def _checked(options: Options) -> Options:
+    """What a page asks for: anybody may have made it, so it names no file that the user did not allow."""
+    flags.check_paths(options.as_dict(), settings.current().dump_directory)
+    return options
 
 
 def parse_axes(text: str) -> AxisPairs:

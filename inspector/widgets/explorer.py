@@ -418,7 +418,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         try:
             made = self._tuned(self._variant(request["variant"]), request)
         except InspectorError as error:
-            said = messages.Error(kind=type(error).__name__, message=str(error))
+            said = messages.error_of(error)
             self._app.publish(messages.Tuned(type="tuned", id=request["id"], variant=None, error=said))
             return
         self._app.publish(messages.Tuned(type="tuned", id=request["id"], variant=made.number, error=None))
@@ -494,8 +494,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             try:
                 task()
             except Exception as error:
-                text = f"{type(error).__name__}: {error}"
-                self._app.publish(messages.Notice(type="notice", level="error", message=text))
+                self._app.publish(messages.notice_of(error))
 
         with contextlib.suppress(RuntimeError):  # closed
             self._thread.submit(guarded)

@@ -8,7 +8,6 @@ from inspector.analysis.graph import graph
 from inspector.analysis.layout import svg
 from inspector.hlo.module import Module
 from inspector.widgets import messages
-from inspector.widgets.run import failed
 
 
 def graph_reply(request: messages.GraphRequest, module: Callable[[], Module]) -> messages.Graph:
@@ -32,5 +31,5 @@ def graph_reply(request: messages.GraphRequest, module: Callable[[], Module]) ->
         drawn = graph(module(), request["mode"], selection["instruction"] if selection else None)
         reply |= {"svg": svg(drawn.dot), "caption": drawn.caption, "mode": drawn.mode}  # type: ignore[typeddict-item]
     except Exception as error:  # whatever it is, it belongs in the pane
-        reply["error"] = failed(error)
+        reply["error"] = messages.error_of(error)
     return reply

@@ -22,7 +22,6 @@ from inspector.errors import CancelledError, ExecutionError, Unavailable
 from inspector.hlo.module import Module
 from inspector.widgets import messages
 from inspector.widgets.documents import document
-from inspector.widgets.run import failed
 from inspector.widgets.work import LoweredView
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ class Recordings:
             listing = listing_after(chosen, change, module, recording.lowered.root)
             buffers = [*document("optimized", listing).buffers(), _packed(_removed(change))]
         except Exception as error:  # whatever it is, it belongs in the pane
-            reply["error"], buffers = failed(error), []
+            reply["error"], buffers = messages.error_of(error), []
         recording.publish(reply, buffers)
 
     def answer_code(self, request: messages.CodeRequest) -> None:
@@ -147,7 +146,7 @@ class Recordings:
             else:
                 buffers = [_packed(text)]
         except Exception as error:  # whatever it is, it belongs in the pane
-            reply["error"] = failed(error)
+            reply["error"] = messages.error_of(error)
         recording.publish(reply, buffers)
 
     def value(self, number: int, product: messages.Product) -> Any:
@@ -174,7 +173,7 @@ class Recordings:
             state = "done" if error is None else "cancelled" if isinstance(error, CancelledError) else "failed"
         message = messages.Recording(
             type="recording", variant=number, product=product, state=state, stage=job.stage, elapsed_s=job.elapsed_s,
-            error=failed(error) if error is not None and state == "failed" else None,
+            error=messages.error_of(error) if error is not None and state == "failed" else None,
         )  # fmt: skip
         recording.publish(message, [])
 

@@ -101,11 +101,6 @@ def _word(value: Any) -> str:
     return f"{number:.5g}"
 
 
-def failed(error: BaseException) -> messages.Error:
-    """An error as the panes show it."""
-    return messages.Error(kind=type(error).__name__, message=str(error))
-
-
 def run_message(
     variant: int,
     state: messages.State,
@@ -121,6 +116,6 @@ def run_message(
         state=state,
         stage="" if run is None else run.stage,
         elapsed_s=0.0 if run is None else run.elapsed_s,
-        error=None if error is None else failed(error),
+        error=None if error is None else messages.error_of(error),
         result=result,
     )

@@ -121,7 +121,7 @@ class Variant:
             state=self.state,
             stage="" if self.job is None else self.job.stage,
             elapsed_s=0.0 if self.job is None else self.job.elapsed_s,
-            error=None if error is None else messages.Error(kind=type(error).__name__, message=str(error)),
+            error=None if error is None else messages.error_of(error),
             cached=self._cached,
             no_run=absence if self.target.is_absent else "",
         )

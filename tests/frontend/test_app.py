@@ -184,6 +184,46 @@ def test_requests_reach_the_handler_and_its_errors_the_user(make: Any) -> None:
     assert "what Python does not understand" in sent[-1][0]["message"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"type": ["run"]},
+        {"type": {}},
+        {"type": None},
+        {},
+        [],
+        None,
+        7,
+        "x" * 5_000_000,
+        {"type": "x" * 5_000_000},
+        {"type": "run", "variant": "x" * 5_000_000, "repeat": 1},
+        {"type": "run", "variant": 0, "repeat": 1, "x" * 5_000_000: 1},
+        {"type": "tune", "id": 0, "variant": 0, "kernel": 0, "values": {"a": ["b"]}, "interpret": False},
+    ],
+)
+def test_whatever_is_no_message_is_answered_shortly(make: Any, content: object) -> None:
+    app, sent = make(on_request=lambda message: pytest.fail("it is no message"))
+    app._receive(app, content, [])
+    ready(app)
+    app._receive(app, content, [])
+    assert "what Python does not understand" in sent[-1][0]["message"]
+    assert len(sent[-1][0]["message"]) < 2000
+
+
+def test_a_long_error_is_cut_and_keeps_its_ends(make: Any) -> None:
+    def fail(message: object) -> None:
+        raise ValueError("begins" + "x" * 5_000_000 + "ends")
+
+    app, sent = make(on_request=fail)
+    ready(app)
+    app._receive(app, {"type": "run", "variant": 0, "repeat": 1}, [])
+    said = sent[-1][0]["message"]
+    assert said.startswith("ValueError: begins")
+    assert said.endswith("ends")
+    assert "characters left out" in said
+    assert len(said) < 10_000
+
+
 def test_notices_and_graphs_are_not_repeated_to_a_new_browser(make: Any) -> None:
     app, sent = make()
     ready(app)

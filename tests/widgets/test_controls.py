@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inspector import settings
 from inspector.compilation.flags import catalogue
+from inspector.compilation.flags.paths import names_path
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, TargetError, Unavailable
@@ -105,6 +109,56 @@ def test_what_is_wrong_is_said_beside_it(asked: Asked, flag: str, value: str, ta
     assert asked.added == []
     # The next good click clears it.
     assert asked.click() == ""
+
+
+@pytest.mark.parametrize("flag", ["xla_dump_to", "xla_gpu_ptx_file", "xla_gpu_per_fusion_autotune_cache_dir"])
+@pytest.mark.parametrize("place", ["/", "..", "elsewhere", "~", "{own}/../x", "{own}/link/x", "{own},/tmp", "-"])
+def test_a_page_names_no_file_outside_of_the_users_folder(asked: Asked, tmp_path: Path, flag: str, place: str) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "link").symlink_to(tmp_path)
+    place = place.format(own=own)
+    for folder in ("", own):
+        with settings.scope(dump_directory=folder):
+            assert "names it. From Python, explorer.add({...}) takes it." in asked.click(flag, place, "cpu")
+            assert "OptionError" in asked.click(f"--{FAST_MATH} --{flag}='{place}'", "", "cpu")
+    with settings.scope(dump_directory=own):
+        assert asked.click(flag, f"{own}/here", "cpu") == ""
+    assert [options.flags for options, _ in asked.added] == [{flag: f"{own}/here"}]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("xla_backend_extra_options", "info-output-file=/tmp/x"),
+        ("extra_proto", "AAAA"),
+        ("xla_dump_hlo_as_text", ""),
+        ("xla_dump_hlo_pass_re", ".*"),
+    ],
+)
+def test_a_page_has_nothing_written_out_of_sight(asked: Asked, flag: str, value: str) -> None:
+    assert "write files" in asked.click(flag, value, "cpu") or "extra_proto" in asked.click(flag, value, "cpu")
+    assert asked.added == []
+
+
+def test_the_flag_field_reads_no_file(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my flags").write_text(f"--{FAST_MATH}=true")
+    monkeypatch.chdir(tmp_path)
+    assert Options.parse("my flags").flags == {FAST_MATH: True}
+    assert "Cannot read 'my' as a flag" in asked.click("my flags", "", "cpu")
+    assert "OptionError" in asked.click(f"{tmp_path}/my flags", "", "cpu")
+    assert asked.added == []
+
+
+def test_no_option_that_names_a_file_is_overlooked() -> None:
+    """By name, against what their descriptions say."""
+    said = re.compile(
+        r"\b(file(name)?|director(y|ies)|path) (to|of|for|with|containing|that)\b|^(File|Directory|Path)\b"
+    )
+    texts = [o for o in catalogue.options() if o.type in ("string", "list of string", "auto or string")]
+    found = {o.name for o in texts if isinstance(o.description, str) and said.search(o.description)}
+    assert len(found) > 8
+    assert sorted(name for name in found if not names_path(name)) == []
 
 
 def test_an_option_that_is_no_flag_of_xla() -> None:

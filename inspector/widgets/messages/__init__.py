@@ -34,6 +34,8 @@ from inspector.widgets.messages.controls import Flags as Flags
 from inspector.widgets.messages.controls import FlagsRequest as FlagsRequest
 from inspector.widgets.messages.controls import LowerRequest as LowerRequest
 from inspector.widgets.messages.controls import Said as Said
+from inspector.widgets.messages.errors import error_of as error_of
+from inspector.widgets.messages.errors import notice_of as notice_of
 from inspector.widgets.messages.kernels import Kernel as Kernel
 from inspector.widgets.messages.kernels import KernelAllocation as KernelAllocation
 from inspector.widgets.messages.kernels import KernelMemory as KernelMemory

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import reprlib
 from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 _CHECKED_ITEMS = 16
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 120
 
 
 def problem(value: object, kind: Any, path: str = "message") -> str | None:
@@ -28,29 +31,32 @@ def problem(value: object, kind: Any, path: str = "message") -> str | None:
     if origin in (Union, UnionType):
         return _problem_of_union(value, arguments, path)
     if origin is Literal:
-        return None if value in arguments else f"{path} is {value!r}, expected one of {arguments}"
+        return None if value in arguments else f"{path} is {_said(value)}, expected one of {arguments}"
     if origin is list:
         if not isinstance(value, list):
-            return f"{path} is {value!r}, expected a list"
+            return f"{path} is {_said(value)}, expected a list"
         return _first(problem(v, arguments[0], f"{path}[{i}]") for i, v in enumerate(value[:_CHECKED_ITEMS]))
     if origin is tuple:
         if not isinstance(value, (list, tuple)) or len(value) != len(arguments):
-            return f"{path} is {value!r}, expected {len(arguments)} values"
+            return f"{path} is {_said(value)}, expected {len(arguments)} values"
         pairs = enumerate(zip(value, arguments, strict=True))
         return _first(problem(v, a, f"{path}[{i}]") for i, (v, a) in pairs)
     if origin is dict:
-        return None if isinstance(value, Mapping) else f"{path} is {value!r}, expected an object"
+        if not isinstance(value, Mapping):
+            return f"{path} is {_said(value)}, expected an object"
+        items = list(value.items())[:_CHECKED_ITEMS]
+        return _first(problem(v, arguments[1], f"{path}[{_said(k)}]") for k, v in items)
     return _problem_of_scalar(value, kind, path)
 
 
 def _problem_of_fields(value: object, kind: Any, path: str) -> str | None:
     if not isinstance(value, Mapping):
-        return f"{path} is {value!r}, expected {kind.__name__}"
+        return f"{path} is {_said(value)}, expected {kind.__name__}"
     hints = _hints(kind)
     missing = sorted(hints.keys() - value.keys())
     unknown = sorted(value.keys() - hints.keys() - {"to"})
     if missing or unknown:
-        return f"{path} is not {kind.__name__}: missing {missing}, unknown {unknown}"
+        return f"{path} is not {kind.__name__}: missing {missing}, unknown {_said(unknown)}"
     return _first(problem(value[name], hint, f"{path}.{name}") for name, hint in hints.items())
 
 
@@ -58,8 +64,8 @@ def _problem_of_union(value: object, kinds: tuple[Any, ...], path: str) -> str |
     tagged = {get_args(_hints(k)["type"])[0]: k for k in kinds if "type" in _hints(k)}
     if tagged:
         tag = value.get("type") if isinstance(value, Mapping) else None
-        if tag not in tagged:
-            return f"{path} has type {tag!r}, expected one of {sorted(tagged)}"
+        if not isinstance(tag, str) or tag not in tagged:
+            return f"{path} has type {_said(tag)}, expected one of {sorted(tagged)}"
         return problem(value, tagged[tag], path)
     problems = [problem(value, k, path) for k in kinds]
     return None if None in problems else problems[0]
@@ -73,7 +79,12 @@ def _problem_of_scalar(value: object, kind: Any, path: str) -> str | None:
     if isinstance(value, accepted) and not is_flag:
         return None
     name = "null" if kind is NoneType else kind.__name__
-    return f"{path} is {value!r}, expected {name}"
+    return f"{path} is {_said(value)}, expected {name}"
+
+
+def _said(value: object) -> str:
+    """A value in an answer, where its beginning will do."""
+    return _SHORT.repr(value)
 
 
 @functools.cache
