@@ -6,6 +6,7 @@ it is missing stands in the same row, in the text column `unknown`.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,8 @@ Kind = Literal["int", "float", "bool", "text", "object", "reasons"]
 """What a column holds: "object" is anything, such as lists; "reasons" says of its row what is missing, and why."""
 
 _NUMBERS: Mapping[Kind, Any] = {"int": "Int64", "float": "Float64", "bool": "boolean"}
+
+_MAX_ROWS = 60  # that a notebook shows, as of any table of pandas
 
 UNKNOWN = "unknown"
 """The column that says what is not known in its row, and why: `column: reason`, joined by `; `."""
@@ -45,6 +48,19 @@ def make_table(kinds: Mapping[str, Kind], rows: Iterable[Sequence[object]]) -> p
         raise ValueError(f"a value is missing, and no column says why: {next(filter(None, reasons))}")
     said = pd.Series(reasons, dtype=None if reasons else object)
     return pd.DataFrame({name: columns.get(name, said) for name in kinds})
+
+
+class Tabular:
+    """A value that a notebook shows as its table, under the line that `repr` gives."""
+
+    __slots__ = ()
+
+    def table(self) -> pd.DataFrame:
+        """The value as a table."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(max_rows=_MAX_ROWS, notebook=True)}"
 
 
 def _column(values: Sequence[object], kind: Kind) -> pd.Series:

@@ -6,6 +6,8 @@ the name. Only text for a reader is formatted, and only here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from inspector.errors import Unavailable
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -34,6 +36,17 @@ def format_seconds(value: float | Unavailable) -> str:
         if abs(value) >= scale * _ROUNDS_UP:
             return f"{_three_digits(value / scale)} {unit}"
     return f"{_three_digits(value / 1e-9)} ns" if value else "0 s"
+
+
+def format_array(dtype: str, shape: Sequence[int]) -> str:
+    """`"float32", (2, 3)` -> `float32[2, 3]`."""
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+def format_list(items: Sequence[str], most: int = 6) -> str:
+    """The first of them, with the number of the others: `a, b, ... 40 more`."""
+    rest = len(items) - most
+    return ", ".join([*items[:most], *([f"... {rest} more"] if rest > 0 else [])])
 
 
 def _scaled(value: float, base: int, units: tuple[str, ...], separator: str) -> str:

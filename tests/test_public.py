@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import html
 import pickle
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -14,6 +17,7 @@ import pytest
 
 import inspector
 from inspector.analysis.collectives import Collectives
+from inspector.compilation.engine import Job
 from inspector.errors import OptionError, ParameterError, TargetError
 from tests.conftest import RunPython
 
@@ -182,3 +186,77 @@ def test_a_target_that_is_none_is_refused_everywhere(lowered: inspector.Lowered,
     for call in calls:
         with pytest.raises(TargetError):
             call()
+
+
+# ------------------------------------------------------------------ values in a REPL and a notebook
+
+
+@pytest.fixture(scope="module")
+def values(lowered: inspector.Lowered, collectives: Collectives) -> Iterator[list[Any]]:
+    """One of each public value, with their parts; of a program with many arguments where that makes them long."""
+    many = inspector.lower(lambda tree: sum(tree), [X] * 300)
+    compiled = many.compile(target="cpu", products=("passes", "assembly", "buffers"))
+    job = inspector.scan(lowered, "xla_cpu_enable_fast_math", target="cpu")
+    job.result()
+    with inspector.watch_compiles() as events:
+        jax.jit(lambda x: x + 0.25)(X).block_until_ready()
+    run = lowered.compile(target="cpu").run(repeat=2)
+    explorer = inspector.explore(step, X, target="cpu").wait()
+    found = [many, many.program, many.inputs[0], many.outputs[0], many.stablehlo_listing, many.jaxpr_listing, many.root]
+    found += [many.request(target="cpu:8"), compiled, compiled.options, compiled.target, compiled.passes, events[0]]
+    found += [compiled.passes[0], compiled.assembly, compiled.assembly[0], compiled.buffers, compiled.module()]
+    found += [compiled.module().entry, collectives, collectives[0], run, run.inputs[0], job, job.effects[0]]
+    found += [explorer, explorer.baseline, explorer.baseline.job, inspector.cache_status(step, X)]
+    found += [lowered.preview(target="cpu"), inspector.settings.current(), inspector.Unavailable("why", "what to do")]
+    found += [lowered.compile().runtime_executable(), inspector.cache_status(step, X).key]
+    yield found
+    explorer.close()
+    assert repr(explorer) == "<Explorer, closed>"
+
+
+def test_every_value_reads_well(values: list[Any]) -> None:
+    for value in values:
+        text = repr(value)
+        assert " object at 0x" not in text, text
+        assert not re.search(r"""\bb['"]""", text), text
+        assert len(text) <= 1500, text
+        assert max(map(len, text.splitlines())) <= 330, text
+        assert "\n" not in text or type(value).__name__ in ("CacheStatus", "CacheKey", "Explorer"), text
+
+
+def test_what_a_value_says(values: list[Any], collectives: Collectives) -> None:
+    texts = {type(value).__name__: repr(value) for value in values}
+    assert texts["Argument"] == "<Argument tree[0]: float32[8]>"
+    assert texts["Result"] == "<Result result: float32[8]>"
+    assert re.fullmatch(
+        r"<Program jit__lambda\(tree\[0\]: float32\[8\], .* 294 more\) for cpu, [\d.]+ KiB of StableHLO>",
+        texts["Program"],
+    )
+    assert texts["CompileRequest"] == "<CompileRequest jit__lambda for cpu:8, defaults>"
+    assert re.fullmatch(r"<Pass 0 \S+: changed (nothing|the module)(, .*s)?>", texts["Pass"])
+    assert re.fullmatch(
+        r"<Job done after .*s: <Compiled jit_step for cpu, .*>>",
+        texts["WorkerJob"] if "WorkerJob" in texts else texts["Job"],
+    )
+    assert re.fullmatch(r"<Variant 0 'baseline' for cpu: done>", texts["Variant"])
+    assert texts["Explorer"].startswith("Explorer of jit_step for cpu\n  baseline [cpu]: done, peak memory ")
+    assert repr(collectives) == "<Collectives on the replica mesh (i=4): 1 all-reduce over i, 1 all-gather over i>"
+    assert re.fullmatch(r"<all-reduce psum\S* over i: 32 B in, 32 B out, user>", repr(collectives[0]))
+    assert re.fullmatch(r"<Listing: \d+ lines, \d+ with the place that they come from>", texts["Listing"])
+    assert str(values[4]) == values[4].text
+
+
+def test_a_job_says_how_it_stands(lowered: inspector.Lowered) -> None:
+    job: Job[Any] = Job()
+    assert re.fullmatch(r"<Job queued after .*s; result\(\) waits for it>", repr(job))
+    job.fail(ParameterError("no such thing"))
+    assert re.fullmatch(r"<Job failed after .*s: ParameterError: no such thing>", repr(job))
+
+
+def test_what_has_a_table_shows_it_in_a_notebook(values: list[Any], collectives: Collectives) -> None:
+    shown = [value for value in values if hasattr(value, "_repr_html_")]
+    assert {type(value).__name__ for value in shown} >= {"Collectives", "Passes", "Assembly"}
+    for value in (*shown, collectives[:0]):
+        page = value._repr_html_()
+        assert page.startswith(f"<p>{html.escape(repr(value))}</p><")
+        assert "<table" in page

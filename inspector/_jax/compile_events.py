@@ -19,6 +19,7 @@ from jax import monitoring
 
 from inspector._jax import cache_state
 from inspector.errors import Unavailable
+from inspector.units import format_seconds
 
 _LOGGERS = ("jax._src.compiler", "jax._src.compilation_cache")
 _COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -34,7 +35,7 @@ _SENDS = "Process %d compiling and sharing module"
 _WAITS = "Waiting for module: %s from process %d"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CompileEvent:
     """One compile that JAX asked its compiler module for.
 
@@ -63,6 +64,13 @@ class CompileEvent:
     seconds: float
     retrieval_s: float | Unavailable
     saved_s: float | Unavailable
+
+    def __repr__(self) -> str:
+        source = {"cache": "from the cache", "compiler": "compiled", "memory": "sent before"}.get(self.source, "sent")
+        written = ", written" if self.written else ""
+        return (
+            f"<CompileEvent {self.fun_name}: cache {self.cache}, {source} in {format_seconds(self.seconds)}{written}>"
+        )
 
     @property
     def notice(self) -> str:

@@ -25,6 +25,7 @@ from inspector._jax.argument_checks import check_arguments, parameter_shapes
 from inspector._jax.memory_stats import CompiledMemoryStats as CompiledMemoryStats
 from inspector._jax.signature import parse_module
 from inspector.errors import CompilationError, ExecutionError, OptionError, TargetError, Unavailable
+from inspector.units import format_list
 
 T = TypeVar("T")
 
@@ -95,6 +96,9 @@ class LoadedExecutable(Executable):
     def client(self) -> Client:
         """Whose executable it is."""
         return Client(self.raw.client)
+
+    def __repr__(self) -> str:
+        return f"<LoadedExecutable on {format_list([str(device) for device in self.local_devices()])}>"
 
     @property
     def traceback(self) -> Any | Unavailable:

@@ -7,6 +7,7 @@ modules only; who holds what before and after is in `analysis/members.py`, the d
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
@@ -25,14 +26,15 @@ from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.replica_groups import ReplicaGroups
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import Origin
-from inspector.tables import Kind, make_table
+from inspector.tables import Kind, Tabular, make_table
+from inspector.units import format_bytes, format_list
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Collective:
     """One collective operation.
 
@@ -83,6 +85,14 @@ class Collective:
     phases: tuple[str, ...]
     source_from: str | Unavailable
 
+    def __repr__(self) -> str:
+        said_by = "" if isinstance(self.inserted_by, Unavailable) else f", {self.inserted_by}"
+        sizes = f"{format_bytes(self.operand_bytes)} in, {format_bytes(self.result_bytes)} out"
+        often = "" if self.executions == 1 else ", run an unknown number of times"
+        if not isinstance(self.executions, Unavailable) and self.executions != 1:
+            often = f", {self.executions} times"
+        return f"<{self.opcode} {self.name}{_over(self.axes)}: {sizes}{often}{said_by}>"
+
     @property
     def operand_bytes(self) -> int:
         """Bytes that one device puts in, each time that it runs."""
@@ -94,8 +104,8 @@ class Collective:
         return sum(shape.byte_size for shape in self.result_shapes)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Collectives:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Collectives(Tabular):
     """The collectives of one module, in the order of its proto.
 
     Attributes:
@@ -109,6 +119,11 @@ class Collectives:
     mesh: Mesh | None
     num_replicas: int
     num_partitions: int
+
+    def __repr__(self) -> str:
+        kinds = collections.Counter(f"{one.opcode}{_over(one.axes)}" for one in self.items)
+        said = format_list([f"{count} {kind}" for kind, count in kinds.items()]) or "none"
+        return f"<Collectives{f' on the {self.mesh}' if self.mesh else ''}: {said}>"
 
     def __len__(self) -> int:
         return len(self.items)
@@ -174,14 +189,17 @@ class Collectives:
             raise ModuleError(f"Cannot draw the groups of {collective.name}: the program has no mesh.")
         if isinstance(collective.participants, Unavailable):
             raise ModuleError(f"Cannot draw the groups of {collective.name}: {collective.participants.reason}")
-        axes = "" if isinstance(collective.axes, Unavailable) else f" over {', '.join(collective.axes) or 'no axis'}"
         by_replica = self.mesh.kind == "replica"
         groups = dict.fromkeys(  # each is there once for every id of the other kind
             tuple(d // self.num_partitions if by_replica else d % self.num_partitions for d in group)
             for group in collective.participants
         )
         pairs = collective.opcode == "collective-permute"
-        return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{axes}")
+        return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{_over(collective.axes)}")
+
+
+def _over(axes: Axes | Unavailable) -> str:
+    return "" if isinstance(axes, Unavailable) else f" over {', '.join(axes) or 'no axis'}"
 
 
 _KINDS: Mapping[str, Kind] = {

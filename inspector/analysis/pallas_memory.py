@@ -79,7 +79,7 @@ class Allocation:
         return self.padded_bytes * self.buffer_count
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class VmemBudget:
     """What a kernel asks for, and what it may have.
 
@@ -106,6 +106,9 @@ class VmemBudget:
     def fits(self) -> bool:
         """Whether the limit is not reached; the compiler's own needs come on top."""
         return self.total_bytes <= self.limit_bytes
+
+    def __repr__(self) -> str:
+        return f"<VmemBudget {self}>"
 
     def __str__(self) -> str:
         verdict = "fits" if self.fits else "does not fit"

@@ -19,6 +19,7 @@ from inspector.compilation.compiled import Compiled
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.errors import CancelledError, InspectorError
+from inspector.units import format_seconds
 
 EngineLike: TypeAlias = "Engine | str | Any"
 """What users write for an engine: "worker" (a process of its own), "inline" (this process), "dask", a Dask client, or one."""
@@ -46,6 +47,13 @@ class Job(Generic[T]):
         self._progress: list[Callable[[Job[T]], None]] = []
         self._shown = False
         self._ending = threading.Lock()
+
+    def __repr__(self) -> str:
+        said = f"<Job {self.stage} after {format_seconds(self.elapsed_s)}"
+        if not self.done():
+            return f"{said}; result() waits for it>"
+        error = self._future.exception()
+        return f"{said}: {self._future.result()!r}>" if error is None else f"{said}: {type(error).__name__}: {error}>"
 
     @property
     def elapsed_s(self) -> float:

@@ -30,7 +30,7 @@ class Ingredient:
     value: str | Unavailable
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CacheKey:
     """A key of JAX's cache and what it is made of. Compare two with `diff`.
 
@@ -70,6 +70,8 @@ class CacheKey:
         if self.flags_left_out:
             lines.append(f"  not in the key: {' '.join(self.flags_left_out)}")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def _sides(mine: Ingredient | None, others: Ingredient | None) -> tuple[str | None, str | None]:

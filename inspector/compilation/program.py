@@ -13,9 +13,10 @@ from typing import Any
 from inspector.compilation.options import Options
 from inspector.compilation.portable import Portable
 from inspector.hlo.mesh import Mesh
+from inspector.units import format_array, format_bytes, format_list
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Argument:
     """One array leaf of the arguments, in flattening order.
 
@@ -37,8 +38,15 @@ class Argument:
     weak_type: bool = False
     sharding: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.path or '_'}: {format_array(self.dtype, self.shape)}"
 
-@dataclasses.dataclass(frozen=True, slots=True)
+    def __repr__(self) -> str:
+        dropped = ", not used by the program" if self.parameter is None else ""
+        return f"<Argument {self}{', donated' if self.donated else ''}{_placed(self.sharding)}{dropped}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """One array leaf of the outputs, in flattening order. `path` is `""` for a single output."""
 
@@ -47,8 +55,18 @@ class Result:
     dtype: str
     sharding: str = ""
 
+    def __str__(self) -> str:
+        return f"result{self.path}: {format_array(self.dtype, self.shape)}"
 
-@dataclasses.dataclass(frozen=True, slots=True)
+    def __repr__(self) -> str:
+        return f"<Result {self}{_placed(self.sharding)}>"
+
+
+def _placed(sharding: str) -> str:
+    return f", {sharding}" if sharding else ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Program(Portable):
     """A lowered module with what its callers must know.
 
@@ -83,6 +101,15 @@ class Program(Portable):
     def __post_init__(self) -> None:
         if self.platform == "cuda":
             object.__setattr__(self, "platform", "gpu")
+
+    @property
+    def signature(self) -> str:
+        """Its name and what it takes, for people: `jit_f(x: float32[8])`."""
+        return f"{self.name}({format_list([str(argument) for argument in self.arguments])})"
+
+    def __repr__(self) -> str:
+        mesh = f", {self.mesh}" if self.mesh else ""
+        return f"<Program {self.signature} for {self.platform}{mesh}, {format_bytes(len(self.module))} of StableHLO>"
 
     @property
     def device_count(self) -> int:

@@ -22,7 +22,7 @@ PRODUCTS = frozenset({"passes", "assembly", "buffers"})
 """What a compile can be asked for besides its ordinary results; it takes longer then."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CompileRequest:
     """A program, how to compile it and for what.
 
@@ -48,6 +48,10 @@ class CompileRequest:
         object.__setattr__(self, "products", products_of(self.products))
         target = Target.parse(self.target)
         object.__setattr__(self, "target", _with_device_count(target, self.build_options, self.program.platform))
+
+    def __repr__(self) -> str:
+        products = f", with {', '.join(sorted(self.products))}" if self.products else ""
+        return f"<CompileRequest {self.program.name} for {self.target}, {self.options}{products}>"
 
     @property
     def build_options(self) -> Options:

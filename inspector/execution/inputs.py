@@ -16,7 +16,7 @@ from inspector.errors import ExecutionError
 _SEED = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Input:
     """The value of one program parameter.
 
@@ -32,6 +32,10 @@ class Input:
     value: np.ndarray
     per_replica: bool = False
     made: bool = False
+
+    def __repr__(self) -> str:
+        each = ", one value a replica" if self.per_replica else ""
+        return f"<Input {self.argument}{each}{', made by inspector' if self.made else ''}>"
 
     def of_replica(self, replica: int) -> np.ndarray:
         """What one replica gets."""

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from inspector.hlo.source import Origin
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Listing:
-    """Lines with origins.
+    """Lines with origins; `print` shows them.
 
     Attributes:
       text: the lines, joined by newlines.
@@ -45,6 +45,13 @@ class Listing:
         table: dict[tuple[Origin, ...], int] = {}
         indices = array.array("i", (table.setdefault(tuple(o), len(table)) if o else -1 for o in origins))
         return cls(text, indices.tobytes(), tuple(table), tuple(instructions), tuple(labels))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        known = self.line_count - memoryview(self.line_origins).cast("i").tolist().count(-1)
+        return f"<Listing: {self.line_count} lines, {known} with the place that they come from>"
 
     @property
     def line_count(self) -> int:

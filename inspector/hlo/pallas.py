@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from inspector.errors import OptionError, Unavailable
 from inspector.hlo.source import Origin
+from inspector.tables import Tabular
+from inspector.units import format_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +55,7 @@ class BlockDimension:
         return {"squeezed": "·", "element": f"Element({self.size})"}.get(self.kind, str(self.size))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Operand:
     """An input or output of a kernel, and its `BlockSpec`.
 
@@ -84,6 +86,11 @@ class Operand:
     index_map: str
     index_bytes: bytes | Unavailable
     buffer_count: int | None = None
+
+    def __repr__(self) -> str:
+        blocks = f"in blocks of {' x '.join(map(str, self.dimensions)) or 'one value'}"
+        where = "" if self.memory_space == "default" else f", in {self.memory_space}"
+        return f"<Operand {self.name}: {self.role} {format_array(self.dtype, self.shape)} {blocks}{where}>"
 
     @property
     def block_shape(self) -> tuple[int, ...]:
@@ -127,7 +134,7 @@ class Operand:
         return indices * np.array(scale, np.int64) - np.array(before, np.int64)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Scratch:
     """Memory that a kernel has for itself, or a scalar operand that it gets before it starts.
 
@@ -141,6 +148,9 @@ class Scratch:
     dtype: str
     element_bits: int
     memory_space: str
+
+    def __repr__(self) -> str:
+        return f"<Scratch {self.name}: {format_array(self.dtype, self.shape)} in {self.memory_space}>"
 
     @property
     def size_bytes(self) -> int:
@@ -248,8 +258,8 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Kernel:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Kernel(Tabular):
     """One `pallas_call`.
 
     Attributes:

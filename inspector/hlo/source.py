@@ -101,7 +101,7 @@ class Root:
     scope: str = ""
     file: str = ""
     lines: tuple[int, int] = (0, 0)
-    callers: frozenset[tuple[str, int]] = frozenset()
+    callers: frozenset[tuple[str, int]] = dataclasses.field(default=frozenset(), repr=False)
 
     def trim(self, origins: Iterable[Origin]) -> tuple[Origin, ...]:
         """The origins that name an operation, without the frames above the function."""

@@ -187,9 +187,8 @@ class Lowered(Portable):
         return preview
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{a.path or '_'}: {a.dtype}{list(a.shape)}" for a in self.inputs)
         mesh = f", {self.program.mesh}" if self.program.mesh else ""
-        return f"<Lowered {self.name}({inputs}) for {self.program.platform}{mesh}>"
+        return f"<Lowered {self.program.signature} for {self.program.platform}{mesh}>"
 
 
 def check_lowered(given: object) -> None:

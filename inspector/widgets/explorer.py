@@ -331,6 +331,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         if self._is_closed:
             raise ClosedError("This Explorer is closed. Call explore() again, or take what you need before close().")
 
+    def __repr__(self) -> str:
+        return "<Explorer, closed>" if self._is_closed else text_form(self)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, with a text and an HTML form for pages without a kernel."""
         bundle = super()._repr_mimebundle_(**kwargs)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Variant:
     """One options + target choice of an Explorer.
 
@@ -47,6 +47,9 @@ class Variant:
     job: Job[Compiled] | None = None
     error: Exception | None = None
     shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Variant {self.number} {self.label!r} for {self.target}: {self.state}>"
 
     @property
     def label(self) -> str:

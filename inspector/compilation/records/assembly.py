@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from inspector.compilation.archive import inflate
 from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError, Unavailable
-from inspector.tables import make_table
+from inspector.tables import Tabular, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ class Code:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Assembly(Sequence[Code]):
+class Assembly(Tabular, Sequence[Code]):
     """The code of one compile.
 
     Attributes:

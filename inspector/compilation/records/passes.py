@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, overload
 from inspector.compilation.records.packed import pack, unpack
 from inspector.compilation.records.texts import Texts
 from inspector.errors import ModuleError, Unavailable
+from inspector.tables import Tabular
+from inspector.units import format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Pass:
     """One run of a compiler pass.
 
@@ -41,6 +43,11 @@ class Pass:
     after_index: int
     texts: Texts = dataclasses.field(repr=False)
 
+    def __repr__(self) -> str:
+        changed = "changed the module" if self.changed else "changed nothing"
+        took = "" if isinstance(self.duration_s, Unavailable) else f", {format_seconds(self.duration_s)}"
+        return f"<Pass {self.index} {self.pipeline}/{self.name}: {changed}{took}>"
+
     @property
     def before(self) -> str:
         """The module's HLO before the pass."""
@@ -53,7 +60,7 @@ class Pass:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Passes(Sequence[Pass]):
+class Passes(Tabular, Sequence[Pass]):
     """The passes of one compile, in order.
 
     Attributes:
