@@ -159,3 +159,17 @@ def mesh_of(jaxpr: Any) -> Any:
         if eqn.primitive.name == "shard_map":
             return eqn.params["mesh"]
     return None
+
+
+def collective_axes(jaxpr: Any) -> tuple[tuple[str, str, int, tuple[str, ...]], ...]:
+    """The axes that collectives name, with the primitive and the innermost user's file and line of each."""
+    found: dict[tuple[str, str, int, tuple[str, ...]], None] = {}
+    for eqn in equations(jaxpr):
+        named = eqn.params.get("axes", eqn.params.get("axis_name"))
+        frame = next(iter(source_info_util.user_frames(eqn.source_info.traceback)), None)
+        if named is None or frame is None:
+            continue
+        several = named if isinstance(named, (tuple, list)) else (named,)
+        axes = tuple(str(axis) for axis in several if not isinstance(axis, int))
+        found[str(eqn.primitive.name), frame.file_name, frame.start_line, axes] = None
+    return tuple(found)

@@ -20,6 +20,7 @@ from inspector.hlo.replica_groups import AxisRef, Ids, MeshGroups, ReplicaGroups
 
 # Ways to cut the axes into prime factors that are tried before giving up.
 _MOST_FACTORIZATIONS = 512
+_MOST_IN_WORDS = 8
 
 Axes = tuple[str, ...]
 
@@ -72,6 +73,34 @@ def axes_of_pairs(pairs: Ids, mesh: Mesh | None, num_replicas: int, num_partitio
         return positions
     coordinates = np.unravel_index(positions, mesh.axis_sizes)
     return tuple(name for name, c in zip(mesh.axis_names, coordinates, strict=True) if (c[:, 0] != c[:, 1]).any())
+
+
+def with_size_one(axes: Axes, mesh: Mesh, members: int, named: Sequence[Axes]) -> Axes:
+    """Axes with those of size 1, which leave no trace in groups that are written out.
+
+    Args:
+      axes: what the groups mean.
+      mesh: the program's mesh or axis environment.
+      members: of the largest group.
+      named: what the user's collectives that it may be name; () when not known.
+
+    Returns:
+      What the user named, if that is one answer and means the same groups. Else, where every device is alone, all
+      axes of size 1, because the groups are theirs.
+    """
+    single = tuple(n for n, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True) if size == 1)
+    if not single or any(axis in single for axis in axes):
+        return axes
+    fitting: set[Axes] = set()
+    for candidate in named:
+        large = tuple(axis for axis in candidate if axis not in single)
+        if large == axes:
+            fitting.add(candidate)
+        elif sorted(large) == sorted(axes):
+            fitting.add((*axes, *(axis for axis in candidate if axis in single)))
+    if len(fitting) == 1:
+        return fitting.pop()
+    return single if members == 1 else axes
 
 
 def mesh_positions(devices: Ids, mesh: Mesh, num_replicas: int, num_partitions: int) -> Ids | Unavailable:
@@ -134,7 +163,19 @@ def _matched(positions: Ids, mesh: Mesh, ordered: bool) -> Axes | Unavailable:
     if whole is not None:
         names = ", ".join(mesh.axis_names[digit] for digit in whole.digits)
         return Unavailable(f"the groups are those of axes ({names}), but with members in an order that no axes give")
-    return Unavailable(f"the groups are not those of any axes or parts of axes of the {mesh}")
+    return Unavailable(_in_words(positions, mesh))
+
+
+def _in_words(positions: Ids, mesh: Mesh) -> str:
+    """What groups are that are no axes: in numbers, where they stay on one axis."""
+    coordinates = np.unravel_index(positions, mesh.axis_sizes)
+    over = [axis for axis, c in enumerate(coordinates) if (c != c[:, :1]).any()]
+    groups = list(dict.fromkeys(map(tuple, coordinates[over[0]].tolist())))
+    if len(over) > 1 or len(groups) > _MOST_IN_WORDS:
+        return f"the groups are not those of any axes or parts of axes of the {mesh}"
+    name, size = mesh.axis_names[over[0]], mesh.axis_sizes[over[0]]
+    written = ", ".join("{" + ",".join(map(str, group)) + "}" for group in groups)
+    return f"the groups are no axes: {written} of the {size} positions on {name}, as axis_index_groups makes"
 
 
 class _Digits:

@@ -12,12 +12,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
-from inspector.analysis.axes import Axes
-from inspector.analysis.inserted_by import inserted_by
+from inspector.analysis.axes import Axes, with_size_one
+from inspector.analysis.inserted_by import inserted_by, primitive
 from inspector.analysis.operations import Operation, bytes_put_in, operations
 from inspector.analysis.origins import Sources
-from inspector.analysis.participation import Groups, Participations
+from inspector.analysis.participation import Groups, Participation, Participations
 from inspector.analysis.phases import Phases, phases_text
+from inspector.compilation.program import NamedAxes
 from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, total
 from inspector.hlo.executions import executions
 from inspector.hlo.group_mode import GroupMode
@@ -25,7 +26,7 @@ from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.replica_groups import ReplicaGroups
 from inspector.hlo.shape import Shape
-from inspector.hlo.source import Origin
+from inspector.hlo.source import Frame, Origin, merged_names
 from inspector.tables import Kind, Tabular, make_table
 from inspector.units import format_bytes, format_list
 
@@ -242,7 +243,14 @@ _TOTALS: Mapping[str, Kind] = {
 }
 
 
-def collectives(module: Module, mesh: Mesh | None, num_replicas: int = 1, num_partitions: int = 1) -> Collectives:
+def collectives(
+    module: Module,
+    mesh: Mesh | None,
+    num_replicas: int = 1,
+    num_partitions: int = 1,
+    *,
+    named_axes: Sequence[NamedAxes] = (),
+) -> Collectives:
     """Finds the collectives of a module.
 
     Args:
@@ -250,19 +258,31 @@ def collectives(module: Module, mesh: Mesh | None, num_replicas: int = 1, num_pa
       mesh: the program's mesh or axis environment, for the axes; None when there is none.
       num_replicas: of the program; a module does not say.
       num_partitions: of the program; a module does not say.
+      named_axes: what the user's collectives name, for axes of size 1.
 
     Raises:
       ModuleError: a damaged module.
     """
-    program = _Program(module, mesh, num_replicas, num_partitions)
+    program = _Program(module, mesh, num_replicas, num_partitions, named_axes)
     return Collectives(tuple(program.collectives()), mesh, num_replicas, num_partitions)
 
 
 class _Program:
     """A module with what it does not say itself."""
 
-    def __init__(self, module: Module, mesh: Mesh | None, num_replicas: int, num_partitions: int) -> None:
+    def __init__(
+        self,
+        module: Module,
+        mesh: Mesh | None,
+        num_replicas: int,
+        num_partitions: int,
+        named_axes: Sequence[NamedAxes],
+    ) -> None:
         self.module = module
+        self._mesh = mesh
+        self._named: dict[tuple[str, str, int], list[Axes]] = {}
+        for named in named_axes:
+            self._named.setdefault((named.primitive, named.file, named.line), []).append(named.axes)
         self.num_partitions = num_partitions
         self._participations = Participations(mesh, num_replicas, num_partitions)
         self._contexts: dict[str, tuple[str, ...]] = {}
@@ -289,7 +309,7 @@ class _Program:
             form=who.form,
             mode=who.mode,
             participants=who.participants,
-            axes=who.axes,
+            axes=self._axes(who, Origin(own_name, source.frames)),
             operand_shapes=found.operand_shapes,
             result_shapes=found.result_shapes,
             dimensions=found.dimensions,
@@ -301,6 +321,14 @@ class _Program:
             phases=self._phases.of(found.instruction, source.op_name or own_name),
             source_from=source.via,
         )
+
+    def _axes(self, who: Participation, origin: Origin) -> Axes | Unavailable:
+        if isinstance(who.axes, Unavailable) or self._mesh is None:
+            return who.axes
+        frame = origin.frames[0] if origin.frames else Frame("", 0)
+        primitives = dict.fromkeys(primitive(name) for name in merged_names(origin.op_name))
+        named = [axes for p in primitives for axes in self._named.get((p, frame.file, frame.line), ())]
+        return with_size_one(who.axes, self._mesh, max(map(len, who.groups), default=0), named)
 
     def _context(self, computation: Computation) -> tuple[str, ...]:
         """Roles of the callers from the entry down; of several callers, the first one's."""

@@ -37,7 +37,7 @@ def inserted_by(found: Operation, op_name: str, joins_partitions: bool, phases: 
       joins_partitions: whether its groups hold partitions of a program that has several.
       phases: of its module.
     """
-    asked = [name for name in merged_names(op_name) if _primitive(name) in _PRIMITIVES]
+    asked = [name for name in merged_names(op_name) if primitive(name) in _PRIMITIVES]
     if asked:
         by = {"autodiff" if phases.of(found.instruction, name) == ("backward",) else "user" for name in asked}
         return " + ".join(sorted(by, reverse=True))
@@ -48,7 +48,7 @@ def inserted_by(found: Operation, op_name: str, joins_partitions: bool, phases: 
     return "partitioner" if joins_partitions else "compiler"
 
 
-def _primitive(op_name: str) -> str:
+def primitive(op_name: str) -> str:
     """`jit(f)/shard_map/psum` -> `psum`; parameters in brackets and an ending of asynchronous forms dropped."""
     last = op_name.rpartition("/")[2].partition("[")[0].rstrip(")")
     return last.removesuffix("_start").removesuffix("_done")

@@ -66,6 +66,22 @@ def _placed(sharding: str) -> str:
     return f", {sharding}" if sharding else ""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class NamedAxes:
+    """The mesh axes that a collective of the user's function names.
+
+    Attributes:
+      primitive: JAX's, such as `psum`.
+      file, line: the innermost Python line that it comes from.
+      axes: the names, in the user's order.
+    """
+
+    primitive: str
+    file: str
+    line: int
+    axes: tuple[str, ...]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Program(Portable):
     """A lowered module with what its callers must know.
@@ -80,6 +96,8 @@ class Program(Portable):
       mesh: the axis environment or the JAX mesh, or None when there is neither.
       platform: "cpu", "tpu" or "gpu": what the module was lowered for; "cuda", as JAX calls it, is taken for "gpu".
       host_callbacks: the program calls back into this very process, so no other can run it.
+      named_axes: where the mesh has axes of size 1, which leave no trace in groups: what the function's collectives
+        name; else ().
       keepalive: the callbacks, and what must live as long as they may be called; a pair.
       in_tree: the pytree structure of `(args, kwargs)`, static arguments left out, or None.
       out_tree: the pytree structure of the result, or None. These three never leave the process and
@@ -94,6 +112,7 @@ class Program(Portable):
     mesh: Mesh | None
     platform: str
     host_callbacks: bool = False
+    named_axes: tuple[NamedAxes, ...] = ()
     keepalive: object = dataclasses.field(default=None, compare=False, repr=False)
     in_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
     out_tree: Any = dataclasses.field(default=None, compare=False, repr=False)

@@ -16,11 +16,10 @@ from typing import Any
 from inspector import files
 from inspector.compilation import archive, plain
 from inspector.compilation.archive import Archive
-from inspector.compilation.compiled import Compiled, not_asked_for
-from inspector.compilation.cost import Cost
+from inspector.compilation.compiled import Compiled, Cost, not_asked_for
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
-from inspector.compilation.program import Argument, Program, Result
+from inspector.compilation.program import Argument, NamedAxes, Program, Result
 from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
@@ -61,6 +60,7 @@ class _Program:
     mesh: Mesh | None
     platform: str
     host_callbacks: bool
+    named_axes: tuple[NamedAxes, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -194,6 +194,7 @@ def _saved(compiled: Compiled) -> _Saved:
             mesh=program.mesh,
             platform=program.platform,
             host_callbacks=program.host_callbacks,
+            named_axes=program.named_axes,
         ),
         options=compiled.options.to_json(),
         target=str(compiled.target),
@@ -221,6 +222,7 @@ def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> Compiled:
             mesh=about.mesh,
             platform=about.platform,
             host_callbacks=about.host_callbacks,
+            named_axes=about.named_axes,
         ),
         options=Options.from_json(saved.options),
         target=Target.parse(saved.target),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from inspector._jax import modules
-from inspector.compilation.program import Program
+from inspector._jax import jaxprs, modules
+from inspector.compilation.program import NamedAxes, Program
 from inspector.errors import InspectorError, LoweringError, Unavailable, UnboundAxisError
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
@@ -36,6 +37,7 @@ def assemble(
     )
     kernels: tuple[Kernel, ...] = ()
     if jaxpr is not None:
+        program = dataclasses.replace(program, named_axes=_named_axes(program, jaxpr))
         listing = jaxpr_listing(jaxpr, root)
         kernels = (overrides or Overrides()).kernels(jaxpr, root)
     known = [stablehlo] if isinstance(listing, Unavailable) else [listing, stablehlo]
@@ -52,6 +54,12 @@ def assemble(
         out_shape=out_shape,
         kernels=kernels,
     )
+
+
+def _named_axes(program: Program, jaxpr: Any) -> tuple[NamedAxes, ...]:
+    if program.mesh is None or 1 not in program.mesh.axis_sizes:
+        return ()
+    return tuple(NamedAxes(*named) for named in jaxprs.collective_axes(jaxpr))
 
 
 def _root(program: Program, fun: Any, hlo_proto: bytes) -> Root:

@@ -106,7 +106,11 @@ class Lowered(Portable):
 
         options = self.program.options
         return collectives(
-            Module.from_proto(self.hlo_proto), self.program.mesh, options.num_replicas or 1, options.num_partitions or 1
+            Module.from_proto(self.hlo_proto),
+            self.program.mesh,
+            options.num_replicas or 1,
+            options.num_partitions or 1,
+            named_axes=self.program.named_axes,
         )
 
     def request(
