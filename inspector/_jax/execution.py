@@ -5,6 +5,9 @@ the same way. What one device gets is laid down as it is: a JAX array whose shar
 "replicated" but whose buffers differ, because that accepts scalars and any mix of replicas and
 partitions. XLA does not check what it is given (too few arguments are a segmentation fault), so
 everything is checked here first.
+
+A program with ordered effects takes and gives a token for each kind, which JAX threads from call to
+call. Executions here follow one another, so each gets fresh ones.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import numpy as np
 from jax._src.sharding_impls import GSPMDSharding
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from inspector._jax.signature import TOKEN, ArrayType, Signature
+from inspector._jax.signature import ArrayType, Signature
 from inspector.errors import ExecutionError
 
 Index = tuple["slice[Any, Any, Any]", ...]
@@ -53,7 +56,8 @@ class Executable:
           keepalive: held as long as this lives.
         """
         self._raw = raw
-        self._signature = signature
+        self._signature = signature.without_tokens()
+        self._tokens = signature.tokens
         self._assignment = assignment
         self._keepalive = keepalive
         self._replicated = NamedSharding(Mesh(assignment.reshape(-1), ("device",)), PartitionSpec())
@@ -75,7 +79,7 @@ class Executable:
         """Runs `warmup + repeat` times.
 
         Args:
-          inputs: one array a parameter, in parameter order; global under partitions, with a
+          inputs: one array a parameter, in parameter order, tokens left out; global under partitions, with a
             leading axis of `num_replicas` where `per_replica`.
           per_replica: one boolean an input.
           repeat: measured executions, at least 1.
@@ -101,12 +105,13 @@ class Executable:
     ) -> Execution:
         shards = self._cut(inputs, per_replica)
         placed: list[Any] = [None] * len(shards)
+        tokens = self._fresh_tokens()
         durations: list[float] = []
         outputs: Any = []
         for _ in range(warmup + repeat):
             outputs = []  # frees the last ones first, so that memory does not hold two executions
             self._place(shards, placed)
-            duration_s, outputs = self._execute(placed)
+            duration_s, outputs = self._execute([*tokens, *placed])
             durations.append(duration_s)
         return Execution(self._join(outputs), tuple(durations[warmup:]), self._assignment.flat[0].device_kind)
 
@@ -116,7 +121,7 @@ class Executable:
         results = self._raw.execute_sharded(placed, with_tokens=with_tokens)
         if with_tokens:
             token = results.consume_token()
-        outputs = results.disassemble_into_single_device_arrays()
+        outputs = results.disassemble_into_single_device_arrays()[self._tokens :]
         jax.block_until_ready(outputs)
         if with_tokens:
             token.block_until_ready()
@@ -125,6 +130,13 @@ class Executable:
     @property
     def _has_host_callbacks(self) -> bool:
         return self._keepalive is not None and bool(self._keepalive[1])  # type: ignore[index]
+
+    def _fresh_tokens(self) -> list[Any]:
+        """What JAX starts an ordered effect with: an array of no element on each device."""
+        empty = np.zeros(0, np.bool_)
+        arrays = [jax.device_put(empty, device) for device in self._assignment.flat]
+        token = jax.make_array_from_single_device_arrays(empty.shape, self._replicated, arrays)
+        return [token] * self._tokens
 
     def _place(self, shards: list[list[np.ndarray]], placed: list[Any]) -> None:
         """Puts inputs on their devices: all at first, later those that the program took as donations."""
@@ -165,6 +177,7 @@ class Executable:
     def _indices(self, shardings: Sequence[Any] | None, types: Sequence[ArrayType]) -> list[list[Index]]:
         """For each array, which part of it each partition holds."""
         devices = list(self._assignment[0])
+        shardings = None if shardings is None else shardings[self._tokens :]
         if shardings is None or len(devices) == 1:
             return [[(slice(None),) * len(t.shape)] * len(devices) for t in types]
         if len(shardings) != len(types):
@@ -185,11 +198,6 @@ class Executable:
         if repeat < 1 or warmup < 0:
             raise ExecutionError(f"repeat must be at least 1 and warmup at least 0, got {repeat} and {warmup}.")
         types = (*self._signature.parameters, *self._signature.results)
-        if any(t.dtype == TOKEN for t in types):
-            raise ExecutionError(
-                "The program has ordered effects (jax.debug.print(ordered=True), io_callback(ordered=True)), whose"
-                " tokens only JAX itself can thread. Run the function with JAX, or make the effect unordered."
-            )
         odd = [str(t) for t in types if not t.is_array]
         if odd:
             raise ExecutionError(

@@ -60,6 +60,16 @@ class Signature:
     parameters: tuple[ArrayType, ...]
     results: tuple[ArrayType, ...]
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of ordered effects, which JAX puts before everything else, once among each of the two."""
+        kinds = [t.dtype for t in self.parameters]
+        return next((i for i, kind in enumerate(kinds) if kind != TOKEN), len(kinds))
+
+    def without_tokens(self) -> Signature:
+        """What the caller passes and gets."""
+        return Signature(self.parameters[self.tokens :], self.results[self.tokens :])
+
 
 def dtype_of(name: str) -> np.dtype[Any]:
     """The dtype of NumPy's or ml_dtypes' name for it."""

@@ -32,6 +32,7 @@ class LoweredFacts:
       argument_shardings: JAX sharding or None, one a kept argument.
       result_shardings: the same of results.
       results: (key path, shape, dtype) a leaf.
+      tokens: of ordered effects, before the parameters and the results of the module.
       device_count: devices that the lowering is for.
       propagate_to_parameters, propagate_to_results: whether XLA may choose the sharding.
       host_callbacks: the program calls into this process.
@@ -46,6 +47,7 @@ class LoweredFacts:
     argument_shardings: tuple[Any, ...]
     result_shardings: tuple[Any, ...]
     results: tuple[tuple[Any, tuple[int, ...], Any], ...]
+    tokens: int
     device_count: int
     propagate_to_parameters: tuple[bool, ...]
     propagate_to_results: tuple[bool, ...]
@@ -75,6 +77,7 @@ def lowered_facts(lowered: Any) -> LoweredFacts:
     in_shardings = tuple(_specified(s) for s in compile_args["in_shardings"])
     out_shardings = tuple(_specified(s) for s in compile_args["out_shardings"])
     kept = compile_args.get("kept_var_idx")
+    tokens = len(compile_args["ordered_effects"])
     return LoweredFacts(
         module=lowered.compiler_ir("stablehlo"),
         arguments=tuple(
@@ -85,9 +88,10 @@ def lowered_facts(lowered: Any) -> LoweredFacts:
         argument_shardings=in_shardings,
         result_shardings=out_shardings,
         results=tuple((path, tuple(r.shape), r.dtype) for path, r in results),
+        tokens=tokens,
         device_count=int(compile_args["num_devices"]),
-        propagate_to_parameters=tuple(s is None for s in in_shardings),
-        propagate_to_results=tuple(s is None for s in out_shardings),
+        propagate_to_parameters=(False,) * tokens + tuple(s is None for s in in_shardings),
+        propagate_to_results=(False,) * tokens + tuple(s is None for s in out_shardings),
         host_callbacks=bool(compile_args["host_callbacks"]) or bool(compile_args["keepalive"]),
         keepalive=(compile_args["host_callbacks"], compile_args["keepalive"]),
         in_tree=in_tree,

@@ -174,13 +174,13 @@ def from_stages(
     jaxpr = None if traced is None else traced.jaxpr
     mesh = _partition_mesh(facts, module_facts, jaxpr)
     partitions = max(facts.device_count, mesh.size if mesh else 1, module_facts.num_partitions)
-    numbers = {leaf: number for number, leaf in enumerate(facts.kept)}
-    hoisted = len(module_facts.parameters) - len(facts.kept)
+    numbers = {leaf: number for number, leaf in enumerate(facts.kept, facts.tokens)}
+    shardings = dict(zip(facts.kept, facts.argument_shardings, strict=True))
+    hoisted = len(module_facts.parameters) - facts.tokens - len(facts.kept)
     if hoisted:
         raise LoweringError(
-            f"The lowered module has {hoisted} parameters that are not arguments of the function (ordered effects or"
-            " hoisted constants), which inspector cannot pass. Set jax_use_simplified_jaxpr_constants=False, or"
-            " remove ordered effects."
+            f"The lowered module has {hoisted} parameters that are not arguments of the function (hoisted constants),"
+            " which inspector cannot pass. Set jax_use_simplified_jaxpr_constants=False."
         )
     program = Program(
         name=module_facts.name,
@@ -188,7 +188,7 @@ def from_stages(
         arguments=tuple(
             Argument(
                 names(path), shape, dtype_name(dtype), numbers.get(i), donated, weak,
-                _sharding_text(facts.argument_shardings[numbers[i]] if i in numbers else None),
+                _sharding_text(shardings.get(i)),
             )
             for i, (path, shape, dtype, donated, weak) in enumerate(facts.arguments)
         ),

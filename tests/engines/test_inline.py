@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import io_callback
 
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
@@ -76,15 +77,19 @@ def test_callbacks_that_are_gone(engine: InlineEngine) -> None:
         engine.submit(CompileRequest(saved, Options(), CPU)).result(60)
 
 
-def test_ordered_effects_are_refused(engine: InlineEngine) -> None:
+def test_ordered_effects(engine: InlineEngine) -> None:
+    seen: list[float] = []
+
     def fun(x: jax.Array) -> jax.Array:
+        for value in x:
+            io_callback(lambda v: seen.append(float(v)), None, value, ordered=True)
         jax.debug.print("{}", x, ordered=True)
-        return x
+        return x * 2
 
     compiled = engine.submit(CompileRequest(programs.lower(fun, F32X2), Options(), CPU)).result(120)
-    assert compiled.hlo
-    with pytest.raises(ExecutionError, match="ordered effects"):
-        engine.run(RunRequest(compiled, (np.zeros(2, np.float32),), (False,))).result(60)
+    reply = engine.run(RunRequest(compiled, (np.arange(2, dtype=np.float32),), (False,), repeat=2, warmup=0)).result(60)
+    assert seen == [0.0, 1.0, 0.0, 1.0]
+    np.testing.assert_array_equal(reply.outputs[0], [0.0, 2.0])
 
 
 def test_more_devices_than_there_are(engine: InlineEngine) -> None:
