@@ -41,6 +41,9 @@ def load_variables() -> dict[str, str]:
         "TPU_SKIP_MDS_QUERY": "1",  # or it asks a metadata server that is only there on a TPU machine
         # Or each process leaves logs in the temporary directory.
         "TPU_LOG_DIR": os.environ.get("TPU_LOG_DIR", "disabled"),
+        # Warnings and worse: without the first libtpu logs to files alone.
+        "TPU_STDERR_LOG_LEVEL": "1",
+        "TPU_MIN_LOG_LEVEL": "1",
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # the lock guards TPU hardware, and none is touched
     }
 

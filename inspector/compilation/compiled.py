@@ -75,7 +75,8 @@ class Compiled:
         it) and `saved_s` (what that spared).
       executable: XLA's serialized executable, or why there is none.
       versions: `jax`, `jaxlib`, `platform_version` of the compiler.
-      warnings: what the compiler said, a line each.
+      warnings: what the compiler warned of, a line each. A compile in this process (engine "inline") does not hear XLA,
+        and says so in a line.
       devices: kind, id and, of a TPU, place of the devices compiled for, one a replica and partition in
         row-major order: a mesh's devices in the order of its axes.
       passes: what each compiler pass did, where the compile was asked for it (`products=("passes",)`).

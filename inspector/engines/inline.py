@@ -22,6 +22,12 @@ from inspector.errors import CancelledError, ExecutionError, TargetError
 
 T = TypeVar("T")
 
+UNHEARD = (
+    "What XLA itself warned of is not listed: a compile in this process writes it to the process's stderr, and not"
+    " at all where TF_CPP_MIN_LOG_LEVEL is above 1. A worker's compile lists it."
+)
+"""The warning of every compile here."""
+
 
 class InlineEngine:
     """Compiles and runs in this process. Thread-safe; one job at a time."""
@@ -58,7 +64,7 @@ class InlineEngine:
         queue_s = job.elapsed_s
         check_request(request)
         started = start_warnings(request.options, request.program.platform)
-        warnings = (*request_warnings(request), *started, *_notices(request.program))
+        warnings = (*request_warnings(request), *started, *_notices(request.program), UNHEARD)
         callbacks = callbacks_of(request.program)
         order = compile_order(request, read_config())
         server = self._server(request.target)

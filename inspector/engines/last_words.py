@@ -26,7 +26,7 @@ class Death:
 def warnings_in(log: str) -> tuple[str, ...]:
     """The lines of a log that a user should see: XLA's warnings and errors, without time stamps."""
     lines = (_message(line) for line in log.splitlines())
-    return tuple(dict.fromkeys(line for line in lines if line and not any(b in line for b in _BORING)))
+    return tuple(dict.fromkeys(line for line in lines if line and not _is_boring(line)))
 
 
 _KILL = 9  # SIGKILL, which not every system has
@@ -40,7 +40,22 @@ _BORING = (
     "Unable to register cuDNN factory",
     "Unable to register cuBLAS factory",
     "Unable to register cuFFT factory",
+    # What libtpu notes of its own workings, for whoever works on it.
+    "The log function has NOT been set for the LloModule",
+    "0-iteration loop inserted",
+    "Collective matmul V1 is enabled",
+    "even when HloShardingV3 is enabled",
+    "Invalid backend config found for instruction",
+    "=== Source Location Trace",
+    "Compiler may not do what you expect",
 )
+
+
+def _is_boring(line: str) -> bool:
+    is_place = " " not in line and (".cc:" in line or ".h:" in line)  # of a location trace
+    return is_place or any(words in line for words in _BORING)
+
+
 _FATAL = (
     "Check failed",
     "LLVM ERROR",

@@ -199,6 +199,7 @@ def command(*arguments: str) -> list[str]:
 def environ() -> dict[str, str]:
     """The kernel's environment, without what would give a worker other devices or JAX's cache."""
     environ = subprocesses.environ()
+    environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # what XLA warns of belongs to the result, however quiet the kernel is
     environ["JAX_PLATFORMS"] = "cpu"  # never to take an accelerator away from the kernel
     for name in ("JAX_NUM_CPU_DEVICES", "JAX_COMPILATION_CACHE_DIR", "JAX_PLATFORM_NAME"):
         environ.pop(name, None)

@@ -48,7 +48,7 @@ def test_host_callbacks(engine: InlineEngine) -> None:
     compiled = engine.submit(CompileRequest(programs.as_program(lowered), Options(), CPU)).result(120)
     assert compiled.hlo == lowered.compile().as_text()
     assert not compiled.executable
-    (notice,) = compiled.warnings
+    notice, _ = compiled.warnings
     assert "calls back into this process (jax.debug.print, io_callback, pure_callback), so it is compiled" in notice
     reply = engine.run(RunRequest(compiled, (np.float32([1, 2]),), (False,), repeat=2, warmup=1)).result(60)
     np.testing.assert_array_equal(reply.outputs[0], [11, 22])

@@ -89,7 +89,7 @@ def test_what_a_process_reads_when_it_starts_chooses_a_worker_and_is_too_late_in
     assert "xmm" in assembly_of(chosen)
     assert assembly_of(late) == assembly_of(plain)
     assert chosen.warnings == ()
-    (warning,) = late.warnings
+    warning, _ = late.warnings
     assert "XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 before Python starts" in warning
 
 
