@@ -17,10 +17,12 @@ import pytest
 
 import inspector
 from inspector.analysis.collectives import Collectives
+from inspector.analysis.pallas_errors import explain
 from inspector.compilation.engine import Job
-from inspector.errors import OptionError, ParameterError, TargetError
-from tests.conftest import RunPython
+from inspector.errors import CompilationError, OptionError, ParameterError, TargetError
+from tests.conftest import ROOT, RunPython
 
+DATA = ROOT / "tests" / "analysis" / "data" / "pallas"
 X = np.linspace(0.0, 1.0, 8, dtype=np.float32)
 
 
@@ -260,3 +262,22 @@ def test_what_has_a_table_shows_it_in_a_notebook(values: list[Any], collectives:
         page = value._repr_html_()
         assert page.startswith(f"<p>{html.escape(repr(value))}</p><")
         assert "<table" in page
+
+
+# ------------------------------------------------------------------ what notebooks need
+
+
+def test_the_hlo_is_drawn(lowered: inspector.Lowered) -> None:
+    source = lowered.graph()
+    assert "tanh" in source.source
+    assert "digraph" in lowered.dot()
+
+
+def test_a_refused_kernel_is_explained(lowered: inspector.Lowered) -> None:
+    text = (DATA / "scoped.0.12.txt").read_text(encoding="utf-8")
+    found = lowered.explain(CompilationError(text), target="tpu:v5e")
+    assert found == dataclasses.replace(explain(text), advice=found.advice)
+    assert re.search(r"vmem_limit_bytes=\d+ << 20", found.advice[0])
+    assert repr(found).startswith("<MemoryOverflow 1")
+    assert not lowered.explain("something else")
+    assert "Pallas" in lowered.explain("something else").reason

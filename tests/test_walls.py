@@ -62,9 +62,14 @@ DEFERRED: Mapping[tuple[str, str], str] = {
     ("inspector.compilation.compiled", "inspector.analysis.graph"): "Compiled.graph, a public method",
     ("inspector.compilation.compiled", "inspector.engines.executable"): "Compiled.runtime_executable, a public method",
     ("inspector.hlo.pallas", "inspector.analysis.pallas"): "Kernel.table and Kernel.remarks, public methods",
-    ("inspector.hlo.pallas", "inspector.analysis.pallas_memory"): "Kernel.vmem, a public method, and its result",
+    (
+        "inspector.hlo.pallas",
+        "inspector.analysis.pallas_memory",
+    ): "Kernel.vmem and used_vmem, public methods, and a result",
     ("inspector.hlo.pallas", "inspector.analysis.pallas_plot"): "Kernel.plot, a public method",
     ("inspector.lowering.lowered", "inspector.analysis.collectives"): "Lowered.collectives, a public method",
+    ("inspector.lowering.lowered", "inspector.analysis.graph"): "Lowered.graph, a public method",
+    ("inspector.lowering.lowered", "inspector.analysis.pallas_errors"): "Lowered.explain, a public method",
     ("inspector.lowering.lowered", "inspector.engines"): "Lowered.compile, a public method, picks the default engine",
     (
         "inspector.execution.run",

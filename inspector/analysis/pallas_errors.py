@@ -31,7 +31,7 @@ class Refused:
     tag: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class MemoryOverflow:
     """A memory that is too small.
 
@@ -42,6 +42,7 @@ class MemoryOverflow:
       limit: which limit: "scoped" of one kernel, "capacity" of the memory.
       kernel: the instruction's name, such as `matmul.1`; "" where it is not said.
       allocations: those that are listed, largest first as the compiler lists them.
+      advice: what can be done, one sentence each, where the program is known.
     """
 
     space: str
@@ -50,11 +51,15 @@ class MemoryOverflow:
     limit: str
     kernel: str
     allocations: tuple[Refused, ...]
+    advice: tuple[str, ...] = ()
 
     @property
     def excess_bytes(self) -> int:
         """What is too much."""
         return self.asked_bytes - self.limit_bytes
+
+    def __repr__(self) -> str:
+        return f"<MemoryOverflow {self}>"
 
     def __str__(self) -> str:
         whose = f" of {self.kernel}" if self.kernel else ""
@@ -65,7 +70,7 @@ class MemoryOverflow:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class KernelRefused:
     """Mosaic, the compiler of kernels, could not compile one.
 
@@ -82,6 +87,9 @@ class KernelRefused:
     frames: tuple[Frame, ...]
     operation: str
     help_url: str
+
+    def __repr__(self) -> str:
+        return f"<KernelRefused {self}>"
 
     def __str__(self) -> str:
         where = f" at {self.frames[0].file}:{self.frames[0].line}" if self.frames else ""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from inspector.analysis.pallas_memory import VmemBudget
+    from inspector.hlo.module import Module
 
 Backend = Literal["mosaic_tpu", "triton", "mosaic_gpu"]
 Plain = None | bool | int | float | str | tuple["Plain", ...]
@@ -362,6 +363,16 @@ class Kernel(Tabular):
         from inspector.analysis.pallas_memory import vmem_budget
 
         return vmem_budget(self, chip)
+
+    def used_vmem(self, module: Module) -> int | Unavailable:
+        """Bytes of vector memory that the compiler gave it, its own needs included, in a program that it compiled.
+
+        Args:
+          module: the optimized HLO for a TPU, `compiled.module()`.
+        """
+        from inspector.analysis.pallas_memory import used_vmem
+
+        return used_vmem(self, module)
 
     def plot(self, step: int = 0) -> Figure:
         """Every array as a rectangle, and the blocks that one grid step works on.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from inspector._jax import modules
 from inspector.compilation.options import FlagValue, Options
@@ -22,7 +22,10 @@ from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Root
 
 if TYPE_CHECKING:
+    import graphviz
+
     from inspector.analysis.collectives import Collectives
+    from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow
     from inspector.compilation.compiled import Compiled
     from inspector.compilation.engine import EngineLike
     from inspector.compilation.preview import Preview
@@ -96,8 +99,35 @@ class Lowered(Portable):
         return modules.computation_from_proto(self.hlo_proto)
 
     def dot(self) -> str:
-        """XLA's own DOT graph of the HLO."""
+        """XLA's own graph of the HLO, as DOT text; `graph` is drawn in a notebook."""
         return modules.hlo_dot(self.hlo_proto)
+
+    def graph(
+        self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
+    ) -> graphviz.Source:
+        """The HLO as a graph, which notebooks draw; arguments as for `Compiled.graph`."""
+        from inspector.analysis.graph import graph
+        from inspector.hlo.module import Module
+
+        return graph(Module.from_proto(self.hlo_proto), mode, selection).source
+
+    def explain(
+        self, error: BaseException | str, target: str | Target = "attached"
+    ) -> MemoryOverflow | KernelRefused | Unavailable:
+        """What a TPU's compiler had against one of the Pallas kernels, as numbers, with what can be done about it.
+
+        Args:
+          error: what `compile` raised, or its text.
+          target: what was compiled for; says how much memory there is.
+        """
+        from inspector.analysis.pallas_errors import MemoryOverflow, advice, explain
+
+        found = explain(str(error))
+        if found is None:
+            return Unavailable("it is no error that a TPU's compiler makes of a Pallas kernel", "its own text says all")
+        if isinstance(found, MemoryOverflow):
+            return dataclasses.replace(found, advice=advice(found, self.kernels, Target.parse(target).chip))
+        return found
 
     def collectives(self) -> Collectives:
         """The collectives of the HLO, with their replica groups and the axes that these mean."""
