@@ -11,7 +11,6 @@ import functools
 import hashlib
 import itertools
 import json
-import math
 import os
 import queue
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -19,6 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inspector.analysis.kernels import structure
+from inspector.compilation import plain
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.options import Options
@@ -29,6 +30,7 @@ from inspector.errors import CancelledError, InspectorError, ModuleError, Parame
 from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import Progress, foreground_progress
+from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,9 +92,9 @@ def sweep(
 
     Returns:
       One row a variant, in the order of the grid, each target's together: `target`, one column a
-      flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many), and
-      `error`, "" for none, and `warnings`, such as that no pass has a name. Numbers of failed variants
-      are NaN; what a compiler does not report is an `Unavailable`.
+      flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many one execution
+      does), `error`, "" for none, `warnings`, such as that no pass has a name, and `unknown`: why a number is
+      missing, or that it is "at least" that much. Failed variants have no numbers.
 
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
@@ -173,7 +175,7 @@ def finding_of(compiled: Compiled) -> Finding:
 
 def _count_collectives(compiled: Compiled) -> Number:
     try:
-        return len(compiled.collectives())
+        return structure(compiled.module()).collectives
     except ModuleError as e:
         return Unavailable(str(e))
 
@@ -207,7 +209,7 @@ class Ledger:
                 with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # cut off: done again
                     row = json.loads(line)
                     self._found[row["key"]] = Finding(
-                        {n: _decode(row["numbers"][n]) for n in row["numbers"]},
+                        plain.decode(dict[str, float | Unavailable], row["numbers"]),
                         row["error"],
                         tuple(row.get("warnings", ())),  # files of before have none
                     )
@@ -222,8 +224,7 @@ class Ledger:
 
     def write(self, request: CompileRequest, finding: Finding) -> None:
         """Adds a row; it is on the disk when this returns."""
-        numbers = {name: _encode(value) for name, value in finding.numbers.items()}
-        row = {"target": str(request.target), "options": str(request.options), "numbers": numbers}
+        row = {"target": str(request.target), "options": str(request.options), "numbers": plain.encode(finding.numbers)}
         self._append(
             json.dumps({"key": self._key(request), **row, "error": finding.error, "warnings": finding.warnings})
         )
@@ -252,14 +253,6 @@ class Ledger:
                 f"{os.fspath(self._path)!r} has format {header['format_version']}, this inspector reads up to"
                 f" {FORMAT_VERSION}. Update inspector to read it."
             )
-
-
-def _encode(value: Number) -> Any:
-    return {"unavailable": [value.reason, value.remedy]} if isinstance(value, Unavailable) else value
-
-
-def _decode(value: Any) -> Number:
-    return Unavailable(*value["unavailable"]) if isinstance(value, dict) else value
 
 
 class _Engines:
@@ -386,16 +379,15 @@ def _close(progress: Progress, findings: Mapping[Variant, Finding]) -> None:
 
 
 def _table(variants: Sequence[Variant], findings: Mapping[Variant, Finding]) -> pd.DataFrame:
-    import pandas as pd
-
     done = [variant for variant in variants if variant in findings]
-    said = [options.as_dict() for _, options in done]
     flags = list(dict.fromkeys(name for _, options in variants for name in options.as_dict()))
-    columns: dict[str, list[Any]] = {"target": [str(target) for target, _ in done]}
-    for flag in flags:
-        columns[flag] = [row.get(flag, DEFAULT) for row in said]
-    for name in NUMBERS:
-        columns[name] = [findings[variant].numbers.get(name, math.nan) for variant in done]
-    columns["error"] = [findings[variant].error for variant in done]
-    columns["warnings"] = ["\n".join(findings[variant].warnings) for variant in done]
-    return pd.DataFrame(columns)
+    kinds: dict[str, Kind] = {"target": "text", **dict.fromkeys(flags, "object"), **dict.fromkeys(NUMBERS, "float")}
+    kinds |= {"error": "text", "warnings": "text", UNKNOWN: "reasons"}
+    return make_table(kinds, (_row(variant, flags, findings[variant]) for variant in done))
+
+
+def _row(variant: Variant, flags: Sequence[str], finding: Finding) -> list[object]:
+    target, options = variant
+    said = options.as_dict()
+    numbers = (finding.numbers.get(name) for name in NUMBERS)
+    return [str(target), *(said.get(f, DEFAULT) for f in flags), *numbers, finding.error, "\n".join(finding.warnings)]

@@ -1,7 +1,7 @@
 """The roofline of a program on a chip: is a kernel bound by arithmetic or by memory, and how fast could it be?
 
 Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
-architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`analysis/cost.py`), the roofs
+architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`compilation/cost.py`), the roofs
 are published peaks (`analysis/peaks.py`), and memory is the main memory: what lies in a TPU's vector
 memory does not count. Nothing is measured: the times are lower bounds, every operation is held to the
 peak of matrix products, and of branches the cheapest is taken.
@@ -14,9 +14,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from inspector.analysis.cost import InstructionCost
-from inspector.analysis.kernels import kernel_costs
+from inspector.analysis.kernels import kernels
 from inspector.analysis.peaks import Peak
+from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.module import Computation, Module
 from inspector.hlo.single import FLOW
@@ -136,20 +136,21 @@ def roofline(module: Module, costs: Mapping[str, InstructionCost], peak: Peak | 
 
     Args:
       module: the optimized HLO.
-      costs: of each instruction (`analysis.cost.costs`).
+      costs: of each instruction (`compilation.cost.costs`).
       peak: the device's figures (`analysis.peaks.peak_of`).
     """
     element_type = matrix_type(module, costs)
     name = _peak_name(element_type, peak)
     points, uncounted, unknown = [], [], []
-    for kernel, cost in kernel_costs(module, costs):
-        instruction = kernel.instruction
+    for kernel in kernels(module):
+        instruction, executions = kernel.instruction, kernel.place.executions
+        cost = costs[instruction.name]
         if isinstance(cost.flops, Unavailable) or isinstance(cost.main_memory_bytes, Unavailable):
             uncounted.append(instruction.name)
             continue
-        if isinstance(kernel.executions, Unavailable):
+        if isinstance(executions, Unavailable):
             unknown.append(instruction.name)
-        runs = 1 if isinstance(kernel.executions, Unavailable) else kernel.executions
+        runs = 1 if isinstance(executions, Unavailable) else executions
         flops, moved = cost.flops * runs, cost.main_memory_bytes * runs
         bound, least = _bound(flops, moved, peak, name)
         points.append(Point(instruction.name, instruction.opcode, flops, moved, runs, bound, least))
