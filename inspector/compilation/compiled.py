@@ -142,7 +142,7 @@ class Compiled:
         return costs(module, parts, try_to_count([part.module for part in parts]))
 
     def roofline(self, peak: Peak | None = None) -> Roofline:
-        """Each kernel under the roofs of the target's chip: bound by arithmetic or by memory, and the least time.
+        """Each kernel under the roofs of the target's chip: bound by arithmetic, memory or links, and the least time.
 
         Args:
           peak: the roofs; None for the published ones of the target (`inspector.analysis.peaks`).
@@ -150,7 +150,8 @@ class Compiled:
         from inspector.analysis.peaks import peak_of
         from inspector.analysis.roofline import roofline
 
-        return roofline(self.module(), self.instruction_costs(), peak or peak_of(self.target, self.devices))
+        found = peak or peak_of(self.target, self.devices)
+        return roofline(self.module(), self.instruction_costs(), found, self.collectives())
 
     def timeline(self) -> Timeline | Unavailable:
         """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.

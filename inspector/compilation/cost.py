@@ -180,7 +180,7 @@ def _looped(loop: Instruction, body: InstructionCost, condition: InstructionCost
 
 def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> InstructionCost:
     """What it costs whichever branch it takes: each number of the branch where it is smallest."""
-    chosen = Missing(conditional.name, "conditional", "counted by its cheapest branch")
+    chosen = Missing(conditional.name, "conditional", "counted by the cheapest branch")
 
     def cheapest(*numbers: float) -> float:
         unknown = [part for number in numbers for part in missing(number)]

@@ -92,7 +92,7 @@ def test_a_conditional_costs_at_least_its_cheapest_branch() -> None:
     assert isinstance(compiled.cost, Cost)
     assert isinstance(compiled.cost.flops, AtLeast)
     assert DOT <= compiled.cost.flops < 1.1 * DOT
-    assert compiled.cost.flops.reason == "1 conditional counted by its cheapest branch"
+    assert compiled.cost.flops.reason == "1 conditional counted by the cheapest branch"
     inside = [p for p in places(module).values() if isinstance(p.executions, Unavailable)]
     assert any("known at run time" in p.executions.reason for p in inside)  # type: ignore[union-attr]
 
