@@ -7,13 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inspector._jax.stages import static_arguments
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.hlo.pallas import AS_IT_IS, Tuning
-from inspector.lowering.arguments import positions
 from inspector.lowering.axis_env import AxisEnv
+from inspector.lowering.keywords import function_keywords
 from inspector.lowering.lower import lower
 from inspector.lowering.lowered import Lowered
 from inspector.lowering.pallas import CompilerParams, fields_of
@@ -36,10 +35,12 @@ def explore(
     options: Options | Mapping[str, FlagValue] | str | None = None,
     compare: Iterable[Options | Mapping[str, FlagValue] | str | Target] = (),
     static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
     donate_argnums: int | Iterable[int] = (),
     height_px: int = 700,
     compiler_params: CompilerParams | None = None,
     interpret: bool = False,
+    **keywords: Any,
 ) -> Explorer:
     """What did XLA make of this function? One line, every stage, in the notebook.
 
@@ -47,7 +48,7 @@ def explore(
       fun: whatever `inspector.lower` takes: a function, a JAX stage, a module text.
       args: example arguments. Arrays are also the inputs of the Run button; for ShapeDtypeStructs it
         makes inputs.
-      kwargs: keyword arguments of the function.
+      kwargs: keyword arguments of the function, those with the names of the parameters here included.
       axis_env: axis names and sizes for collectives, such as `[('i', 4)]`. With the target
         "attached", the program then compiles for as many virtual CPU devices as it has replicas,
         unless the attached devices suffice.
@@ -57,10 +58,12 @@ def explore(
       compare: more variants: options, or targets' texts. For a target of another platform the function is
         lowered for that.
       static_argnums: positions of arguments that are settings.
+      static_argnames: names of arguments that are.
       donate_argnums: positions of arguments whose buffers may be reused.
       height_px: initial height of the panes.
       compiler_params: of Pallas kernels, in place of the program's own; as `inspector.lower` takes them.
       interpret: let JAX's interpreter run the Pallas kernels, so that they can run on a CPU.
+      keywords: more keyword arguments of the function.
 
     Returns:
       The Explorer: a widget, with everything on it as Python values too.
@@ -68,6 +71,7 @@ def explore(
     Raises:
       LoweringError, ModuleError: the program cannot be lowered or read.
       OptionError, TargetError: a request is wrong.
+      ParameterError: a keyword that neither the function nor `explore` has.
     """
     from inspector.engines.targets import offered_targets
     from inspector.widgets.explorer import Explorer
@@ -76,21 +80,22 @@ def explore(
 
     def lower_for(axes: AxisEnv | None, platform: str | None, tuning: Tuning = AS_IT_IS) -> Lowered:
         return lower(
-            fun, *args, kwargs=kwargs, axis_env=axes, static_argnums=static_argnums, donate_argnums=donate_argnums,
-            platform=platform, compiler_params=tuning.as_dict(), interpret=tuning.interpret, chip=tuning.chip,
+            fun, *args, kwargs=named, axis_env=axes, static_argnums=static_argnums, static_argnames=static_argnames,
+            donate_argnums=donate_argnums, platform=platform, compiler_params=tuning.as_dict(),
+            interpret=tuning.interpret, chip=tuning.chip,
         )  # fmt: skip
 
+    named = function_keywords(fun, args, kwargs, keywords, explore)
     wanted = variants_of(compare)
     targets = [Target.parse(text) for text in (target, *(text for _, text in wanted if text is not None))]
     for each in targets:
         _warm(each)
     tuning = Tuning.of(compiler_params, interpret=interpret, chip=Target.parse(target).chip)
     lowered = lower_for(axis_env, Target.parse(target).platform, tuning)
-    inputs = _dynamic(fun, args, kwargs or {}, positions(static_argnums))
     work = Work(
         lower=lambda pairs, platform: lower_for(list(pairs or ()) or None, platform),
         submit=_submit,
-        run=lambda compiled, repeat: _start_run(compiled, repeat, *inputs),
+        run=lambda compiled, repeat: _start_run(compiled, repeat, args, named),
         targets=offered_targets(),
         platform=_platform,
         suit=_with_devices,
@@ -103,7 +108,7 @@ def explore(
         options=options,
         target=_suitable(lowered, target),
         tuning=tuning if lowered.kernels else AS_IT_IS,
-        can_lower=bool(args or kwargs) and callable(fun),
+        can_lower=bool(args or named) and callable(fun),
         height_px=height_px,
         side_by_side=len({_platform(each) for each in targets}) > 1,
     )
@@ -145,18 +150,6 @@ def _with_devices(lowered: LoweredView, target: Target) -> Target:
     if target.device_count is not None and needed > target.device_count:
         return target.with_devices(needed) or target
     return _suitable(lowered, target)
-
-
-def _dynamic(
-    fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], static: Sequence[int]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments that the compiled program takes; `jax.jit` may have made others static."""
-    jitted, names = static_arguments(fun)
-    fixed = {n % len(args) for n in (*static, *jitted) if -len(args) <= n < len(args)}
-    return (
-        tuple(a for i, a in enumerate(args) if i not in fixed),
-        {name: value for name, value in kwargs.items() if name not in names},
-    )
 
 
 def _submit(request: CompileRequest) -> Job[Compiled]:

@@ -32,9 +32,10 @@ def explore_call(line: str, names: dict[str, Any]) -> Explorer:
       names: the user's variables.
 
     Raises:
-      ParameterError: the line is not a call.
+      ParameterError: the line is not a call, or what follows it names no option of `explore`.
     """
     from inspector.exploring import explore
+    from inspector.lowering.keywords import check_options
 
     call, settings = _parse(line)
 
@@ -51,6 +52,7 @@ def explore_call(line: str, names: dict[str, Any]) -> Explorer:
         value = evaluate(keyword.value)
         kwargs |= value if keyword.arg is None else {keyword.arg: value}
     more = evaluate(settings) if settings is not None else {}
+    check_options(more, explore)
     return explore(fun, *args, kwargs=kwargs, **more)
 
 

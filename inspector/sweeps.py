@@ -11,6 +11,7 @@ import functools
 import hashlib
 import itertools
 import json
+import math
 import os
 import queue
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -18,8 +19,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inspector.analysis.kernels import structure
-from inspector.compilation import plain
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.options import Options
@@ -30,7 +29,6 @@ from inspector.errors import CancelledError, InspectorError, ModuleError, Parame
 from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import Progress, foreground_progress
-from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,9 +90,9 @@ def sweep(
 
     Returns:
       One row a variant, in the order of the grid, each target's together: `target`, one column a
-      flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many one execution
-      does), `error`, "" for none, `warnings`, such as that no pass has a name, and `unknown`: why a number is
-      missing, or that it is "at least" that much. Failed variants have no numbers.
+      flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many), and
+      `error`, "" for none, and `warnings`, such as that no pass has a name. Numbers of failed variants
+      are NaN; what a compiler does not report is an `Unavailable`.
 
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
@@ -175,7 +173,7 @@ def finding_of(compiled: Compiled) -> Finding:
 
 def _count_collectives(compiled: Compiled) -> Number:
     try:
-        return structure(compiled.module()).collectives
+        return len(compiled.collectives())
     except ModuleError as e:
         return Unavailable(str(e))
 
@@ -209,7 +207,7 @@ class Ledger:
                 with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # cut off: done again
                     row = json.loads(line)
                     self._found[row["key"]] = Finding(
-                        plain.decode(dict[str, float | Unavailable], row["numbers"]),
+                        {n: _decode(row["numbers"][n]) for n in row["numbers"]},
                         row["error"],
                         tuple(row.get("warnings", ())),  # files of before have none
                     )
@@ -224,7 +222,8 @@ class Ledger:
 
     def write(self, request: CompileRequest, finding: Finding) -> None:
         """Adds a row; it is on the disk when this returns."""
-        row = {"target": str(request.target), "options": str(request.options), "numbers": plain.encode(finding.numbers)}
+        numbers = {name: _encode(value) for name, value in finding.numbers.items()}
+        row = {"target": str(request.target), "options": str(request.options), "numbers": numbers}
         self._append(
             json.dumps({"key": self._key(request), **row, "error": finding.error, "warnings": finding.warnings})
         )
@@ -253,6 +252,14 @@ class Ledger:
                 f"{os.fspath(self._path)!r} has format {header['format_version']}, this inspector reads up to"
                 f" {FORMAT_VERSION}. Update inspector to read it."
             )
+
+
+def _encode(value: Number) -> Any:
+    return {"unavailable": [value.reason, value.remedy]} if isinstance(value, Unavailable) else value
+
+
+def _decode(value: Any) -> Number:
+    return Unavailable(*value["unavailable"]) if isinstance(value, dict) else value
 
 
 class _Engines:
@@ -379,15 +386,16 @@ def _close(progress: Progress, findings: Mapping[Variant, Finding]) -> None:
 
 
 def _table(variants: Sequence[Variant], findings: Mapping[Variant, Finding]) -> pd.DataFrame:
+    import pandas as pd
+
     done = [variant for variant in variants if variant in findings]
+    said = [options.as_dict() for _, options in done]
     flags = list(dict.fromkeys(name for _, options in variants for name in options.as_dict()))
-    kinds: dict[str, Kind] = {"target": "text", **dict.fromkeys(flags, "object"), **dict.fromkeys(NUMBERS, "float")}
-    kinds |= {"error": "text", "warnings": "text", UNKNOWN: "reasons"}
-    return make_table(kinds, (_row(variant, flags, findings[variant]) for variant in done))
-
-
-def _row(variant: Variant, flags: Sequence[str], finding: Finding) -> list[object]:
-    target, options = variant
-    said = options.as_dict()
-    numbers = (finding.numbers.get(name) for name in NUMBERS)
-    return [str(target), *(said.get(f, DEFAULT) for f in flags), *numbers, finding.error, "\n".join(finding.warnings)]
+    columns: dict[str, list[Any]] = {"target": [str(target) for target, _ in done]}
+    for flag in flags:
+        columns[flag] = [row.get(flag, DEFAULT) for row in said]
+    for name in NUMBERS:
+        columns[name] = [findings[variant].numbers.get(name, math.nan) for variant in done]
+    columns["error"] = [findings[variant].error for variant in done]
+    columns["warnings"] = ["\n".join(findings[variant].warnings) for variant in done]
+    return pd.DataFrame(columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     made: list[Call] = []
     import inspector.exploring as module
 
+    @functools.wraps(module.explore)  # whose options it has
     def record(fun: Any, *args: Any, **settings: Any) -> str:
         made.append((fun, args, settings))
         return "shown"

@@ -1,11 +1,12 @@
 """Jaxprs as text, with the equation of every line; and the mesh that they name.
 
-Private JAX: `core.pp_eqn`, `core.pp_toplevel_jaxpr`, `core.pp_eqn_rules` (printing),
-`source_info_util.user_frames` (locations).
+Private JAX: `core.pp_eqn`, `core.pp_toplevel_jaxpr`, `core.pp_eqn_rules`, `pretty_printer.text`
+(printing), `source_info_util.user_frames` (locations).
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,20 +17,35 @@ from jax._src import pretty_printer as pp
 # One printing at a time: `core.pp_eqn` is swapped while a jaxpr prints, because its own source map
 # holds tracebacks, which equations of one Python line share, and we need the equation itself.
 _printing = threading.Lock()
+# Stands for the line breaks that a parameter's text brings along: to the printer, such a text is one line.
+_BREAK = "\ufdd0"
 
 
 def print_jaxpr(jaxpr: Any, width: int = 100) -> tuple[str, list[tuple[Any, ...]]]:
     """A jaxpr's text and, for each line, its equations: a short inner jaxpr stands on its caller's line."""
     source_map: list[list[tuple[int, int, Any]]] = []
-    with _printing:
-        original = core.pp_eqn
-        core.pp_eqn = _print_equation
-        try:
-            doc = core.pp_toplevel_jaxpr(open_jaxpr(jaxpr))
-        finally:
-            core.pp_eqn = original
+    with _own_printing():
+        doc = core.pp_toplevel_jaxpr(open_jaxpr(jaxpr))
     text = doc.format(width=width, use_color=False, source_map=source_map)
-    return text, [_distinct(s for _, _, s in line if hasattr(s, "primitive")) for line in source_map]
+    equations = [_distinct(s for _, _, s in line if hasattr(s, "primitive")) for line in source_map]
+    lines = zip(text.split("\n"), equations, strict=True)
+    return text.replace(_BREAK, "\n"), [here for line, here in lines for _ in range(1 + line.count(_BREAK))]
+
+
+@contextlib.contextmanager
+def _own_printing() -> Iterator[None]:
+    """While it is open, documents know the equation of each line, and each of their texts is on one line."""
+    with _printing:
+        original = core.pp_eqn, pp.text
+
+        def text(content: str, *more: Any, **named: Any) -> Any:
+            return original[1](content.replace("\n", _BREAK), *more, **named)
+
+        core.pp_eqn, pp.text = _print_equation, text  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            core.pp_eqn, pp.text = original
 
 
 def _distinct(found: Iterable[Any]) -> tuple[Any, ...]:

@@ -109,6 +109,7 @@ def _all() -> Iterator[Probe]:
         yield Probe(f"{src}.lax.parallel.{primitive}", "lowering it for replicas")
     for name in ("UNSPECIFIED", "UnspecifiedValue"):
         yield Probe(f"{src}.named_sharding.{name}", "telling chosen shardings from free ones")
+    yield Probe(f"{src}.pretty_printer.text", "printing jaxprs whose parameters have several lines", ("text",))
     yield Probe(f"{src}.pretty_printer.source_map", "printing jaxprs with the equation of each line")
     yield Probe(f"{src}.sharding_impls.GSPMDSharding.devices_indices_map", "splitting inputs over devices")
     yield Probe(f"{src}.source_info_util.new_name_stack", "naming operations as lowering does")
@@ -189,11 +190,17 @@ def _stages() -> Iterator[Probe]:
     yield Probe("jax.stages.Lowered._lowering", "opening what jit lowered")
     yield Probe("jax.stages.ArgInfo._aval", "knowing weak types of arguments")
     yield Probe(
+        "jax._src.interpreters.pxla.MeshComputation", "knowing donated arguments", ("donated_invars", "const_args")
+    )
+    yield Probe("jax._src.interpreters.pxla.AllArgsInfo.in_avals", "knowing arguments that are dropped")
+    yield Probe(
         "jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", "what a Lowered hands to its compile",
         ("in_shardings", "out_shardings", "host_callbacks", "keepalive", "kept_var_idx"),
     )  # fmt: skip
     for name in ("static_argnums", "static_argnames"):
         yield Probe(f"jax._src.pjit.PjitInfo.{name}", "knowing which arguments jit made static")
+    for path in ("jax._src.pjit.jit_trace", "jax.stages.Traced.lower"):
+        yield Probe(path, "catching what a wrapper hands to jit")
     yield Probe("jax.numpy.sin._jit_info", "knowing which arguments jit made static")
 
 

@@ -72,7 +72,7 @@ def static_arguments(fun: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
 def lowered_facts(lowered: Any) -> LoweredFacts:
     """Opens a `jax.stages.Lowered`."""
     compile_args = lowered._lowering.compile_args
-    arguments, in_tree = jax.tree_util.tree_flatten_with_path(lowered.args_info)
+    arguments, in_tree = _arguments(lowered)
     results, _ = jax.tree_util.tree_flatten_with_path(lowered.out_info)
     in_shardings = tuple(_specified(s) for s in compile_args["in_shardings"])
     out_shardings = tuple(_specified(s) for s in compile_args["out_shardings"])
@@ -81,8 +81,8 @@ def lowered_facts(lowered: Any) -> LoweredFacts:
     return LoweredFacts(
         module=lowered.compiler_ir("stablehlo"),
         arguments=tuple(
-            (path, tuple(a.shape), a.dtype, a.donated, bool(getattr(a._aval, "weak_type", False)))
-            for path, a in arguments
+            (path, tuple(aval.shape), aval.dtype, donated, bool(getattr(aval, "weak_type", False)))
+            for path, aval, donated in arguments
         ),
         kept=tuple(range(len(arguments))) if kept is None else tuple(sorted(kept)),
         argument_shardings=in_shardings,
@@ -97,6 +97,25 @@ def lowered_facts(lowered: Any) -> LoweredFacts:
         in_tree=in_tree,
         out_shape=lowered.out_info,
     )
+
+
+def _arguments(lowered: Any) -> tuple[list[tuple[Any, Any, bool]], Any]:
+    """(key path, aval, donated) a leaf, and their structure.
+
+    The leaves are counted by the avals. Some pytrees, such as distributions of distrax, take only arrays for leaves, and
+    hide what JAX puts there in their place.
+    """
+    leaves, tree = jax.tree_util.tree_flatten_with_path(lowered.args_info)
+    held: Any = lowered._lowering
+    avals = held.compile_args["all_args_info"].in_avals[len(held.const_args) :]
+    if len(leaves) == len(avals):
+        return [(path, leaf._aval, leaf.donated) for path, leaf in leaves], tree
+    kept = sorted(held.compile_args.get("kept_var_idx") or range(len(avals)))
+    given = dict(zip(kept, vars(held)["_donated_invars"], strict=True))
+    where = (jax.tree_util.SequenceKey(0),)
+    return [
+        ((*where, jax.tree_util.SequenceKey(i)), a, given.get(i, False)) for i, a in enumerate(avals)
+    ], lowered.in_tree
 
 
 def _specified(sharding: Any) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from inspector.compilation.options import Options
 from inspector.compilation.portable import Portable
@@ -66,6 +67,22 @@ def _placed(sharding: str) -> str:
     return f", {sharding}" if sharding else ""
 
 
+class Binding(Protocol):
+    """How the arguments of a call become the arrays of a program, and its arrays the call's result."""
+
+    def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """The values of `Program.arguments`, in order.
+
+        Raises:
+          ExecutionError: the program is not for these arguments.
+        """
+        ...
+
+    def result(self, outputs: Sequence[Any]) -> Any:
+        """What the function returns, of the program's results; Unavailable where that is not known."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class NamedAxes:
     """The mesh axes that a collective of the user's function names.
@@ -99,9 +116,8 @@ class Program(Portable):
       named_axes: where the mesh has axes of size 1, which leave no trace in groups: what the function's collectives
         name; else ().
       keepalive: the callbacks, and what must live as long as they may be called; a pair.
-      in_tree: the pytree structure of `(args, kwargs)`, static arguments left out, or None.
-      out_tree: the pytree structure of the result, or None. These three never leave the process and
-        are never compared.
+      binding: how the arguments of a call become its arrays, or None. These two never leave the process
+        and are never compared.
     """
 
     name: str
@@ -114,8 +130,7 @@ class Program(Portable):
     host_callbacks: bool = False
     named_axes: tuple[NamedAxes, ...] = ()
     keepalive: object = dataclasses.field(default=None, compare=False, repr=False)
-    in_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
-    out_tree: Any = dataclasses.field(default=None, compare=False, repr=False)
+    binding: Binding | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.platform == "cuda":

@@ -110,6 +110,8 @@ class CachedEngine:
         if job.exception() is not None:
             return
         compiled = job.result()
+        # Each asker has a binding of its own, which may hold models.
+        compiled = dataclasses.replace(compiled, program=dataclasses.replace(compiled.program, binding=None))
         self._memory.put(key, compiled, chosen.cache_memory_bytes)
         if chosen.cache_directory:
             disk = DiskCache(chosen.cache_directory)

@@ -49,7 +49,7 @@ def given_inputs(
 
     Args:
       program: what takes them.
-      args: positional arguments, static ones left out.
+      args: positional arguments; static ones may be left out.
       kwargs: keyword arguments.
       num_replicas: copies that run together; with more than one, an array may have a leading axis
         of that size with a value for each.
@@ -57,20 +57,24 @@ def given_inputs(
     Raises:
       ExecutionError: another number of arrays, another shape, or values that do not convert.
     """
-    leaves, tree = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
+    leaves = _leaves(program, args, kwargs)
+    pairs = [(a, leaf) for a, leaf in zip(program.arguments, leaves, strict=True) if a.parameter is not None]
+    return tuple(_input(argument, leaf, num_replicas, index) for index, (argument, leaf) in enumerate(pairs))
+
+
+def _leaves(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+    """The value of each of the program's arguments."""
+    if program.binding is not None:
+        leaves = program.binding.leaves(args, kwargs)
+    else:
+        leaves = jax.tree_util.tree_leaves((tuple(args), dict(kwargs)))
     if len(leaves) != len(program.arguments):
         raise ExecutionError(
             f"{program.name} takes {len(program.arguments)} arrays"
             f" ({', '.join(a.path for a in program.arguments[:8])}{', ...' if len(program.arguments) > 8 else ''}), got"
             f" {len(leaves)}. Pass the arguments that it was lowered with, static ones left out."
         )
-    if program.in_tree is not None and tree != program.in_tree:
-        raise ExecutionError(
-            f"{program.name} was lowered for arguments of the structure {program.in_tree}, got {tree}. Pass the same"
-            " pytrees that it was lowered with, static arguments left out."
-        )
-    pairs = [(a, leaf) for a, leaf in zip(program.arguments, leaves, strict=True) if a.parameter is not None]
-    return tuple(_input(argument, leaf, num_replicas, index) for index, (argument, leaf) in enumerate(pairs))
+    return leaves
 
 
 def made_inputs(program: Program) -> tuple[Input, ...]:

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from inspector.compilation.compiled import Compiled
@@ -67,9 +66,9 @@ class Run:
     @property
     def result(self) -> Any | Unavailable:
         """The outputs in the shape that the function returns them (a pytree)."""
-        if self.program.out_tree is None:
+        if self.program.binding is None:
             return Unavailable("the program came without its pytree structure", "use outputs, a tuple")
-        return jax.tree_util.tree_unflatten(self.program.out_tree, self.outputs)
+        return self.program.binding.result(self.outputs)
 
     def replicas(self) -> pd.DataFrame:
         """Inputs and outputs of every replica, one row a replica, values as arrays.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -38,15 +38,40 @@ def abstract_leaf(leaf: Any, path: str) -> Any:
                 f" {leaf.shape!r} and its dtype {leaf.dtype!r}. Expected a tuple of integers and a NumPy dtype."
             ) from e
     raise ArgumentError(
-        f"{path} is {_short(leaf)} of type {type(leaf).__name__}, not a valid JAX type. Expected an array, a number,"
+        f"{path} is {short(leaf)} of type {type(leaf).__name__}, not a valid JAX type. Expected an array, a number,"
         " a jax.ShapeDtypeStruct or any object with shape and dtype (in lists, tuples, dicts or other pytrees)."
         " If it is a setting rather than data, name its position in static_argnums."
     )
 
 
-def abstract_tree(tree: Any, names: Callable[[Any], str]) -> Any:
-    """`abstract_leaf` over a pytree."""
-    return jax.tree_util.tree_map_with_path(lambda path, leaf: abstract_leaf(leaf, names(path)), tree)
+def abstract_arguments(
+    given: tuple[Sequence[Any], Mapping[str, Any]], static: Collection[int] = ()
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """`(args, kwargs)` with ShapeDtypeStructs in place of JAX's arrays, and with their shardings.
+
+    Args:
+      given: positional and keyword arguments.
+      static: positions of those that stay as they are.
+    """
+    args, kwargs = given
+    kept = {n % len(args) for n in static if n < len(args)}
+    return (
+        tuple(a if i in kept else _without_values(a) for i, a in enumerate(args)),
+        {name: _without_values(value) for name, value in kwargs.items()},
+    )
+
+
+def _without_values(tree: Any) -> Any:
+    abstract = mapped(tree, lambda leaf: isinstance(leaf, jax.Array), _without_value)
+    # Some pytrees, such as distributions, have only true arrays for leaves.
+    is_whole = len(jax.tree_util.tree_leaves(abstract)) == len(jax.tree_util.tree_leaves(tree))
+    return abstract if is_whole else tree
+
+
+def _without_value(array: jax.Array) -> jax.ShapeDtypeStruct:
+    sharding = array.sharding if getattr(array, "committed", False) else None
+    weak_type = bool(getattr(array, "weak_type", False))
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding, weak_type=weak_type)
 
 
 def _is_extended(dtype: Any) -> bool:
@@ -55,10 +80,19 @@ def _is_extended(dtype: Any) -> bool:
 
 
 def stand_ins(tree: Any) -> Any:
-    """A pytree with ShapeDtypeStructs for leaves that only look like arrays; the rest as it is."""
-    return jax.tree_util.tree_map(
-        lambda leaf: abstract_leaf(leaf, "argument") if _looks_like_array(leaf) else leaf, tree
-    )
+    """A pytree with ShapeDtypeStructs for leaves that only look like arrays; the tree itself where there are none."""
+    return mapped(tree, _only_looks_like_array, lambda leaf: abstract_leaf(leaf, "argument"))
+
+
+def mapped(tree: Any, wanted: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
+    """A pytree with some leaves changed; the very object where none is, which may be equal to itself only."""
+    if not any(map(wanted, jax.tree_util.tree_leaves(tree))):
+        return tree
+    return jax.tree_util.tree_map(lambda leaf: change(leaf) if wanted(leaf) else leaf, tree)
+
+
+def _only_looks_like_array(leaf: Any) -> bool:
+    return looks_like_array(leaf) and not isinstance(leaf, np.ndarray | np.generic)
 
 
 def original_path(path: Sequence[Any], dynamic: Sequence[int]) -> tuple[Any, ...]:
@@ -67,7 +101,8 @@ def original_path(path: Sequence[Any], dynamic: Sequence[int]) -> tuple[Any, ...
     return (where, jax.tree_util.SequenceKey(dynamic[key.idx]) if where.idx == 0 else key, *rest)
 
 
-def _looks_like_array(leaf: Any) -> bool:
+def looks_like_array(leaf: Any) -> bool:
+    """Whether a leaf, an array or not, only stands for one of JAX's."""
     return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not isinstance(leaf, jax.ShapeDtypeStruct | jax.Array)
 
 
@@ -112,10 +147,17 @@ def positions(argnums: int | Iterable[int]) -> tuple[int, ...]:
         return tuple(operator.index(i) for i in argnums)  # type: ignore[union-attr]
 
 
+def names_of(argnames: str | Iterable[str]) -> tuple[str, ...]:
+    """`static_argnames` as a tuple."""
+    return (argnames,) if isinstance(argnames, str) else tuple(argnames)
+
+
 def resolve_positions(
-    args: Sequence[Any], static_argnums: Sequence[int], donate_argnums: Sequence[int], name: str
+    args: Sequence[Any], static_argnums: Sequence[int], donate_argnums: Sequence[int], name: str, parameters: int = 0
 ) -> tuple[set[int], set[int]]:
     """Static and donated positions counted from 0, checked against the call.
+
+    A static argument that the call leaves to its default, or gives by name, is none of these positions.
 
     Raises:
       ParameterError: a position is out of range, in both, or a static argument cannot be hashed.
@@ -127,13 +169,14 @@ def resolve_positions(
             f" intersect: position {both[0]} is in both. A static argument has no buffer to donate."
         )
     for parameter, numbers in (("static_argnums", static_argnums), ("donate_argnums", donate_argnums)):
-        outside = [n for n in numbers if not -len(args) <= n < len(args)]
+        known = max(len(args), parameters if parameter == "static_argnums" else 0)
+        outside = [n for n in numbers if not -len(args) <= n < known]
         if outside:
             raise ParameterError(
                 f"{parameter}={tuple(numbers)} names position {outside[0]}, but {name} was called with"
                 f" {len(args)} positional arguments. Expected positions from {-len(args)} to {len(args) - 1}."
             )
-    static = {n % len(args) for n in static_argnums}
+    static = {n % len(args) for n in static_argnums if n < len(args)}
     for n in sorted(static):
         try:
             hash(args[n])
@@ -145,6 +188,7 @@ def resolve_positions(
     return static, {n % len(args) for n in donate_argnums}
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
+def short(value: Any) -> str:
+    """The beginning of what a value prints as, for messages."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."

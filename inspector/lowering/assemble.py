@@ -25,7 +25,7 @@ from inspector.lowering.pallas import Overrides
 
 def assemble(
     program: Program, module: Any, jaxpr: Any, fun: Any, *, tuple_args: bool = False, return_tuple: bool = False,
-    out_shape: Any = None, overrides: Overrides | None = None,
+    out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
 ) -> Lowered:  # fmt: skip
     """A `Lowered` of a program, its `ir.Module`, and its jaxpr and function where they are known."""
     computation = modules.to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
@@ -53,6 +53,7 @@ def assemble(
         return_tuple=return_tuple,
         out_shape=out_shape,
         kernels=kernels,
+        notes=notes,
     )
 
 
@@ -130,9 +131,9 @@ _NOT_ON_THIS_PLATFORM = {
 }
 
 
-def fun_name(fun: Any) -> str:
+def fun_name(fun: Any, unnamed: str = "fun") -> str:
     """What to call a function in a message."""
-    return str(getattr(fun, "__name__", None) or getattr(getattr(fun, "func", None), "__name__", None) or "fun")
+    return str(getattr(fun, "__name__", None) or getattr(getattr(fun, "func", None), "__name__", None) or unnamed)
 
 
 def mlir_platform(platform: str) -> str:

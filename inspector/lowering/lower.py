@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 
-from inspector._jax import stages
+from inspector._jax import jitted_calls, stages
+from inspector._jax.attached import attached_platform
+from inspector.compilation.target import Target
 from inspector.errors import ParameterError
-from inspector.lowering.arguments import (
-    abstract_tree,
-    argument_names,
-    original_path,
-    positions,
-    resolve_positions,
-    stand_ins,
-)
+from inspector.lowering.arguments import abstract_arguments, names_of, positions
 from inspector.lowering.assemble import fun_name, mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
-from inspector.lowering.lowered import Lowered
+from inspector.lowering.bindings import PartialBinding
+from inspector.lowering.calls import Marks, PlainCall
+from inspector.lowering.keywords import function_keywords
+from inspector.lowering.lowered import Again, Lowered
 from inspector.lowering.opened import from_stages, open_lowered
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
+from inspector.lowering.wrappers import is_jitted, traced_call, unbound
 
 _PLATFORMS = ("cpu", "tpu", "gpu", "cuda", "rocm")
 
@@ -33,97 +33,124 @@ def lower(
     kwargs: Mapping[str, Any] | None = None,
     axis_env: AxisEnv | None = None,
     static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
     donate_argnums: int | Iterable[int] = (),
+    target: str | Target | None = None,
     platform: str | None = None,
     compiler_params: CompilerParams | None = None,
     interpret: bool = False,
     chip: str = "",
+    **keywords: Any,
 ) -> Lowered:
     """Lowers a function, or opens what has been lowered already.
 
     Args:
-      fun: a plain, jitted or shard_mapped function; a `jax.stages.Traced` or `Lowered`; a
-        `jax.export.Exported`; an `XlaComputation`; a `Compiled` or `Lowered` of inspector; or StableHLO or HLO as
-        text, bytes or a path.
+      fun: a function, plain, jitted or shard_mapped; what a library made of one (`equinox.filter_jit`,
+        `flax.nnx.jit`, ...); a bound method, a partial, an object that can be called, such as a model; a
+        `jax.stages.Traced` or `Lowered`, or a library's object for one; a `jax.export.Exported`; an
+        `XlaComputation`; a `Compiled` or `Lowered` of inspector; or StableHLO or HLO as text, bytes or a path.
       args: example arguments of a function: arrays, numbers, ShapeDtypeStructs, anything with
-        shape and dtype, in any pytree. Values are not read.
-      kwargs: keyword arguments of the function.
+        shape and dtype, in any pytree. Values are not read. Leaves that are none of these, such as
+        functions, are part of the program; `Lowered.notes` names them.
+      kwargs: keyword arguments of the function, those with the names of the parameters here included.
       axis_env: axis names and sizes that collectives may use, as `jax.pmap` would set them up;
         shapes are then those of one replica. Needs no devices.
       static_argnums: positions of arguments that are settings, not arrays.
+      static_argnames: names of arguments that are.
       donate_argnums: positions of arguments whose buffers the program may reuse.
-      platform: "cpu", "tpu", "gpu", ...; None for JAX's default backend. Needs no such device. JAX's own name of a
-        GPU by NVIDIA, "cuda", says the same as "gpu".
+      target: for what it will be compiled, such as "tpu:v5e:2x4": the platform and chip to lower for.
+      platform: "cpu", "tpu", "gpu", ...; None for the target's, or JAX's default backend. Needs no such device. JAX's own
+        name of a GPU by NVIDIA, "cuda", says the same as "gpu".
       compiler_params: of Pallas kernels, in place of the program's own: fields of Pallas's
         `CompilerParams` by the kernel's name or number, "*" for all kernels, such as
         `{"matmul": {"vmem_limit_bytes": 64 << 20}}`.
       interpret: let JAX's interpreter run the Pallas kernels, so that they lower for any platform.
       chip: what Pallas kernels take for their device where none of the platform is here, such as
-        "v6e" or "h100"; "" for the usual one.
+        "v6e" or "h100"; "" for the target's, or the usual one.
+      keywords: more keyword arguments of the function.
 
     Raises:
       ArgumentError: an argument is not an array.
-      ParameterError: a parameter cannot be honoured for this kind of `fun`.
+      ParameterError: a parameter cannot be honoured for this kind of `fun`; or a keyword that neither the
+        function nor `lower` has.
+      TargetError: an unknown target.
       UnboundAxisError: a collective names an unbound axis.
       ModuleError: a module that cannot be read.
       OptionError: compiler_params names no such kernel or field, or a value that cannot be.
     """
     stages.hide_own_frames()
-    if platform is not None and platform not in (*_PLATFORMS, jax.default_backend()):
-        raise ParameterError(
-            f"platform is {platform!r}. Expected one of {', '.join(_PLATFORMS)}, or None for JAX's own."
-        )
-    platform = "gpu" if platform == "cuda" else platform
-    overrides = Overrides(compiler_params, interpret=interpret, platform=platform or jax.default_backend(), chip=chip)
-    given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
-    given |= {"static_argnums": static_argnums, "donate_argnums": donate_argnums}
+    named = function_keywords(fun, args, kwargs, keywords, lower)
+    platform, chip = _platform_and_chip(target, platform, chip)
+    inner = jitted_calls.innermost(fun)
+    fun = fun if callable(fun) and not isinstance(inner, jax.stages.Compiled) else inner
+    marks = Marks(positions(static_argnums), names_of(static_argnames), positions(donate_argnums))
     if isinstance(fun, jax.stages.Compiled):
         raise ParameterError(
             "A jax.stages.Compiled does not keep the module that it was compiled from. Pass the function, or the"
             " jax.stages.Lowered whose compile() made it. Its optimized HLO alone: lower(compiled.as_text())."
         )
-    if not callable(fun) or isinstance(fun, (stages.Traced, stages.Lowered)):
-        _refuse_parameters(fun, given)
-        return open_lowered(fun, platform, overrides)
-    static, donated = positions(static_argnums), positions(donate_argnums)
-    with mapped_errors(fun, axis_env), overrides.device():
-        if axis_env is not None:
-            return lower_replicas(
-                fun, args, kwargs or {}, parse_axis_env(axis_env), static, donated, platform, fun_name(fun), overrides
-            )
-        return _lower_jit(fun, args, kwargs or {}, static, donated, platform, overrides)
+    is_function = callable(fun) and not isinstance(fun, (stages.Traced, stages.Lowered))
+    if not is_function:
+        given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
+        _refuse_parameters(fun, given | dataclasses.asdict(marks))
+    axes = None if axis_env is None else parse_axis_env(axis_env)
+
+    def lower_for(args: Sequence[Any], named: Mapping[str, Any], platform: str | None, chip: str) -> Lowered:
+        lowered_for = platform or attached_platform()
+        overrides = Overrides(compiler_params, interpret=interpret, platform=lowered_for, chip=chip)
+        if not is_function:
+            return open_lowered(fun, platform, overrides)
+        with mapped_errors(fun, axis_env), overrides.device():
+            if axes is None:
+                return _lower_jit(fun, args, named, marks, platform, overrides)
+            call = PlainCall.of(fun, args, named, marks)
+            return lower_replicas(call, axes, platform, fun_name(fun), overrides)
+
+    lowered = lower_for(args, named, platform, chip)
+    if not is_function and not isinstance(fun, stages.Traced):
+        return lowered
+    # Arrays are not kept alive for a lowering that may never be asked for.
+    later = abstract_arguments((args, named), marks.static_argnums)
+    return dataclasses.replace(lowered, again=Again(lambda platform, chip: lower_for(*later, platform, chip), chip))
 
 
 def _lower_jit(
     fun: Any,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    static: Sequence[int],
-    donated: Sequence[int],
+    marks: Marks,
     platform: str | None,
     overrides: Overrides,
 ) -> Lowered:
     """Lowers as `jax.jit` does."""
-    names = argument_names(fun, len(args))
-    static_here: set[int] = set()
-    if hasattr(fun, "trace"):
-        if static or donated:
-            raise ParameterError(
-                f"{fun_name(fun)} is jitted already, so static_argnums and donate_argnums cannot be added."
-                " Give them to jax.jit, or pass the plain function."
-            )
-        # Which of its arguments are static only JAX knows, so it judges what is not an array.
-        given = [stand_ins(a) for a in args]
-        traced = fun.trace(*given, **{k: stand_ins(v) for k, v in kwargs.items()})
-    else:
-        static_here, _ = resolve_positions(args, static, donated, fun_name(fun))
-        dynamic_args = {i: a for i, a in enumerate(args) if i not in static_here}
-        abstract = abstract_tree((dynamic_args, dict(kwargs)), names)
-        given = [abstract[0].get(i, a) for i, a in enumerate(args)]
-        jitted = jax.jit(fun, static_argnums=tuple(static), donate_argnums=tuple(donated))
-        traced = jitted.trace(*given, **abstract[1])
-    dynamic = [i for i in range(len(args)) if i not in static_here]
-    return from_stages(traced, None, fun, platform, lambda path: names(original_path(path, dynamic)), overrides)
+    inner, more, named = unbound(fun, args, kwargs)
+    call = None
+    if not marks and jitted_calls.is_jitted(getattr(fun, "__wrapped__", None)) and inner is fun:
+        marks = Marks(*stages.static_arguments(fun.__wrapped__))  # a function around a jitted one: settings stay such
+    if is_jitted(inner):
+        marks.check_none(fun_name(inner))
+        call = traced_call(inner, more, named)
+        bound = len(more) - len(args), {k: v for k, v in named.items() if k not in kwargs}
+        if call is not None and (bound[0] or bound[1]):
+            binding = PartialBinding(call.binding, more[: bound[0]], bound[1])
+            call = dataclasses.replace(call, binding=binding)
+    call = call or PlainCall.of(fun, args, kwargs, marks).trace(marks)
+    return from_stages(call.traced, None, fun, platform, call, overrides)
+
+
+def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:
+    """What to lower for, said by a target or itself."""
+    if platform is not None and platform not in (*_PLATFORMS, attached_platform()):
+        raise ParameterError(
+            f"platform is {platform!r}. Expected one of {', '.join(_PLATFORMS)}, or None for JAX's own."
+        )
+    platform = "gpu" if platform == "cuda" else platform
+    if target is None:
+        return platform, chip
+    parsed = Target.parse(target)
+    if platform not in (None, parsed.platform or attached_platform()):
+        raise ParameterError(f"platform={platform!r} and target={str(parsed)!r} differ. Give one of them: the target.")
+    return platform or parsed.platform, chip or parsed.chip
 
 
 def _refuse_parameters(fun: Any, given: Mapping[str, Any]) -> None:

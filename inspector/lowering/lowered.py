@@ -6,10 +6,11 @@ Goes to `compilation/` as `Lowered.program`, to `analysis/` as HLO and listings.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector._jax import modules
+from inspector._jax.attached import attached_platform
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.portable import Portable
 from inspector.compilation.program import Argument, Program, Result
@@ -31,6 +32,27 @@ if TYPE_CHECKING:
     from inspector.compilation.preview import Preview
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Again:
+    """How a program is lowered for another platform, in the process where its function is.
+
+    Attributes:
+      lower: for a platform and a chip ("" for the usual one).
+      chip: what Pallas kernels took for their device.
+    """
+
+    lower: Callable[[str, str], Lowered]
+    chip: str
+    _done: dict[tuple[str, str], Lowered] = dataclasses.field(default_factory=dict)
+
+    def __call__(self, platform: str, chip: str) -> Lowered:
+        """The program for a platform; the same one when asked again."""
+        key = (platform, chip)
+        if key not in self._done:
+            self._done[key] = self.lower(platform, chip)
+        return self._done[key]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lowered(Portable):
     """A lowered function.
@@ -48,6 +70,9 @@ class Lowered(Portable):
         without. Its containers are the user's own, so it never leaves the process and is never compared.
       kernels: the Pallas kernels that it calls, in the order of the program; none where the program
         came without a jaxpr.
+      notes: arguments that are no arrays, with their values, which are part of the program; and what else is to be
+        known of how it was lowered.
+      again: lowers it for another platform, where its function is still there; or None. Never compared nor pickled.
     """
 
     program: Program
@@ -61,6 +86,8 @@ class Lowered(Portable):
     return_tuple: bool = False
     out_shape: Any = dataclasses.field(default=None, compare=False, repr=False)
     kernels: tuple[Kernel, ...] = ()
+    notes: tuple[str, ...] = ()
+    again: Again | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -151,13 +178,31 @@ class Lowered(Portable):
     ) -> CompileRequest:
         """What an engine is asked for; arguments as for `compile`.
 
+        A target of another platform gets the program lowered for that, where the function is still there.
+
         Raises:
+          LoweringError: it cannot be lowered for the target's platform.
           OptionError, UnknownFlagError, FlagTypeError: before any compiler sees them.
           TargetError: an unknown target.
         """
         checked = Options.of(options)
         checked.check()
-        return CompileRequest(self.program, checked, Target.parse(target), products_of(products))
+        parsed = Target.parse(target)
+        return CompileRequest(self.suited(parsed).program, checked, parsed, products_of(products))
+
+    def suited(self, target: str | Target) -> Lowered:
+        """This program lowered for a target's platform, and for its chip where Pallas kernels ask for it.
+
+        Itself where that is so already, or where nobody can lower it again.
+        """
+        parsed = Target.parse(target)
+        if self.again is None:
+            return self
+        platform = parsed.platform or attached_platform()
+        other_chip = bool(self.kernels) and parsed.chip not in ("", self.again.chip)
+        if platform == self.program.platform and not other_chip:
+            return self
+        return self.again(platform, parsed.chip)
 
     def compile(
         self,
@@ -191,7 +236,7 @@ class Lowered(Portable):
 
         request = self.request(options, target, products)
         chosen = chosen_engine(engine or ("worker" if isolate else None))
-        return (chosen or default_engine(self.program, request.target)).submit(request).result()
+        return (chosen or default_engine(request.program, request.target)).submit(request).result()
 
     def preview(
         self,
@@ -215,7 +260,7 @@ class Lowered(Portable):
         from inspector.engines import chosen_engine, default_engine
 
         request = self.request(options, target)
-        job = (chosen_engine(engine) or default_engine(self.program, request.target)).submit(request)
+        job = (chosen_engine(engine) or default_engine(request.program, request.target)).submit(request)
         preview = job.preview()
         job.cancel()
         return preview

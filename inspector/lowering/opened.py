@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,8 +18,10 @@ from inspector.errors import LoweringError, ParameterError
 from inspector.hlo.mesh import Mesh
 from inspector.lowering.arguments import argument_names, dtype_name, result_name
 from inspector.lowering.assemble import assemble, mlir_platform
+from inspector.lowering.bindings import StageBinding
 from inspector.lowering.lowered import Lowered
 from inspector.lowering.pallas import Overrides
+from inspector.lowering.wrappers import TracedCall
 
 
 def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
@@ -150,7 +151,7 @@ def _open_exported(exported: Any, platform: str | None) -> Lowered:
 
 
 def from_stages(
-    traced: Any, lowered: Any, fun: Any, platform: str | None, names: Callable[[Any], str] | None = None,
+    traced: Any, lowered: Any, fun: Any, platform: str | None, call: TracedCall | None = None,
     overrides: Overrides | None = None,
 ) -> Lowered:  # fmt: skip
     """A `Lowered` of JAX's stages, one of which may be None.
@@ -160,7 +161,7 @@ def from_stages(
       lowered: a `jax.stages.Lowered`.
       fun: the function, for its source; None when not known.
       platform: what to lower for, None for JAX's default backend.
-      names: a key path into `(args, kwargs)` to what the user would write.
+      call: the call that `traced` is of, where it is known.
       overrides: what is put in place of the parameters of Pallas kernels.
     """
     platform = platform or jax.default_backend()
@@ -170,7 +171,9 @@ def from_stages(
         lowered = traced.lower(lowering_platforms=(mlir_platform(platform),))
     facts = stages.lowered_facts(lowered)
     module_facts = modules.module_facts(facts.module)
-    names = names or argument_names(fun, len(lowered.args_info[0]) if isinstance(lowered.args_info, tuple) else 0)
+    names = argument_names(fun, len(facts.arguments))
+    paths = call.paths if call else tuple(names(path) for path, *_ in facts.arguments)
+    binding = call.binding if call else StageBinding(module_facts.name, facts.in_tree, facts.out_shape)
     jaxpr = None if traced is None else traced.jaxpr
     mesh = _partition_mesh(facts, module_facts, jaxpr)
     partitions = max(facts.device_count, mesh.size if mesh else 1, module_facts.num_partitions)
@@ -187,10 +190,10 @@ def from_stages(
         module=modules.to_bytecode(facts.module),
         arguments=tuple(
             Argument(
-                names(path), shape, dtype_name(dtype), numbers.get(i), donated, weak,
+                paths[i], shape, dtype_name(dtype), numbers.get(i), donated, weak,
                 _sharding_text(shardings.get(i)),
             )
-            for i, (path, shape, dtype, donated, weak) in enumerate(facts.arguments)
+            for i, (_, shape, dtype, donated, weak) in enumerate(facts.arguments)
         ),
         results=tuple(
             Result(result_name(path), shape, dtype_name(dtype), _sharding_text(sharding))
@@ -208,10 +211,10 @@ def from_stages(
         platform=platform,
         host_callbacks=facts.host_callbacks,
         keepalive=facts.keepalive,
-        in_tree=facts.in_tree,
-        out_tree=jax.tree_util.tree_structure(facts.out_shape),
+        binding=binding,
     )  # fmt: skip
-    return assemble(program, facts.module, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides)
+    notes = call.notes if call else ()
+    return assemble(program, facts.module, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides, notes=notes)
 
 
 def _partition_mesh(facts: stages.LoweredFacts, module_facts: modules.ModuleFacts, jaxpr: Any) -> Mesh | None:

@@ -17,6 +17,7 @@ from inspector.errors import ParameterError
 from inspector.lowering.arguments import positions
 from inspector.lowering.assemble import mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
+from inspector.lowering.calls import Marks, PlainCall
 from inspector.lowering.replicas import lower_replicas
 
 
@@ -67,7 +68,7 @@ def xla_computation(
         raise TypeError(f"Expected a callable value, got {fun!r}.")
     if inspect.isgeneratorfunction(fun):
         raise TypeError(f"Expected a function, got a generator function: {fun!r}.")
-    static, donated = positions(static_argnums), positions(donate_argnums)
+    marks = Marks(positions(static_argnums), donate_argnums=positions(donate_argnums))
     if backend in ("gpu", "cuda", "rocm", "tpu"):
         jax.devices(backend)
     stages.hide_own_frames()
@@ -75,7 +76,7 @@ def xla_computation(
     def computation_maker(*args: Any, **kwargs: Any) -> Any:
         with mapped_errors(fun, axis_env):
             lowered = lower_replicas(
-                fun, args, kwargs, parse_axis_env(axis_env), static, donated, backend,
+                PlainCall.of(fun, args, kwargs, marks, are_arrays=True), parse_axis_env(axis_env), backend,
                 f"xla_computation_{getattr(fun, '__name__', 'unknown')}",
                 tuple_args=bool(tuple_args), return_tuple=True,
             )  # fmt: skip

@@ -16,6 +16,7 @@ from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, ParameterError, TargetError
 from inspector.hlo.mesh import Mesh
+from inspector.lowering.bindings import StageBinding
 
 PROGRAM = Program(
     name="jit_f",
@@ -31,13 +32,13 @@ REQUEST = CompileRequest(PROGRAM, Options(flags={"xla_a": True}), Target("cpu:8"
 
 def test_a_program_pickles_without_what_lives_in_one_process() -> None:
     live = dataclasses.replace(
-        PROGRAM, keepalive=lambda: None, in_tree=jax.tree.structure((1, 2)), out_tree=jax.tree.structure(1)
+        PROGRAM, keepalive=lambda: None, binding=StageBinding("f", jax.tree.structure(((1,), {})), 1)
     )
     copy = pickle.loads(pickle.dumps(live))
     assert copy == live == PROGRAM
     assert hash(copy) == hash(PROGRAM)
-    assert (copy.keepalive, copy.in_tree, copy.out_tree) == (None, None, None)
-    assert live.in_tree is not None
+    assert (copy.keepalive, copy.binding) == (None, None)
+    assert live.binding is not None
 
 
 def test_a_request_pickles_to_an_equal_one() -> None:

@@ -93,7 +93,8 @@ PROGRAMS = (
     Program(
         "init of a module",
         jax.jit(GRU.init),
-        (KEY, SEQUENCE),  # all but the parameters is left out, and with it what the user wrote
+        (KEY, SEQUENCE),
+        line="_, out = cell(carry, x)",
     ),
     Program(
         "a lifted scan",

@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.interpreters import mlir
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -141,7 +143,7 @@ ENTRY e { x = f32[2] parameter(0)
 
 def test_bad_arguments() -> None:
     with pytest.raises(ArgumentError, match=r"x is 'text' of type str, not a valid JAX type"):
-        inspector.lower(lambda x: x, "text")
+        inspector.xla_computation(lambda x: x)("text")
     with pytest.raises(UnboundAxisError, match=r"unbound axis name: i\. .*Axes that are bound: none"):
         inspector.lower(lambda x: lax.psum(x, "i"), X)
     with pytest.raises(ParameterError, match="is jitted already"):
@@ -192,6 +194,31 @@ class TestListings:
         assert origin.op_name == "jit(loss)/tanh"
         assert origin.frames[0].file == __file__
         assert origin.frames[0].function == "loss"
+
+    def test_parameters_that_print_over_several_lines(self) -> None:
+        class Words:
+            def __repr__(self) -> str:
+                return "first\nsecond\n\nfourth"
+
+        words = jax.extend.core.Primitive("words")
+        words.def_abstract_eval(lambda x, **_: x)
+        mlir.register_lowering(words, lambda _, x, **__: [x])
+
+        def f(x: jax.Array) -> jax.Array:
+            return jnp.cos(words.bind(jnp.sin(x), said=Words(), text="a\nb"))
+
+        lowered = inspector.lower(f, X)
+        listing = lowered.jaxpr_listing
+        assert not isinstance(listing, Unavailable)
+        lines = listing.text.split("\n")
+
+        def at(text: str) -> int:
+            return next(i for i, line in enumerate(lines) if text in line)
+
+        assert listing.line_count == len(lines)
+        assert listing.text.split() == str(jax.make_jaxpr(f)(X)).split()
+        assert {o.op_name for o in listing.origins_of(at("fourth"))} == {"jit(f)/words"}
+        assert {o.op_name for o in listing.origins_of(at("= cos"))} == {"jit(f)/cos"}
 
     def test_inner_functions_come_from_where_they_are_called(self) -> None:
         @jax.jit

@@ -1,0 +1,194 @@
+"""A call of a plain function, taken apart for tracing: what is an array, what is static, what is donated."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from inspector.errors import ParameterError
+from inspector.lowering.arguments import argument_names, original_path, resolve_positions
+from inspector.lowering.assemble import fun_name
+from inspector.lowering.bindings import CallBinding
+from inspector.lowering.leaves import Leaves, Outputs, Static, holds_arrays, positional_parameters, traceable
+from inspector.lowering.wrappers import TracedCall
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Marks:
+    """What the user says of arguments, as `jax.jit` takes it.
+
+    Attributes:
+      static_argnums: positions of settings.
+      static_argnames: names of settings.
+      donate_argnums: positions of arguments whose buffers may be reused.
+    """
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.static_argnums or self.static_argnames or self.donate_argnums)
+
+    def check_none(self, name: str) -> None:
+        """Refuses them for what has its own.
+
+        Raises:
+          ParameterError: there are some.
+        """
+        if self:
+            raise ParameterError(
+                f"{name} is jitted already, so static_argnums, static_argnames and donate_argnums cannot be added."
+                " Give them to jax.jit, or pass the plain function."
+            )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlainCall:
+    """A call of a function that is not jitted.
+
+    Attributes:
+      fun: the function.
+      args, kwargs: its arguments.
+      static: which of them are settings.
+      donated: positions of those whose buffers may be reused.
+      lifted: the function is a pytree with arrays, which are arguments too.
+      leaves: of all that is not static.
+    """
+
+    fun: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    static: Static
+    donated: Collection[int]
+    lifted: bool
+    leaves: Leaves
+
+    @classmethod
+    def of(
+        cls, fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], marks: Marks, *,
+        are_arrays: bool = False,
+    ) -> PlainCall:  # fmt: skip
+        """Takes a call apart.
+
+        Args:
+          fun: the function.
+          args: positional arguments.
+          kwargs: keyword arguments.
+          marks: what is static and what is donated.
+          are_arrays: whether an argument that is no array is an error; else it becomes static.
+
+        Raises:
+          ArgumentError: such an argument.
+          ParameterError: marks that do not fit the call.
+        """
+        parameters = len(positional_parameters(fun))
+        _, donated = resolve_positions(
+            args, marks.static_argnums, marks.donate_argnums, fun_name(fun), 0 if are_arrays else parameters
+        )
+        static = Static.of(fun, args, marks.static_argnums, marks.static_argnames)
+        lifted = not are_arrays and holds_arrays(fun)
+        (dynamic, named), _ = static.split(args, kwargs)
+        names = _names(fun, args, static, lifted)
+        given = ((fun, *dynamic) if lifted else dynamic, named)
+        return cls(fun, args, kwargs, static, donated, lifted, Leaves.of(given, names, are_arrays=are_arrays))
+
+    @property
+    def is_donated(self) -> list[bool]:
+        """Whether each array's buffer may be reused."""
+        places = {place: i for i, place in enumerate(self._places())}
+        donated = {places[i] for i in self.donated}
+        keys = (self.leaves.keys[i] for i in self.leaves.abstract)
+        return [where.idx == 0 and key.idx in donated for where, key, *_ in keys]
+
+    def apply(self, arrays: Sequence[Any]) -> Any:
+        """Calls the function with arrays in their places."""
+        given, named = self.leaves.filled(arrays)
+        fun, *given = given if self.lifted else (self.fun, *given)
+        full = list(self.args)
+        for position, value in zip(self._dynamic(), given, strict=True):
+            full[position] = value
+        settings = {name: value for name, value in self.kwargs.items() if name in self.static.names}
+        return fun(*full, **named, **settings)
+
+    def binding(self, whole: Callable[[Sequence[Any]], Any]) -> CallBinding:
+        """How other calls are bound; `whole` makes the result of the program's arrays."""
+        _, settings = self.static.split(self.args, self.kwargs)
+        fun = self.fun if self.lifted else None
+        return CallBinding(
+            fun_name(self.fun), self.leaves.without_values(), self.static, settings, len(self.args), whole, fun
+        )
+
+    def trace(self, marks: Marks) -> TracedCall:
+        """Traces as `jax.jit` does where it can; else over the arrays alone."""
+        if not self.leaves.fixed and not self.lifted and traceable(self.fun):
+            try:
+                traced = self._trace_whole(marks)
+            except TypeError as error:
+                if _RETURNED not in str(error):
+                    raise
+            else:
+                out_tree = jax.tree_util.tree_structure(traced.out_info)
+                whole = functools.partial(jax.tree_util.tree_unflatten, out_tree)
+                return TracedCall(traced, self.leaves.dynamic_paths, self.binding(whole))
+        outputs = Outputs()
+        traced = self._trace_arrays(outputs)
+        return TracedCall(traced, self.leaves.dynamic_paths, self.binding(outputs.whole), self.leaves.notes)
+
+    def _trace_whole(self, marks: Marks) -> Any:
+        given, named = self.leaves.holed()
+        full = list(self.args)
+        for position, value in zip(self._dynamic(), given, strict=True):
+            full[position] = value
+        settings = {name: value for name, value in self.kwargs.items() if name in self.static.names}
+        jitted = jax.jit(
+            self.fun,
+            static_argnums=marks.static_argnums or None,
+            static_argnames=marks.static_argnames or None,
+            donate_argnums=marks.donate_argnums or None,
+        )
+        return jitted.trace(*full, **named, **settings)
+
+    def _trace_arrays(self, outputs: Outputs) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return outputs.keep(self.apply(jax.tree_util.tree_leaves((args, kwargs))))
+
+        call.__name__ = fun_name(self.fun, type(self.fun).__name__)
+        call.__qualname__ = getattr(self.fun, "__qualname__", call.__name__)
+        if not self.lifted and not self.static.positions:
+            call.__wrapped__ = self.fun  # type: ignore[attr-defined]  # whose signature names the arguments
+        places = self._places()
+        donated = tuple(i for i, place in enumerate(places) if place in self.donated)
+        given, named = self.leaves.holed()
+        return jax.jit(call, donate_argnums=donated).trace(*given, **named)
+
+    def _dynamic(self) -> list[int]:
+        return [i for i in range(len(self.args)) if i not in self.static.positions]
+
+    def _places(self) -> list[int]:
+        """The position of each traced argument in the call; -1 for the function itself."""
+        return [-1, *self._dynamic()] if self.lifted else self._dynamic()
+
+
+def _names(fun: Any, args: Sequence[Any], static: Static, lifted: bool) -> Callable[[Sequence[Any]], str]:
+    """Names for key paths into the traced arguments."""
+    named = argument_names(fun, len(args))
+    dynamic = [i for i in range(len(args)) if i not in static.positions]
+
+    def name(path: Sequence[Any]) -> str:
+        where, key, *rest = path
+        if lifted and where.idx == 0:
+            if key.idx == 0:
+                return f"self{jax.tree_util.keystr(tuple(rest))}"
+            path = (where, jax.tree_util.SequenceKey(key.idx - 1), *rest)
+        return named(original_path(path, dynamic))
+
+    return name
+
+
+# Of JAX's error for a function that returns something else than arrays.
+_RETURNED = "returned a value of type"
