@@ -173,7 +173,9 @@ export interface KernelMemory {
   limit_bytes: number;
   limit_source: string;
   capacity_bytes: number;
-  used_bytes: number | null;
+  how_sure: string;
+  fits: boolean;
+  remark: string;
 }
 
 export interface KernelOperand {

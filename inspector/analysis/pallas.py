@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from inspector.errors import Unavailable
 from inspector.hlo.pallas import Kernel, Operand
+from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,31 +214,27 @@ def operand_table(kernel: Kernel) -> pd.DataFrame:
     """One row an operand: its blocks, and what the grid makes the pipeline copy.
 
     Columns `name, role, shape, dtype, block_shape, memory_space, block_bytes, blocks, copies, copied_bytes,
-    revisited, overlapping, ragged`; what is not known before a run is None.
+    revisited, overlapping, ragged, unknown`; what is not known before a run is missing, and `unknown` says why.
     """
-    import pandas as pd
-
-    return pd.DataFrame([_row(o, v) for o, v in zip(kernel.operands, visits(kernel), strict=True)])
+    return make_table(_COLUMNS, [_row(o, v) for o, v in zip(kernel.operands, visits(kernel), strict=True)])
 
 
-def _row(operand: Operand, found: Visits | Unavailable) -> dict[str, object]:
-    row: dict[str, object] = {
-        "name": operand.name,
-        "role": operand.role,
-        "shape": operand.shape,
-        "dtype": operand.dtype,
-        "block_shape": operand.block_shape,
-        "memory_space": operand.memory_space,
-        "block_bytes": operand.block_bytes,
-    }
+_COLUMNS: Mapping[str, Kind] = {
+    "name": "text", "role": "text", "shape": "object", "dtype": "text", "block_shape": "object", "memory_space": "text",
+    "block_bytes": "int", "blocks": "int", "copies": "int", "copied_bytes": "int", "revisited": "int",
+    "overlapping": "int", "ragged": "int", UNKNOWN: "reasons",
+}  # fmt: skip
+
+
+def _row(operand: Operand, found: Visits | Unavailable) -> tuple[object, ...]:
+    about = (
+        operand.name, operand.role, operand.shape, operand.dtype, operand.block_shape, operand.memory_space,
+        operand.block_bytes,
+    )  # fmt: skip
     if isinstance(found, Unavailable):
-        return row | dict.fromkeys(("blocks", "copies", "copied_bytes", "revisited", "overlapping", "ragged"))
-    overlapping = None if isinstance(found.overlapping, Unavailable) else int(found.overlapping.sum())
-    return row | {
-        "blocks": found.block_count,
-        "copies": found.copy_count,
-        "copied_bytes": found.copied_bytes,
-        "revisited": int(found.revisited.sum()),
-        "overlapping": overlapping,
-        "ragged": int(found.ragged.sum()),
-    }
+        return (*about, *[found] * 6)
+    overlapping = found.overlapping if isinstance(found.overlapping, Unavailable) else int(found.overlapping.sum())
+    return (
+        *about, found.block_count, found.copy_count, found.copied_bytes, int(found.revisited.sum()), overlapping,
+        int(found.ragged.sum()),
+    )  # fmt: skip

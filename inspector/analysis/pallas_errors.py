@@ -7,9 +7,9 @@ Sizes in them are rounded to two digits after the point.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from inspector.analysis.pallas_memory import VMEM, vmem_budget
+from inspector.analysis.pallas_memory import VMEM, VmemBudget, vmem_budget
 from inspector.errors import Unavailable
 from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Frame
@@ -37,7 +37,8 @@ class MemoryOverflow:
 
     Attributes:
       space: "vmem", "hbm", "smem", ...
-      asked_bytes: all that is asked for, or the one allocation that is too large alone.
+      asked_bytes: all that is asked for, or the one allocation that is too large alone; of a kernel's own limit only
+        what the compiler had counted when it stopped, scratch before blocks.
       limit_bytes: what there may be.
       limit: which limit: "scoped" of one kernel, "capacity" of the memory.
       kernel: the instruction's name, such as `matmul.1`; "" where it is not said.
@@ -64,8 +65,9 @@ class MemoryOverflow:
     def __str__(self) -> str:
         whose = f" of {self.kernel}" if self.kernel else ""
         limit = "the limit of a kernel" if self.limit == "scoped" else f"the whole {self.space}"
+        least = "at least " if self.limit == "scoped" else ""
         return (
-            f"{format_bytes(self.asked_bytes)} of {self.space}{whose}, {format_bytes(self.excess_bytes)} more than"
+            f"{least}{format_bytes(self.asked_bytes)} of {self.space}{whose}, {least}{format_bytes(self.excess_bytes)} more than"
             f" {limit}, {format_bytes(self.limit_bytes)}"
         )
 
@@ -116,33 +118,44 @@ def advice(found: MemoryOverflow, kernels: Sequence[Kernel], chip: str) -> tuple
     """
     if found.space != "vmem":
         return ()
-    said = []
-    memory = VMEM.get(chip)
-    if memory is not None and found.limit == "scoped" and found.asked_bytes <= memory.capacity_bytes:
-        need = -(-found.asked_bytes // (1 << 20)) + 1
-        said.append(
-            f"Give the kernel more of the {format_bytes(memory.capacity_bytes)} that {chip} has:"
-            f" vmem_limit_bytes={need} << 20."
-        )
-    if memory is not None and (found.limit == "capacity" or found.asked_bytes > memory.capacity_bytes):
-        said.append(f"No limit can help: {chip} has {format_bytes(memory.capacity_bytes)}.")
-    kernel = kernel_of(found.kernel, kernels)
-    budget = vmem_budget(kernel, chip) if kernel is not None and memory is not None else None
-    if budget is not None and not isinstance(budget, Unavailable) and budget.allocations:
-        largest = max(budget.allocations, key=lambda a: a.total_bytes)
-        buffers = f" in {largest.buffer_count} buffers" if largest.buffer_count > 1 else ""
-        said.append(
-            f"Its largest part is {largest.name}, {'x'.join(map(str, largest.shape))} {largest.dtype}:"
-            f" {format_bytes(largest.total_bytes)}{buffers}. A smaller block takes less"
-            + (", or one buffer: pipeline_mode=pl.Buffered(1)." if largest.buffer_count > 1 else ".")
-        )
-        own = found.asked_bytes - budget.total_bytes
-        if own > 0:
-            said.append(
-                f"Blocks and scratch are {format_bytes(budget.total_bytes)} of it; the other {format_bytes(own)} are the"
-                " compiler's own, such as spilled registers."
-            )
+    memory, kernel = VMEM.get(chip), kernel_of(found.kernel, kernels)
+    refused = found.asked_bytes if found.limit == "scoped" else 0
+    budget = vmem_budget(kernel, chip, refused_bytes=refused) if kernel is not None and memory is not None else None
+    if isinstance(budget, Unavailable):
+        budget = None
+    said = [] if memory is None else list(_about_the_limit(found, memory.capacity_bytes, chip, budget))
+    if budget is not None and budget.allocations:
+        said += _about_the_parts(found, budget)
     return tuple(said)
+
+
+def _about_the_limit(found: MemoryOverflow, capacity_bytes: int, chip: str, budget: VmemBudget | None) -> Iterator[str]:
+    needed = max(found.asked_bytes, budget.total_bytes if budget is not None else 0)
+    if found.limit == "capacity" or needed > capacity_bytes:
+        yield f"No limit can help: {chip} has {format_bytes(capacity_bytes)}."
+    else:
+        yield (
+            f"Give the kernel more of the {format_bytes(capacity_bytes)} that {chip} has:"
+            f" vmem_limit_bytes={-(-needed // (1 << 20)) + 1} << 20."
+        )
+
+
+def _about_the_parts(found: MemoryOverflow, budget: VmemBudget) -> Iterator[str]:
+    largest = max(budget.allocations, key=lambda a: a.total_bytes)
+    buffers = f" in {largest.buffer_count} buffers" if largest.buffer_count > 1 else ""
+    yield (
+        f"Its largest part is {largest.name}, {'x'.join(map(str, largest.shape))} {largest.dtype}:"
+        f" {format_bytes(largest.total_bytes)}{buffers}. A smaller block takes less"
+        + (", or one buffer: pipeline_mode=pl.Buffered(1)." if largest.buffer_count > 1 else ".")
+    )
+    own = found.asked_bytes - budget.counted_bytes
+    if own > 0:
+        yield (
+            f"Blocks and scratch are {format_bytes(budget.counted_bytes)} of it; the other {format_bytes(own)} are the"
+            " compiler's own, such as spilled registers."
+        )
+    elif found.limit == "scoped":
+        yield budget.remark
 
 
 def kernel_of(instruction: str, kernels: Sequence[Kernel]) -> Kernel | None:

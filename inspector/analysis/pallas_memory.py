@@ -1,28 +1,34 @@
-"""The fast memory of a TPU core (VMEM) that a Pallas kernel asks for, against its limit.
+"""The fast memory of a TPU core (VMEM) that a Pallas kernel takes, against its limit.
 
-An estimate from the kernel alone: blocks, each as often as the pipeline buffers it, and scratch. The
-compiler adds spilled registers and stack of its own, and may place a whole operand in VMEM, which
-then has no buffers. Its own number is in the optimized HLO (`used_vmem`); when it refuses a kernel, in the
-error (`pallas_errors.py`).
+Before a compile it is an estimate from the kernel alone: blocks, each as often as the pipeline buffers it, and
+scratch. Two things only the compiler knows: what it needs for itself (spilled registers, relayouts) comes on top, and
+an array that XLA puts into VMEM whole needs no blocks. Once there is an optimized HLO both are read from it. When the
+compiler refuses a kernel it stops counting at the first part that is too much, scratch before blocks
+(`pallas_errors.py`): its figure is then one that the kernel needs at least.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from inspector.errors import TargetError, Unavailable
 from inspector.hlo.backend_config import vmem_scratch_bytes
-from inspector.hlo.module import Module
+from inspector.hlo.module import Instruction, Module
 from inspector.hlo.pallas import Kernel, Operand, Scratch
+from inspector.tables import make_table
 from inspector.units import format_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MIB = 1 << 20
+
+Certainty = Literal["compiler", "estimate", "at least"]
+
+_NOT_COMPILED = Unavailable("the optimized HLO has no such kernel call with its memory")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +68,8 @@ class Allocation:
       shape, dtype: of one buffer.
       size_bytes: of one buffer, without padding.
       padded_bytes: of one buffer, in whole tiles.
-      buffer_count: 2 where the next block is fetched while one is worked on.
+      buffer_count: 2 where the next block is fetched while one is worked on; 0 where XLA put the whole array into
+        VMEM, so that no block is fetched.
     """
 
     name: str
@@ -81,7 +88,7 @@ class Allocation:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class VmemBudget:
-    """What a kernel asks for, and what it may have.
+    """What a kernel takes, and what it may have.
 
     Attributes:
       allocations: in the order of the kernel's parameters.
@@ -89,6 +96,8 @@ class VmemBudget:
       limit_source: who says so, in words.
       capacity_bytes: of the core.
       chip: the TPU generation.
+      used_bytes: what the compiler gave it, its own needs included; not known before a compile.
+      refused_bytes: what the compiler had counted when it refused the kernel, 0 where it did not.
     """
 
     allocations: tuple[Allocation, ...]
@@ -96,16 +105,55 @@ class VmemBudget:
     limit_source: str
     capacity_bytes: int
     chip: str
+    used_bytes: int | Unavailable = _NOT_COMPILED
+    refused_bytes: int = 0
 
     @property
-    def total_bytes(self) -> int:
-        """All that is asked for."""
+    def counted_bytes(self) -> int:
+        """Blocks and scratch."""
         return sum(a.total_bytes for a in self.allocations)
 
     @property
+    def total_bytes(self) -> int:
+        """The compiler's figure where there is one, else the estimate, and no less than what a refusal counted."""
+        return (
+            max(self.counted_bytes, self.refused_bytes) if isinstance(self.used_bytes, Unavailable) else self.used_bytes
+        )
+
+    @property
+    def own_bytes(self) -> int:
+        """What is known of the compiler's own needs: what it counts beside blocks and scratch."""
+        return max(0, self.total_bytes - self.counted_bytes)
+
+    @property
+    def certainty(self) -> Certainty:
+        """Whose `total_bytes` is: the compiler's, its lower bound when it refused, or an estimate from the kernel."""
+        if not isinstance(self.used_bytes, Unavailable):
+            return "compiler"
+        return "at least" if self.refused_bytes > self.counted_bytes else "estimate"
+
+    @property
     def fits(self) -> bool:
-        """Whether the limit is not reached; the compiler's own needs come on top."""
-        return self.total_bytes <= self.limit_bytes
+        """Whether `total_bytes` stays within the limit; a kernel that was refused does not."""
+        return self.total_bytes <= self.limit_bytes and not self.refused_bytes
+
+    @property
+    def remark(self) -> str:
+        """What `total_bytes` covers, in a sentence or two."""
+        scratch = sum(a.total_bytes for a in self.allocations if a.role not in _BLOCKS)
+        blocks = self.counted_bytes - scratch
+        if self.certainty == "compiler":
+            return _explained(self)
+        if self.refused_bytes:
+            return (
+                f"The compiler refused it at {format_bytes(self.refused_bytes)}: it stops counting at the first part that"
+                f" is too much, scratch before blocks. Scratch is {format_bytes(scratch)}, blocks are about"
+                f" {format_bytes(blocks)}."
+            )
+        return (
+            f"An estimate: {format_bytes(scratch)} of scratch and {format_bytes(blocks)} of blocks. The compiler's own needs"
+            " come on top, and an array that XLA puts into VMEM whole needs no blocks."
+        )
 
     def __repr__(self) -> str:
         return f"<VmemBudget {self}>"
@@ -113,17 +161,39 @@ class VmemBudget:
     def __str__(self) -> str:
         verdict = "fits" if self.fits else "does not fit"
         return (
-            f"{format_bytes(self.total_bytes)} of {format_bytes(self.limit_bytes)} VMEM ({self.limit_source};"
-            f" {self.chip} has {format_bytes(self.capacity_bytes)}): {verdict}"
+            f"{HOW_SURE[self.certainty]}{format_bytes(self.total_bytes)} of {format_bytes(self.limit_bytes)} VMEM"
+            f" ({self.limit_source}; {self.chip} has {format_bytes(self.capacity_bytes)}): {verdict}"
         )
 
 
-def vmem_budget(kernel: Kernel, chip: str) -> VmemBudget | Unavailable:
+_BLOCKS = ("input", "output")
+HOW_SURE: Mapping[Certainty, str] = {"compiler": "", "estimate": "about ", "at least": "at least "}
+"""What stands before a figure."""
+
+
+def _explained(budget: VmemBudget) -> str:
+    """The compiler's figure in parts."""
+    placed = [a.name for a in budget.allocations if not a.buffer_count]
+    said = "The compiler's own figure"
+    if budget.own_bytes:
+        said += f", {format_bytes(budget.own_bytes)} of it for itself"
+    if not budget.total_bytes:
+        said += ": the kernel needs no VMEM beside its arrays"
+    if placed:
+        said += f". XLA put {', '.join(placed)} into VMEM whole, so that no block of it is fetched"
+    return f"{said}."
+
+
+def vmem_budget(
+    kernel: Kernel, chip: str, module: Module | None = None, refused_bytes: int = 0
+) -> VmemBudget | Unavailable:
     """The budget of a kernel on a TPU generation.
 
     Args:
       kernel: a kernel for TPUs.
       chip: "v4", "v5e", "v5p", "v6e" or "tpu7x", as in a target's text.
+      module: the optimized HLO of its program for that chip, which has what the compiler gave it.
+      refused_bytes: what the compiler had counted when it refused the kernel.
 
     Raises:
       TargetError: no such generation.
@@ -134,15 +204,42 @@ def vmem_budget(kernel: Kernel, chip: str) -> VmemBudget | Unavailable:
         return Unavailable("the kernel is for GPUs, which have no VMEM")
     if kernel.core_type.startswith("sc"):
         return Unavailable("the kernel runs on SparseCores, which have memories of their own")
-    params, memory = dict(kernel.params), VMEM[chip]
-    internal = params.get("internal_scratch_in_bytes")
-    found = [_window(o, has_grid=bool(kernel.grid)) for o in kernel.operands if _is_in_vmem(o)]
-    found += [_scratch(s, "scratch") for s in kernel.scratch if s.memory_space == "vmem"]
-    found += [_scratch(s, "scoped") for s in kernel.scoped if s.memory_space == "vmem"]
+    call = None if module is None else _call_of(kernel, module)
+    used = _NOT_COMPILED if call is None else vmem_scratch_bytes(call)
+    placed = frozenset[int]() if call is None or isinstance(used, Unavailable) else _placed(kernel, call)
+    limit, source = _limit(dict(kernel.params).get("vmem_limit_bytes"), chip)
+    found = tuple(_allocations(kernel, placed))
+    return VmemBudget(found, limit, source, VMEM[chip].capacity_bytes, chip, used, refused_bytes)
+
+
+def _allocations(kernel: Kernel, placed: Collection[int]) -> Iterator[Allocation]:
+    for number, operand in enumerate(kernel.operands):
+        if _is_in_vmem(operand):
+            window = _window(operand, has_grid=bool(kernel.grid))
+            yield dataclasses.replace(window, buffer_count=0) if number in placed else window
+    yield from (_scratch(s, "scratch") for s in kernel.scratch if s.memory_space == "vmem")
+    yield from (_scratch(s, "scoped") for s in kernel.scoped if s.memory_space == "vmem")
+    internal = dict(kernel.params).get("internal_scratch_in_bytes")
     if isinstance(internal, int):
-        found.append(Allocation("internal scratch", "internal scratch", (internal,), "uint8", internal, internal, 1))
-    limit, source = _limit(params.get("vmem_limit_bytes"), chip)
-    return VmemBudget(tuple(found), limit, source, memory.capacity_bytes, chip)
+        yield Allocation("internal scratch", "internal scratch", (internal,), "uint8", internal, internal, 1)
+
+
+def _placed(kernel: Kernel, call: Instruction) -> frozenset[int]:
+    """Numbers of the operands that lie in VMEM whole.
+
+    With a dynamic dimension in the grid blocks are fetched all the same (measured on libtpu 0.0.42.1).
+    """
+    inputs, outputs = [o.shape for o in call.operands][len(call.operands) - len(kernel.inputs) :], call.shape.leaves
+    if None in kernel.grid or len(inputs) + len(outputs) != len(kernel.operands):
+        return frozenset()
+    return frozenset(
+        number
+        for number, shape in enumerate((*inputs, *outputs))
+        if shape.layout is not None and shape.layout.memory_space == _VMEM_SPACE
+    )
+
+
+_VMEM_SPACE = 1  # XLA's number of it
 
 
 def _limit(asked: object, chip: str) -> tuple[int, str]:
@@ -162,6 +259,12 @@ def used_vmem(kernel: Kernel, module: Module) -> int | Unavailable:
       kernel: of the program.
       module: its optimized HLO for a TPU.
     """
+    call = _call_of(kernel, module)
+    return _NOT_COMPILED if call is None else vmem_scratch_bytes(call)
+
+
+def _call_of(kernel: Kernel, module: Module) -> Instruction | None:
+    """The instruction that calls a kernel; of several, the one that takes most. None where there is none."""
     names = {_without_wrappers(origin.op_name) for origin in kernel.origins}
     calls = [
         instruction
@@ -171,8 +274,12 @@ def used_vmem(kernel: Kernel, module: Module) -> int | Unavailable:
     ]
     named = [i for i in calls if _without_wrappers(i.op_name) in names]
     named = named or [i for i in calls if i.name.rpartition(".")[0] == kernel.name]
-    known = [used for used in map(vmem_scratch_bytes, named) if not isinstance(used, Unavailable)]
-    return max(known) if known else Unavailable("the optimized HLO has no such kernel call with its memory")
+    return max(named, key=_scratch_bytes, default=None)
+
+
+def _scratch_bytes(call: Instruction) -> int:
+    noted = vmem_scratch_bytes(call)
+    return 0 if isinstance(noted, Unavailable) else noted
 
 
 _KERNEL_CALL = "tpu_custom_call"
@@ -226,17 +333,12 @@ def padded_bytes(shape: Sequence[int], element_bits: int) -> int:
 
 def vmem_table(kernel: Kernel, chip: str) -> pd.DataFrame:
     """One row an allocation: `name, role, shape, dtype, size_bytes, padded_bytes, buffers, total_bytes`."""
-    import pandas as pd
-
     budget = vmem_budget(kernel, chip)
     rows = () if isinstance(budget, Unavailable) else budget.allocations
-    return pd.DataFrame(
-        [
-            {
-                "name": a.name, "role": a.role, "shape": a.shape, "dtype": a.dtype, "size_bytes": a.size_bytes,
-                "padded_bytes": a.padded_bytes, "buffers": a.buffer_count, "total_bytes": a.total_bytes,
-            }
-            for a in rows
-        ],
-        columns=["name", "role", "shape", "dtype", "size_bytes", "padded_bytes", "buffers", "total_bytes"],
+    return make_table(
+        {
+            "name": "text", "role": "text", "shape": "object", "dtype": "text", "size_bytes": "int", "padded_bytes": "int",
+            "buffers": "int", "total_bytes": "int",
+        },
+        [(a.name, a.role, a.shape, a.dtype, a.size_bytes, a.padded_bytes, a.buffer_count, a.total_bytes) for a in rows],
     )  # fmt: skip

@@ -354,15 +354,20 @@ class Kernel(Tabular):
 
         return remarks(self)
 
-    def vmem(self, chip: str) -> VmemBudget | Unavailable:
-        """The vector memory that it asks for on a TPU generation ("v5e"), against its limit.
+    def vmem(self, chip: str, module: Module | None = None) -> VmemBudget | Unavailable:
+        """The vector memory that it takes on a TPU generation ("v5e"), against its limit.
+
+        Args:
+          chip: the generation.
+          module: its program's optimized HLO for that chip, `compiled.module()`: then the compiler's own figure,
+            else an estimate.
 
         Raises:
           TargetError: no such generation.
         """
         from inspector.analysis.pallas_memory import vmem_budget
 
-        return vmem_budget(self, chip)
+        return vmem_budget(self, chip, module)
 
     def used_vmem(self, module: Module) -> int | Unavailable:
         """Bytes of vector memory that the compiler gave it, its own needs included, in a program that it compiled.

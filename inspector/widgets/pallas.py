@@ -11,7 +11,7 @@ import numpy as np
 
 from inspector.analysis.pallas import Visits, visits
 from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain, kernel_of
-from inspector.analysis.pallas_memory import VMEM, used_vmem, vmem_budget
+from inspector.analysis.pallas_memory import HOW_SURE, VMEM, VmemBudget, vmem_budget
 from inspector.compilation.target import Target
 from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
 from inspector.hlo.module import Module
@@ -46,12 +46,25 @@ def kernels_message(
       module: the optimized HLO, once there is one.
     """
     chip = chip_of(target)
+    refused = refused_bytes(error, kernels)
     return messages.Kernels(
         type="kernels",
         variant=variant,
-        rows=[_kernel(kernel, known, chip, module) for kernel, known in zip(kernels, fields, strict=True)],
+        rows=[
+            _kernel(kernel, known, vmem_budget(kernel, chip, module, refused.get(kernel.number, 0)))
+            for kernel, known in zip(kernels, fields, strict=True)
+        ],
         trouble=None if error is None else _trouble(str(error), kernels, chip),
     )
+
+
+def refused_bytes(error: BaseException | None, kernels: Sequence[Kernel]) -> dict[int, int]:
+    """By the number of a kernel what the compiler had counted when it refused it for its limit."""
+    found = None if error is None else explain(str(error))
+    if not isinstance(found, MemoryOverflow) or (found.space, found.limit) != ("vmem", "scoped"):
+        return {}
+    kernel = kernel_of(found.kernel, kernels)
+    return {} if kernel is None else {kernel.number: found.asked_bytes}
 
 
 def chip_of(target: Target) -> str:
@@ -59,12 +72,10 @@ def chip_of(target: Target) -> str:
     return target.chip if target.chip in VMEM else _USUAL_CHIP
 
 
-def _kernel(kernel: Kernel, fields: Sequence[ParamField], chip: str, module: Module | None) -> messages.Kernel:
+def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> messages.Kernel:
     ids = kernel.program_ids
     shown = 0 if isinstance(ids, Unavailable) else min(len(ids), _SHOWN_STEPS)
     operands = [_operand(o, v, shown) for o, v in zip(kernel.operands, visits(kernel), strict=True)]
-    budget = vmem_budget(kernel, chip)
-    used = None if module is None else used_vmem(kernel, module)
     return messages.Kernel(
         number=kernel.number,
         name=kernel.name,
@@ -76,28 +87,36 @@ def _kernel(kernel: Kernel, fields: Sequence[ParamField], chip: str, module: Mod
         steps_shown=min([shown, *(len(o["steps"]) for o in operands if not o["reason"])]),
         facts=_facts(kernel),
         operands=operands,
-        memory=None
-        if isinstance(budget, Unavailable)
-        else messages.KernelMemory(
-            chip=chip,
-            allocations=[
-                messages.KernelAllocation(
-                    name=a.name,
-                    what=f"{a.role}, {_shape(a.dtype, a.shape)}",
-                    buffers=a.buffer_count,
-                    size_bytes=a.padded_bytes,
-                )
-                for a in budget.allocations
-            ],
-            total_bytes=budget.total_bytes,
-            limit_bytes=budget.limit_bytes,
-            limit_source=budget.limit_source,
-            capacity_bytes=budget.capacity_bytes,
-            used_bytes=None if isinstance(used, Unavailable) else used,
-        ),
+        memory=None if isinstance(budget, Unavailable) else _memory(budget),
         memory_reason=budget.reason if isinstance(budget, Unavailable) else "",
         params=[_param(kernel, field) for field in fields],
         interpret=kernel.interpret,
+    )
+
+
+def _memory(budget: VmemBudget) -> messages.KernelMemory:
+    parts = [
+        messages.KernelAllocation(
+            name=a.name,
+            what=f"{a.role}, {_shape(a.dtype, a.shape)}" + ("" if a.buffer_count else ", in VMEM whole"),
+            buffers=a.buffer_count,
+            size_bytes=a.padded_bytes,
+        )
+        for a in budget.allocations
+    ]
+    if budget.own_bytes:
+        own = messages.KernelAllocation(name="the compiler", what="its own", buffers=1, size_bytes=budget.own_bytes)
+        parts.append(own)
+    return messages.KernelMemory(
+        chip=budget.chip,
+        allocations=parts,
+        total_bytes=budget.total_bytes,
+        limit_bytes=budget.limit_bytes,
+        limit_source=budget.limit_source,
+        capacity_bytes=budget.capacity_bytes,
+        how_sure=HOW_SURE[budget.certainty],
+        fits=budget.fits,
+        remark=budget.remark,
     )
 
 
@@ -232,13 +251,13 @@ def _listed(found: MemoryOverflow) -> list[messages.KernelAllocation]:
 def kernels_html(kernels: Sequence[Kernel], target: Target, error: BaseException | None = None) -> str:
     """The kernels for a page without a kernel of its own: blocks, memory, remarks, and what the compiler had against them."""
     message = kernels_message(0, kernels, [()] * len(kernels), target, error)
-    parts = []
+    parts, refused = [], refused_bytes(error, kernels)
     if message["trouble"] is not None:
         said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in message["trouble"]["advice"])
         parts.append(f"<p>✗ The compiler refused: {html.escape(message['trouble']['summary'])}</p><ul>{said}</ul>")
     for kernel in kernels:
         budget, remarks = (
-            vmem_budget(kernel, chip_of(target)),
+            vmem_budget(kernel, chip_of(target), refused_bytes=refused.get(kernel.number, 0)),
             "".join(f"<li>{html.escape(r)}</li>" for r in kernel.remarks()),
         )
         parts.append(

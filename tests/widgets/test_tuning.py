@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import inspector
+from inspector.analysis import pallas_memory
 from inspector.compilation.target import Target
 from inspector.errors import CompilationError, OptionError
 from inspector.hlo.pallas import Tuning
+from inspector.hlo.shape import Shape
 from inspector.lowering.pallas import fields_of
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.work import Work
@@ -168,10 +171,13 @@ def test_explore_takes_them_for_its_baseline() -> None:
 def test_the_memory_that_a_kernel_got_is_told_once_there_is_code(
     explorer: Explorer, box: Mailbox, work: FakeWork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inspector.widgets.pallas.used_vmem", lambda kernel, module: 123)
+    call = SimpleNamespace(operands=(), shape=Shape("tuple"))
+    monkeypatch.setattr(pallas_memory, "_call_of", lambda kernel, module: call)
+    monkeypatch.setattr(pallas_memory, "vmem_scratch_bytes", lambda call: 123)
 
     def used() -> list[Any]:
-        return [row["memory"]["used_bytes"] for row in box.last("kernels")["rows"]]
+        memories = [row["memory"] for row in box.last("kernels")["rows"]]
+        return [None if memory["how_sure"] else memory["total_bytes"] for memory in memories]
 
     work.preview(0)
     explorer._drain(time.monotonic() + 10)

@@ -10,8 +10,9 @@ export function memoryBudget(row: messages.Kernel): HTMLElement {
   const { memory } = row;
   const title = h("h4", {}, memory ? `VMEM on ${memory.chip}` : "Fast memory");
   if (!memory) return h("section", {}, title, h("p", { class: "insp-unavailable" }, row.memory_reason));
-  const fits = memory.total_bytes <= memory.limit_bytes;
-  const verdict = fits ? "fits" : `${format(memory.total_bytes - memory.limit_bytes, "bytes")} too much`;
+  const excess = memory.total_bytes - memory.limit_bytes;
+  const tooMuch = excess > 0 ? `${memory.how_sure}${format(excess, "bytes")} too much` : "refused";
+  const verdict = memory.fits ? "fits" : tooMuch;
   return h(
     "section",
     { class: "insp-memory" },
@@ -19,15 +20,14 @@ export function memoryBudget(row: messages.Kernel): HTMLElement {
     h(
       "p",
       {},
+      memory.how_sure,
       h("strong", {}, format(memory.total_bytes, "bytes")),
       ` of ${format(memory.limit_bytes, "bytes")} (${memory.limit_source}; the core has ${format(memory.capacity_bytes, "bytes")}): `,
-      h("span", { class: fits ? "insp-good" : "insp-bad" }, verdict),
+      h("span", { class: memory.fits ? "insp-good" : "insp-bad" }, verdict),
     ),
     bar(memory.allocations, memory.limit_bytes),
     table(memory.allocations),
-    memory.used_bytes === null
-      ? h("p", { class: "insp-dim" }, "An estimate: spilled registers and the compiler's own stack come on top.")
-      : h("p", {}, "The compiler gave it ", h("strong", {}, format(memory.used_bytes, "bytes")), ", all included."),
+    h("p", { class: "insp-dim" }, memory.remark),
   );
 }
 

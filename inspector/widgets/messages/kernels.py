@@ -49,10 +49,13 @@ class KernelAllocation(TypedDict):
 
 
 class KernelMemory(TypedDict):
-    """The fast memory that a kernel asks for on a chip, against its limit.
+    """The fast memory that a kernel takes on a chip, against its limit.
 
     Attributes:
-      used_bytes: what the compiler gave it, None before it has, or where it does not say.
+      allocations: blocks and scratch, and what the compiler counts beside them.
+      how_sure: what stands before the total: "", "about " or "at least ".
+      fits: whether the total is within the limit, and the kernel was not refused.
+      remark: what the total covers.
     """
 
     chip: str
@@ -61,7 +64,9 @@ class KernelMemory(TypedDict):
     limit_bytes: int
     limit_source: str
     capacity_bytes: int
-    used_bytes: int | None
+    how_sure: str
+    fits: bool
+    remark: str
 
 
 class KernelParam(TypedDict):

@@ -1,0 +1,122 @@
+"""The VMEM of kernels that people use, against what libtpu gives them and says when it refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental.pallas.ops.tpu.flash_attention import flash_attention
+from jax.experimental.pallas.ops.tpu.matmul import matmul
+from jax.experimental.pallas.ops.tpu.megablox import gmm
+from jax.experimental.pallas.ops.tpu.paged_attention import paged_attention
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
+
+import inspector
+from inspector.analysis.pallas_errors import MemoryOverflow, advice, explain
+from inspector.analysis.pallas_memory import VmemBudget, vmem_budget
+from inspector.errors import CompilationError
+from inspector.widgets.pallas import kernels_message
+from tests.absent import needs_tpu
+
+pytestmark = [needs_tpu, pytest.mark.slow]
+
+KIB = 1 << 10
+
+
+def array(*shape: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def _splash(q: Any, k: Any, v: Any) -> Any:
+    mask = splash_attention_mask.MultiHeadMask([splash_attention_mask.CausalMask((512, 512)) for _ in range(2)])
+    return splash_attention_kernel.make_splash_mha(mask, head_shards=1, q_seq_shards=1)(q, k, v)
+
+
+def _flash_gradient(q: Any, k: Any, v: Any) -> Any:
+    return jax.grad(lambda q, k, v: flash_attention(q, k, v).sum(), (0, 1, 2))(q, k, v)
+
+
+def _flash(q: Any, k: Any, v: Any) -> Any:
+    return flash_attention(q, k, v, causal=True)
+
+
+LARGE = (array(2, 4, 1024, 128, dtype=jnp.bfloat16),) * 3
+PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "flash, arrays in HBM": (_flash, LARGE),
+    "flash, arrays in VMEM": (_flash, (array(1, 1, 512, 64),) * 3),
+    "flash, gradient": (_flash_gradient, (array(1, 2, 512, 128),) * 3),
+    "splash": (_splash, (array(2, 512, 128),) * 3),
+    "gmm": (
+        lambda x, y, sizes: gmm(x, y, sizes, preferred_element_type=jnp.float32),
+        (array(512, 256), array(4, 256, 512), array(4, dtype=jnp.int32)),
+    ),
+    "matmul": (lambda x, y: matmul(x, y, block_shape=(256, 256), block_k=256), (array(512, 512),) * 2),
+    "paged": (
+        lambda q, k, v, lengths, pages: paged_attention(q, k, v, lengths, pages, pages_per_compute_block=4),
+        (
+            array(2, 8, 128), array(2, 32, 16, 128), array(2, 32, 16, 128), array(2, dtype=jnp.int32),
+            array(2, 8, dtype=jnp.int32),
+        ),
+    ),
+}  # fmt: skip
+
+
+def known(budget: Any) -> VmemBudget:
+    assert isinstance(budget, VmemBudget)
+    return budget
+
+
+@pytest.mark.parametrize("chip", ["v5e", "v6e"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_byte_that_the_compiler_gives_is_named(name: str, chip: str) -> None:
+    fun, args = PROGRAMS[name]
+    lowered = inspector.lower(fun, *args, platform="tpu", chip=chip)
+    module = lowered.compile(target=f"tpu:{chip}:1x1").module()
+    for kernel in lowered.kernels:
+        budget = known(kernel.vmem(chip, module))
+        assert budget.certainty == "compiler"
+        assert budget.total_bytes == kernel.used_vmem(module)
+        assert budget.counted_bytes + budget.own_bytes == budget.total_bytes, kernel
+        assert budget.own_bytes == 0 or (name, chip) == ("paged", "v5e"), kernel  # which moves rows about in its body
+        estimate = known(kernel.vmem(chip))
+        assert estimate.certainty == "estimate"
+        assert str(estimate).startswith("about ")
+        assert estimate.counted_bytes >= budget.counted_bytes
+
+
+@pytest.mark.parametrize("limit", [1, 100, 191, 193, 447])
+def test_what_a_refusal_counted_is_a_lower_bound_and_no_remark_contradicts_it(limit: int) -> None:
+    params = {"*": {"vmem_limit_bytes": limit * KIB}}
+    lowered = inspector.lower(_flash, *LARGE, platform="tpu", compiler_params=params)
+    with pytest.raises(CompilationError) as refused:
+        lowered.compile(target="tpu:v5e:1x1")
+    found = explain(str(refused.value))
+    assert isinstance(found, MemoryOverflow)
+    assert found.asked_bytes == (192 if limit < 192 else 448) * KIB  # scratch alone, then scratch and blocks
+    assert str(found).startswith("at least ")
+    budget = known(vmem_budget(lowered.kernels[0], "v5e", refused_bytes=found.asked_bytes))
+    assert (budget.total_bytes, budget.fits) == (448 * KIB, False)
+    assert advice(found, lowered.kernels, "v5e")[0].endswith("vmem_limit_bytes=2 << 20.")
+    message = kernels_message(0, lowered.kernels, [()], inspector.Target("tpu:v5e:1x1"), refused.value)
+    memory = message["rows"][0]["memory"]
+    assert memory is not None
+    assert (memory["total_bytes"], memory["fits"]) == (448 * KIB, False)
+    assert "stops counting at the first part that is too much" in memory["remark"]
+
+
+def test_the_limit_that_is_advised_is_enough() -> None:
+    params = {"*": {"vmem_limit_bytes": 2 << 20}}
+    lowered = inspector.lower(_flash, *LARGE, platform="tpu", compiler_params=params)
+    budget = known(lowered.kernels[0].vmem("v5e", lowered.compile(target="tpu:v5e:1x1").module()))
+    assert (budget.total_bytes, budget.fits, budget.certainty) == (448 * KIB, True, "compiler")
+
+
+def test_a_kernel_whose_arrays_all_lie_in_vmem_says_so() -> None:
+    lowered = inspector.lower(_flash, *[array(1, 1, 512, 64)] * 3, platform="tpu")
+    budget = known(lowered.kernels[0].vmem("v5e", lowered.compile(target="tpu:v5e:1x1").module()))
+    assert budget.total_bytes == 192 * KIB
+    assert "into VMEM whole, so that no block of it is fetched" in budget.remark
+    assert {a.buffer_count for a in budget.allocations if a.role in ("input", "output")} == {0}
