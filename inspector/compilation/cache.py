@@ -17,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 
-from inspector import files
+from inspector import files, packages
 from inspector.compilation import saved
 from inspector.compilation.cell_files import module_digest, renamed
 from inspector.compilation.compiled import Compiled
@@ -32,14 +32,16 @@ _log = logging.getLogger(__name__)
 
 
 def cache_key(request: CompileRequest, compiler: str) -> str:
-    """SHA-256 over all that decides what is compiled, in hex.
+    """SHA-256 over all that decides what is compiled and what is told of it, in hex.
+
+    What is kept was partly worked out by inspector itself, such as the cost, so another inspector finds none of it.
 
     Args:
       request: module, options and target.
       compiler: who would compile it: versions, machine, configuration.
     """
     digest = request.digest_with(module_digest(request.program.module))
-    text = f"{saved.FORMAT_VERSION}\n{digest}\n{request.program.platform}\n{compiler}"
+    text = f"{packages.code_stamp()}\n{digest}\n{request.program.platform}\n{compiler}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 

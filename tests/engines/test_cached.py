@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from inspector import settings
+from inspector import packages, settings
 from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
 from inspector.compilation.compiled import Compiled, Cost
 from inspector.compilation.engine import Engine, Job
@@ -346,3 +346,22 @@ def test_a_bomb_in_the_cache_is_dropped(directory: Path, caplog: pytest.LogCaptu
     assert disk.get("k", asked) is None
     assert "says that it has 41,943,040 bytes, of at most" in caplog.text
     assert not (directory / "k.compiled").exists()
+
+
+def test_another_inspector_finds_nothing_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache_key(request(), "c1")
+    assert cache_key(request(), "c1") == before
+    monkeypatch.setattr(packages, "code_stamp", lambda: "another")
+    assert cache_key(request(), "c1") != before
+
+
+def test_a_change_of_any_module_is_another_code(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    module = tmp_path / "below" / "cost.py"
+    module.write_text("flops = 1")
+    stamp = packages.code_stamp.__wrapped__
+    before = stamp(tmp_path)
+    (tmp_path / "notes.txt").write_text("no module")
+    assert stamp(tmp_path) == before
+    os.utime(module, ns=(1, 1))
+    assert stamp(tmp_path) != before
