@@ -26,6 +26,7 @@ from inspector.engines import chosen_engine
 from inspector.errors import CancelledError, InspectorError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import background_progress
+from inspector.settings import check_time_limit
 from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def flag_effect(
       CompilationError: the baseline itself cannot be compiled.
     """
     check_lowered(lowered)
+    check_time_limit(time_limit_s)
     base = Options.of(options)
     tried = _trials({flag: values} if values is not None else [flag], base)
     laboratory = _Laboratory(lowered, Target.parse(target), base, chosen_engine(engine), time_limit_s)
@@ -144,14 +146,16 @@ def scan(
 
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
-      OptionError: a flag whose type has too many values to try.
+      OptionError: a flag whose type has too many values to try, or no flag's name.
+      ValueError: no time limit.
       ParameterError: `lowered` is none.
       TargetError: no worker can compile this, and in this process a flag that crashes XLA would end it.
     """
     check_lowered(lowered)
+    check_time_limit(time_limit_s)
     base = Options.of(options)
-    names = [flags] if isinstance(flags, str) else flags
-    tried = _trials(boolean_flags(lowered.program.platform) if names is None else names, base)
+    names: Any = boolean_flags(lowered.program.platform) if flags is None else flags
+    tried = _trials(names if isinstance(names, Iterable) and not isinstance(names, str) else [names], base)
     if engine is None:
         _check_isolated(lowered.program, Target.parse(target))
     return ScanJob(_Scan(lowered, Target.parse(target), base, chosen_engine(engine), time_limit_s, tried))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import difflib
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -64,9 +65,19 @@ class Settings:
             if not isinstance(value, (str, os.PathLike)):
                 raise ValueError(f"{name} must be a path, or '' for none, got {value!r}.")
             object.__setattr__(self, name, os.fspath(value))
-        limit_s = self.time_limit_s
-        if limit_s is not None and not (_is_number(limit_s, (int, float)) and limit_s > 0):
-            raise ValueError(f"time_limit_s must be a number of seconds above 0, or None, got {limit_s!r}.")
+        check_time_limit(self.time_limit_s)
+
+
+def check_time_limit(limit_s: object) -> None:
+    """Refuses what is no time limit.
+
+    Raises:
+      ValueError: neither a number of seconds above 0 nor None.
+    """
+    if limit_s is not None and not (
+        isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool) and limit_s > 0
+    ):
+        raise ValueError(f"time_limit_s must be a number of seconds above 0, or None, got {limit_s!r}.")
 
 
 def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:
@@ -93,7 +104,17 @@ def update(**changes: Any) -> None:
       ValueError: a value that the setting cannot have.
     """
     global _process
-    _process = dataclasses.replace(_process, **changes)
+    _process = _changed(_process, changes)
+
+
+def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
+    known = [field.name for field in dataclasses.fields(Settings)]
+    unknown = [name for name in changes if name not in known]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise TypeError(f"There is no setting {unknown[0]}.{meant} There are {', '.join(known)}.")
+    return dataclasses.replace(settings, **changes)
 
 
 @contextlib.contextmanager
@@ -107,7 +128,7 @@ def scope(**changes: Any) -> Iterator[Settings]:
       TypeError: no such setting.
       ValueError: a value that the setting cannot have.
     """
-    token = _scope.set(dataclasses.replace(current(), **changes))
+    token = _scope.set(_changed(current(), changes))
     try:
         yield current()
     finally:

@@ -29,6 +29,7 @@ from inspector.errors import CancelledError, InspectorError, ModuleError, Parame
 from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import Progress, foreground_progress
+from inspector.settings import check_time_limit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,9 +99,11 @@ def sweep(
       UnknownFlagError, FlagTypeError: before anything is compiled.
       TargetError: an unknown target, or a Dask cluster that cannot be used.
       ParameterError: an engine that is none, or a `lowered`.
+      ValueError: no time limit.
       ModuleError: `path` is another file.
     """
     check_lowered(lowered)
+    check_time_limit(time_limit_s)
     option_sets = expand(options)
     for each in option_sets:
         each.check()
@@ -377,7 +380,7 @@ def _error_text(error: BaseException) -> str:
 
 
 def _listed(targets: Any) -> tuple[str | Target, ...]:
-    return (targets,) if isinstance(targets, (str, Target)) else tuple(targets)
+    return tuple(targets) if isinstance(targets, Iterable) and not isinstance(targets, str) else (targets,)
 
 
 def _close(progress: Progress, findings: Mapping[Variant, Finding]) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import html
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -281,3 +281,66 @@ def test_a_refused_kernel_is_explained(lowered: inspector.Lowered) -> None:
     assert repr(found).startswith("<MemoryOverflow 1")
     assert not lowered.explain("something else")
     assert "Pallas" in lowered.explain("something else").reason
+
+
+# ------------------------------------------------------------------ calls with the wrong things
+
+F = "xla_cpu_enable_fast_math"
+Call = Callable[[inspector.Lowered, inspector.Compiled], Any]
+MISTAKES: list[tuple[Call, type[Exception], str]] = [
+    (lambda low, _: low.compile("cpu:8"), OptionError, r"'cpu:8' is a target and no options: write target='cpu:8'"),
+    (lambda low, _: low.compile(inspector.Target("cpu")), OptionError, "write target='cpu'"),  # type: ignore[arg-type]
+    (lambda low, _: low.compile(["a"]), OptionError, "got list"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.Options("--xla_a"), OptionError, "Options.parse reads the text"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.Options().merge(3), OptionError, "got int"),  # type: ignore[arg-type]
+    (lambda _, c: c.graph("all"), ParameterError, "mode is 'all'. Expected one of 'auto', 'whole'"),  # type: ignore[arg-type]
+    (lambda _, c: c.graph("around"), inspector.errors.ModuleError, "needs a selection"),
+    (lambda _, c: c.graph("around", 3), inspector.errors.ModuleError, "needs a selection"),  # type: ignore[arg-type]
+    (lambda _, c: c.roofline("h100"), ParameterError, "peak is an inspector.Peak"),  # type: ignore[arg-type]
+    (lambda _, c: c.save("."), IsADirectoryError, "Give the name of a file in it: '.'"),
+    (lambda _, c: c.save("nowhere/x.inspector"), FileNotFoundError, "no such folder to write into: 'nowhere'"),
+    (lambda low, _: inspector.sweep(low, targets=None), TargetError, "got None"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.sweep(low, targets=8), TargetError, "got 8"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.sweep(low, time_limit_s="5"), ValueError, "seconds above 0"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.sweep(low, time_limit_s=0), ValueError, "seconds above 0, or None, got 0"),
+    (lambda low, _: inspector.scan(low, time_limit_s=-1), ValueError, "seconds above 0"),
+    (lambda low, _: inspector.flag_effect(low, F, time_limit_s=True), ValueError, "seconds above 0"),
+    (lambda low, _: inspector.flag_effect(low, None), OptionError, "named by a text.* got None"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.scan(low, 3), OptionError, "named by a text.* got 3"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.scan(low, [3]), OptionError, "named by a text.* got 3"),  # type: ignore[list-item]
+    (lambda _, __: inspector.share_compiles("a").__enter__(), ParameterError, "seconds above 0"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.settings.update(cach=True), TypeError, "no setting cach. Did you mean cache?"),
+    (lambda _, __: inspector.settings.scope(limit=1).__enter__(), TypeError, "no setting limit. There are cache,"),
+    (lambda _, __: inspector.Target("cpu").with_devices("8"), TargetError, "integer from 1, got '8'"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.lower(step, X, axis_env=4), ParameterError, "axis_env is 4. Expected pairs"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.lower(step, X, static_argnums="x"), ParameterError, "Names go into static_argnames"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.lower(step, X, donate_argnums=0.5), ParameterError, "integers, such as 0"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.xla_computation(step, backend="abacus"), RuntimeError, "abacus"),
+    (lambda _, __: inspector.explore(step, X, height_px="tall"), ParameterError, "CSS pixels"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.explore(step, X, compare=3), OptionError, "got int"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)))
+def test_a_mistake_is_told(lowered: inspector.Lowered, compiled: inspector.Compiled, number: int) -> None:
+    call, error, words = MISTAKES[number]
+    with pytest.raises(error, match=words):
+        call(lowered, compiled)
+
+
+def test_one_needs_no_list_around_it(lowered: inspector.Lowered) -> None:
+    for one in ("cpu:2", inspector.Target("cpu:2"), {F: True}, inspector.Options(flags={F: True}), f"--{F}=true"):
+        explorer = inspector.explore(step, X, target="cpu", compare=one)  # type: ignore[arg-type]
+        assert len(explorer.variants) == 2
+        explorer.close()
+    job = inspector.scan(lowered, F, target="cpu")
+    assert job.total == 1
+    job.cancel()
+    assert inspector.lower(step, X, static_argnums=None) == inspector.lower(step, X)  # type: ignore[arg-type]
+
+
+def test_a_variant_is_removed_by_itself(lowered: inspector.Lowered) -> None:
+    explorer = inspector.explore(step, X, target="cpu")
+    with pytest.raises(ParameterError, match="Expected one of the Explorer's `variants`, got 0"):
+        explorer.remove(0)  # type: ignore[arg-type]
+    explorer.close()

@@ -38,10 +38,11 @@ def share_compiles(timeout_s: float = 300) -> Iterator[None]:
       timeout_s: how long a process waits for an executable before its compile fails.
 
     Raises:
-      ParameterError: `timeout_s` is not positive.
+      ParameterError: `timeout_s` is no number of seconds above 0.
     """
-    if timeout_s <= 0:
-        raise ParameterError(f"timeout_s must be positive, got {timeout_s!r}.")
+    given: Any = timeout_s  # a user's, whatever the annotation says
+    if not isinstance(given, (int, float)) or not given > 0:
+        raise ParameterError(f"timeout_s must be a number of seconds above 0, got {given!r}.")
     before = {name: config.config.values[name] for name in (_SHARE, _TIMEOUT)}
     stock = cache_key._hash_accelerator_config
     cache_key._hash_accelerator_config = _hash_processors if stock is not _hash_processors else stock

@@ -10,9 +10,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-from inspector.errors import ModuleError
+from inspector.errors import ModuleError, ParameterError
 from inspector.hlo.module import Computation, Instruction, Module
 
 if TYPE_CHECKING:
@@ -77,9 +77,12 @@ def graph(module: Module, mode: Mode = "auto", selection: str | None = None) -> 
 
     Raises:
       ModuleError: no such instruction, or none for "around".
+      ParameterError: no such mode.
     """
+    if mode not in get_args(Mode):
+        raise ParameterError(f"mode is {mode!r}. Expected one of {', '.join(map(repr, get_args(Mode)))}.")
     if mode == "around":
-        if selection is None:
+        if not isinstance(selection, str):
             raise ModuleError('The mode "around" needs a selection: the name of an instruction to draw around.')
         return _around(module.instruction(selection))
     entry = module.entry

@@ -6,6 +6,7 @@ What `write` packs, `Archive` reads. Knows nothing of what is in them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import struct
@@ -106,6 +107,10 @@ def write(path: str | os.PathLike[str], entries: Mapping[str, bytes], *, compres
     """
     target = Path(path)
     # Not `tempfile`, whose files only their owner may read.
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder to write into", str(target.parent))
     partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(

@@ -18,7 +18,7 @@ from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
-from inspector.errors import Unavailable
+from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Module
 from inspector.units import format_bytes, format_count, format_seconds
 
@@ -173,9 +173,11 @@ class Compiled:
         Args:
           peak: the roofs; None for the published ones of the target (`inspector.analysis.peaks`).
         """
-        from inspector.analysis.peaks import peak_of
+        from inspector.analysis.peaks import Peak, peak_of
         from inspector.analysis.roofline import roofline
 
+        if not isinstance(peak, (Peak, Unavailable, type(None))):
+            raise ParameterError(f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {peak!r}.")
         return roofline(self.module(), self.instruction_costs(), peak or peak_of(self.target, self.devices))
 
     def timeline(self) -> Timeline | Unavailable:

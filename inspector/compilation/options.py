@@ -20,7 +20,8 @@ import numpy as np
 
 from inspector.compilation import flags as flag_types
 from inspector.compilation import options_text, plain
-from inspector.errors import OptionError
+from inspector.compilation.target import Target
+from inspector.errors import OptionError, TargetError
 
 FlagValue = bool | int | float | str
 
@@ -135,6 +136,8 @@ class Options:
             return cls()
         if isinstance(options, Options):
             return options
+        if _is_target(options):
+            raise OptionError(f"{str(options)!r} is a target and no options: write target={str(options)!r}.")
         if isinstance(options, str):
             return cls.parse(options)
         if isinstance(options, Mapping):
@@ -154,8 +157,9 @@ class Options:
         for name, value in self.flags.items():
             flag_types.check_value(name, value)
 
-    def merge(self, other: Options) -> Options:
+    def merge(self, other: Options | Mapping[str, FlagValue] | str | None) -> Options:
         """These options with `other`'s on top."""
+        other = Options.of(other)
         changes = {f.name: getattr(other, f.name) for f in dataclasses.fields(self) if f.name != "flags"}
         changes = {name: value for name, value in changes.items() if value is not None}
         changes["extra_proto"] = other.extra_proto or self.extra_proto
@@ -214,10 +218,21 @@ _BOOLEANS = ("use_spmd_partitioning", "use_shardy_partitioner", "parameter_is_tu
 _TUPLES = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")
 
 
+def _is_target(given: object) -> bool:
+    """Whether it is, or reads as, what belongs into another argument."""
+    try:
+        return isinstance(Target.parse(given), Target)  # type: ignore[arg-type]
+    except TargetError:
+        return False
+
+
 def _flags(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
     given: Any = flags  # a user's, whatever the annotation says
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise OptionError(f"flags must be a dict with flags' names as keys, got {flags!r}.")
+        raise OptionError(
+            f"flags must be a dict with flags' names as keys, got {flags!r}. Options.parse reads the text of an XLA_FLAGS"
+            " variable."
+        )
     found: dict[str, FlagValue] = {}
     for name, value in flags.items():
         plain = name.removeprefix("--")

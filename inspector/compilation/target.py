@@ -69,7 +69,14 @@ class Target:
         return None if self.kind == "attached" else self.kind
 
     def with_devices(self, count: int) -> Target | None:
-        """The smallest target of this kind and chip with at least that many devices; None when there is none."""
+        """The smallest target of this kind and chip with at least that many devices; None when there is none.
+
+        Raises:
+          TargetError: no number of devices.
+        """
+        given: Any = count  # a user's, whatever the annotation says
+        if not isinstance(given, int) or given < 1:
+            raise TargetError(f"A number of devices is an integer from 1, got {given!r}.")
         if self.kind == "cpu":
             return Target(f"cpu:{count}") if count <= MAX_CPU_DEVICES else None
         if self.kind == "tpu" and self.chip:

@@ -139,12 +139,19 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype) if _is_extended(dtype) else str(np.dtype(dtype))
 
 
-def positions(argnums: int | Iterable[int]) -> tuple[int, ...]:
-    """`static_argnums` and the like as a tuple."""
+def positions(argnums: int | Iterable[int] | None) -> tuple[int, ...]:
+    """`static_argnums` and the like as a tuple; None for none, as in JAX.
+
+    Raises:
+      ParameterError: no integers.
+    """
+    given: Any = () if argnums is None else argnums
     try:
-        return (operator.index(argnums),)  # type: ignore[arg-type]
+        return tuple(map(operator.index, given)) if isinstance(given, Iterable) else (operator.index(given),)
     except TypeError:
-        return tuple(operator.index(i) for i in argnums)  # type: ignore[union-attr]
+        raise ParameterError(
+            f"Positions of arguments are integers, such as 0 or (0, 2), got {argnums!r}. Names go into static_argnames."
+        ) from None
 
 
 def names_of(argnames: str | Iterable[str]) -> tuple[str, ...]:

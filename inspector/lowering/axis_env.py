@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from inspector.errors import ParameterError
@@ -25,6 +25,10 @@ def parse_axis_env(axis_env: AxisEnv | None) -> tuple[tuple[Hashable, int], ...]
     """
     if axis_env is None:
         return ()
+    if not isinstance(axis_env, Iterable):
+        raise ParameterError(
+            f"axis_env is {axis_env!r}. Expected pairs of axis name and size, such as [('i', 4), ('j', 2)]."
+        )
     pairs = list(axis_env.items()) if isinstance(axis_env, Mapping) else list(axis_env)
     return tuple(_pair(p) for p in pairs)
 

@@ -43,7 +43,7 @@ def xla_computation(
       in_parts: must be None: `sharded_jit`, which it was for, is gone.
       out_parts: must be None likewise.
       backend: platform to lower for ("cpu", "gpu", "tpu"); None for the default. It must be present
-        when it is "gpu" or "tpu", as it had to be.
+        unless it is "cpu", as it had to be.
       tuple_args: pass all arguments as one tuple. None never tupled in the versions that ran.
       instantiate_const_outputs: must be None: it did nothing, and was an error before the end.
       return_shape: return `(computation, out_shape)`, the second a pytree of objects with shape
@@ -69,7 +69,7 @@ def xla_computation(
     if inspect.isgeneratorfunction(fun):
         raise TypeError(f"Expected a function, got a generator function: {fun!r}.")
     marks = Marks(positions(static_argnums), donate_argnums=positions(donate_argnums))
-    if backend in ("gpu", "cuda", "rocm", "tpu"):
+    if backend not in (None, "cpu"):
         jax.devices(backend)
     stages.hide_own_frames()
 

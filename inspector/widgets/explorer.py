@@ -23,7 +23,7 @@ from inspector.analysis.stats import compare
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.errors import ClosedError, InspectorError
+from inspector.errors import ClosedError, InspectorError, ParameterError
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.widgets import messages
@@ -88,7 +88,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         Raises:
           OptionError, TargetError: the baseline's request is wrong.
+          ParameterError: no such height.
         """
+        height: Any = height_px  # a user's, whatever the annotation says
+        if not isinstance(height, int) or height < 1:
+            raise ParameterError(f"height_px is a number of CSS pixels, 1 or more, got {height_px!r}.")
         self.selection: Mapping[str, Any] | None = None
         self._is_closed = False
         self._work = work
@@ -259,8 +263,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         """Takes a variant away and cancels its compile. The baseline stays.
 
         Raises:
-          ValueError: it is the baseline, or not of this Explorer.
+          ValueError: it is the baseline, not of this Explorer, or no variant.
         """
+        if not isinstance(variant, Variant):
+            raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
         with self._lock:
             self._check_open()
             if variant.is_baseline or self._variants.get(variant.number) is not variant:

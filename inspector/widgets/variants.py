@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
@@ -132,10 +132,12 @@ class Variant:
 
 def variants_of(compare: Iterable[OptionsLike | Target]) -> list[tuple[OptionsLike, str | Target | None]]:
     """What `explore(compare=...)` takes, as (options, target): a target's text, a Target, or options."""
+    given: Any = compare  # one variant needs no list around it
+    several = isinstance(given, Iterable) and not isinstance(given, (str, Mapping, Options, Target))
     pairs: list[tuple[OptionsLike, str | Target | None]] = []
-    for entry in compare:
+    for entry in given if several else [given]:
         is_target = isinstance(entry, Target) or (
             isinstance(entry, str) and "=" not in entry and not entry.startswith("--")
         )
-        pairs.append((None, entry) if is_target else (entry, None))  # type: ignore[arg-type]
+        pairs.append((None, entry) if is_target else (entry, None))
     return pairs

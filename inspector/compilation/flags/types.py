@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.compilation.flags.messages import unknown_flag
-from inspector.errors import Unavailable, UnknownFlagError
+from inspector.errors import OptionError, Unavailable, UnknownFlagError
 
 if TYPE_CHECKING:
     from inspector.hlo.libtpu import LibtpuFlag, LibtpuOptions
@@ -89,8 +89,12 @@ def flag_type(name: str) -> FlagType:
 
     Raises:
       UnknownFlagError: with the nearest names.
+      OptionError: the name is no text.
     """
-    name = name.removeprefix("--")
+    given: Any = name  # a user's, whatever the annotation says
+    if not isinstance(given, str):
+        raise OptionError(f"A flag is named by a text, such as 'xla_cpu_enable_fast_math', got {given!r}.")
+    name = given.removeprefix("--")
     if name in _fields():
         return _types()[name]
     if name in libtpu_flags():
