@@ -17,13 +17,21 @@ from inspector.analysis.fingerprint import ASPECTS, Fingerprint, changes, finger
 from inspector.compilation import flags as flag_types
 from inspector.compilation import options_proto
 from inspector.compilation.compiled import Compiled
-from inspector.compilation.engine import Engine, EngineLike, Job
+from inspector.compilation.engine import TRIES, Engine, EngineLike, Job
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.engines import chosen_engine
-from inspector.errors import CancelledError, InspectorError, OptionError, TargetError, Unavailable, WorkerDiedError
+from inspector.errors import (
+    CancelledError,
+    InspectorError,
+    OptionError,
+    TargetError,
+    Unavailable,
+    WorkerDiedError,
+    WorkerLostError,
+)
 from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import background_progress
 from inspector.settings import check_time_limit
@@ -325,13 +333,15 @@ class _Laboratory:
             self._baseline = first, reliable(fingerprint(first), fingerprint(second))
         return self._baseline
 
-    def _attempt(self, options: Options) -> Compiled | _Failure:
+    def _attempt(self, options: Options, tries: int = TRIES) -> Compiled | _Failure:
         try:
             return self._compile(options)
         except TimeoutError:
             return _Failure("timed out", f"stopped after the limit of {self._time_limit_s:g} s")
         except CancelledError:
             raise
+        except WorkerLostError as e:
+            return self._attempt(options, tries - 1) if tries > 1 else _Failure("crashed", str(e))
         except WorkerDiedError as e:
             return _Failure("crashed", str(e))
         except InspectorError as e:

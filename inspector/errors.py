@@ -12,7 +12,9 @@
     ├── TargetError                   a target that is unknown, absent or too small             (ValueError)
     ├── CompilationError              XLA refused the request                                   (RuntimeError)
     │   └── WorkerDiedError           XLA took its process down; the kernel lives
-    │       └── TimeLimitError        it took longer than the limit, and was stopped
+    │       ├── TimeLimitError        it took longer than the limit, and was stopped
+    │       ├── WorkerLostError       its process was ended from outside, or never began: to be tried again
+    │       └── StartLimitError       both: the limit was over before its process had started
     ├── ExecutionError                a compiled program could not be run                       (RuntimeError)
     ├── CancelledError                the job was cancelled
     ├── ClosedError                   an Explorer was asked for something after it was closed   (RuntimeError)
@@ -94,6 +96,14 @@ class WorkerDiedError(CompilationError):
 
 class TimeLimitError(WorkerDiedError):
     """A request took longer than its engine's time limit, and its process was stopped. Nothing else was lost."""
+
+
+class WorkerLostError(WorkerDiedError):
+    """The process was ended from outside, or could not be started. That says nothing of the request: try it again."""
+
+
+class StartLimitError(TimeLimitError, WorkerLostError):
+    """The time limit was over before the request's process had started."""
 
 
 class ExecutionError(InspectorError, RuntimeError):

@@ -12,14 +12,18 @@ import importlib.util
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 AnyPath = str | os.PathLike[str]
 
-# The accounts of a system; not every system has them so.
+_LOCK_LIMIT_S = 10.0
+
+# The accounts and locks of a system; not every system has them so.
 _accounts: Any = importlib.import_module("pwd") if importlib.util.find_spec("pwd") else None
+_locks: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 _groups: Any = importlib.import_module("grp") if importlib.util.find_spec("grp") else None
 
 
@@ -87,6 +91,43 @@ def read(path: AnyPath, limit_bytes: int, *, own: bool = False) -> bytes:
     if len(data) > limit_bytes:
         raise RefusedError(f"{os.fspath(path)!r} has more than {limit_bytes} bytes")
     return data
+
+
+def open_shared(path: AnyPath) -> BinaryIO:
+    """Opens a regular file for reading and appending, made if need be.
+
+    Raises:
+      RefusedError: what is there is no regular file.
+      OSError: it cannot be opened or made.
+    """
+    flags = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666)
+    if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RefusedError(f"{os.fspath(path)!r} is {_kind(mode)}, and no regular file")
+    return os.fdopen(descriptor, "r+b")
+
+
+@contextlib.contextmanager
+def locked(file: BinaryIO) -> Iterator[None]:
+    """Holds a file against others that hold it so: waits for them, but not for one that has been stopped meanwhile."""
+    until = time.monotonic() + _LOCK_LIMIT_S
+    while _locks is not None:
+        try:
+            _locks.flock(file.fileno(), _locks.LOCK_EX | _locks.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > until:
+                break
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            break
+    try:
+        yield
+    finally:
+        if _locks is not None:
+            with contextlib.suppress(OSError):
+                _locks.flock(file.fileno(), _locks.LOCK_UN)
 
 
 def make_own_folder(folder: AnyPath) -> Path:

@@ -5,34 +5,44 @@ Compiles go to engines; rows go to a table, and to a file where the sweep is to 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import itertools
-import json
-import math
+import logging
 import os
 import queue
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inspector.analysis.kernels import structure
 from inspector.compilation.compiled import Compiled
-from inspector.compilation.engine import Engine, EngineLike, Job
+from inspector.compilation.engine import TRIES, Engine, EngineLike, Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.engines import chosen_engine, default_engine
-from inspector.errors import CancelledError, InspectorError, ModuleError, ParameterError, Unavailable
-from inspector.hlo import compiler
+from inspector.errors import (
+    CancelledError,
+    CompilationError,
+    InspectorError,
+    ModuleError,
+    OptionError,
+    ParameterError,
+    Unavailable,
+    WorkerLostError,
+)
+from inspector.ledger import Finding, Ledger, Number
 from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import Progress, foreground_progress
 from inspector.settings import check_time_limit
+from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inspector.engines.worker import WorkerEngine
 
 NUMBERS = ("compile_s", "flops", "bytes_accessed", "temp_bytes", "peak_bytes", "collectives")
 """Columns with what a compile gave, after `target` and the flags and before `error`."""
@@ -43,21 +53,10 @@ DEFAULT = "default"
 # So many are asked for at once: enough to keep a cluster's workers busy, few enough to hold in memory.
 _IN_FLIGHT = 64
 
-FORMAT = "inspector-sweep"
-FORMAT_VERSION = 1
+_log = logging.getLogger(__name__)
 
-Number = float | Unavailable
 Grid = Mapping[str, Any]
 Variant = tuple[Target, Options]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """What one variant came to. `numbers` by `NUMBERS`, empty where `error` says why; "" is no error."""
-
-    numbers: Mapping[str, Number]
-    error: str = ""
-    warnings: tuple[str, ...] = ()
 
 
 def sweep(
@@ -85,15 +84,16 @@ def sweep(
         do not wait for a sweep's.
       path: a file for finished rows, made if need be. A later sweep with the same file compiles
         only what is not in it, by digest of program (without source lines), options, target and
-        JAX (version and configuration), whatever stopped the first. Rows of failures count as finished.
+        JAX (version and configuration), whatever stopped the first. Failures that the compiler decided count as
+        finished; a worker that was killed from outside does not. Several sweeps may share a file.
       time_limit_s: a compile that takes longer is stopped and becomes a row with an error. Not with
         an engine of yours, which has its own, nor with "inline", which cannot be stopped.
 
     Returns:
       One row a variant, in the order of the grid, each target's together: `target`, one column a
-      flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many), and
-      `error`, "" for none, and `warnings`, such as that no pass has a name. Numbers of failed variants
-      are NaN; what a compiler does not report is an `Unavailable`.
+      flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many one execution
+      does), `error`, "" for none, `warnings`, such as that no pass has a name, and `unknown`: why a number is
+      missing, or that it is "at least" that much. Failed variants have no numbers.
 
     Raises:
       UnknownFlagError, FlagTypeError: before anything is compiled.
@@ -115,12 +115,12 @@ def sweep(
         progress = foreground_progress(len(variants))
         progress.update(len(findings), "")
         try:
-            with contextlib.closing(_compile_all([request for request, _ in wanted], engines.engine_for)) as ended:
+            with contextlib.closing(_compile_all([r for r, _ in wanted], engines.engine_for, ledger)) as ended:
                 for index, finding in ended:
                     request, asked = wanted[index]
                     findings.update(dict.fromkeys(asked, finding))
                     if ledger is not None:
-                        ledger.write(request, finding)
+                        _write(ledger, request, finding)
                     progress.update(len(findings), f"{request.target} {request.options}")
         except KeyboardInterrupt:
             progress.close(f"Stopped after {len(findings)} of {len(variants)} variants.")
@@ -176,93 +176,9 @@ def finding_of(compiled: Compiled) -> Finding:
 
 def _count_collectives(compiled: Compiled) -> Number:
     try:
-        return len(compiled.collectives())
+        return structure(compiled.module()).collectives
     except ModuleError as e:
         return Unavailable(str(e))
-
-
-class Ledger:
-    """The file of finished rows: JSON, a line each, of which the last may have been cut off by a kill.
-
-    The first line names the format; each other has `key`, `target` and `options` for a reader,
-    `numbers`, `error` and `warnings`. A key is a digest of the program without source locations (a notebook's
-    cell has others after a restart), of options, target, JAX's version, and what JAX's configuration
-    and XLA_FLAGS add to every compile.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], lowered: Lowered) -> None:
-        """Reads the file, or makes it.
-
-        Raises:
-          ModuleError: the file is something else, or of a newer version.
-          OSError: it cannot be read or made.
-        """
-        self._path = Path(path)
-        versions = [f"{name}={metadata.version(name)}" for name in ("jax", "jaxlib")]
-        self._common = hashlib.sha256("\n".join([*versions, lowered.program.platform, lowered.stablehlo]).encode())
-        self._common.update(compiler.jax_options().SerializeToString(deterministic=True))
-        self._found: dict[str, Finding] = {}
-        text = self._path.read_text(encoding="utf-8", errors="replace") if self._path.exists() else ""
-        lines = text.splitlines()
-        if any(line.strip() for line in lines):
-            self._check(lines[0])
-            for line in lines[1:]:
-                with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # cut off: done again
-                    row = json.loads(line)
-                    self._found[row["key"]] = Finding(
-                        {n: _decode(row["numbers"][n]) for n in row["numbers"]},
-                        row["error"],
-                        tuple(row.get("warnings", ())),  # files of before have none
-                    )
-            if not text.endswith("\n"):
-                self._append("")  # ends the line that was cut off
-        else:
-            self._append(json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION}))
-
-    def read(self, request: CompileRequest) -> Finding | None:
-        """What an earlier sweep found."""
-        return self._found.get(self._key(request))
-
-    def write(self, request: CompileRequest, finding: Finding) -> None:
-        """Adds a row; it is on the disk when this returns."""
-        numbers = {name: _encode(value) for name, value in finding.numbers.items()}
-        row = {"target": str(request.target), "options": str(request.options), "numbers": numbers}
-        self._append(
-            json.dumps({"key": self._key(request), **row, "error": finding.error, "warnings": finding.warnings})
-        )
-
-    def _key(self, request: CompileRequest) -> str:
-        digest = self._common.copy()
-        digest.update(f"\n{request.build_options.to_json()}\n{request.target}".encode())
-        return digest.hexdigest()
-
-    def _append(self, line: str) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _check(self, line: str) -> None:
-        try:
-            header = json.loads(line)
-        except ValueError:
-            header = None
-        found = header.get("format") if isinstance(header, dict) else None
-        if found != FORMAT:
-            raise ModuleError(f"{os.fspath(self._path)!r} is not a sweep's file. Give a path that does not exist yet.")
-        if header["format_version"] > FORMAT_VERSION:
-            raise ModuleError(
-                f"{os.fspath(self._path)!r} has format {header['format_version']}, this inspector reads up to"
-                f" {FORMAT_VERSION}. Update inspector to read it."
-            )
-
-
-def _encode(value: Number) -> Any:
-    return {"unavailable": [value.reason, value.remedy]} if isinstance(value, Unavailable) else value
-
-
-def _decode(value: Any) -> Number:
-    return Unavailable(*value["unavailable"]) if isinstance(value, dict) else value
 
 
 class _Engines:
@@ -272,15 +188,20 @@ class _Engines:
         self._program = lowered.program
         self._time_limit_s = time_limit_s
         self._made: list[Engine] = []
-        self._worker: Engine | None = None
+        self._worker: WorkerEngine | None = None
+        self._warmed: set[Target] = set()
         self._engine = self._resolve(engine)
 
     def engine_for(self, target: Target) -> Engine:
         """Who compiles for a target."""
-        if self._engine is not None:
-            return self._engine
-        suited = default_engine(self._program, target)
-        return self._own_worker() if suited.name == "worker" else suited
+        engine = self._engine
+        if engine is None:
+            suited = default_engine(self._program, target)
+            engine = self._own_worker() if suited.name == "worker" else suited
+        if self._worker is not None and engine is self._worker and target not in self._warmed:
+            self._warmed.add(target)
+            self._worker.warm(target)  # so that the limit of the first compile does not pay for it
+        return engine
 
     def __enter__(self) -> _Engines:
         return self
@@ -306,11 +227,12 @@ class _Engines:
             )
         return found
 
-    def _own_worker(self) -> Engine:
+    def _own_worker(self) -> WorkerEngine:
         if self._worker is None:
             from inspector.engines.worker import WorkerEngine, WorkerSettings
 
-            self._worker = self._keep(WorkerEngine(WorkerSettings(time_limit_s=self._time_limit_s)))
+            self._worker = WorkerEngine(WorkerSettings(time_limit_s=self._time_limit_s))
+            self._keep(self._worker)
         return self._worker
 
     def _keep(self, engine: Engine) -> Engine:
@@ -338,30 +260,47 @@ def _requests(
 
 
 def _compile_all(
-    requests: Sequence[CompileRequest], engine_for: Callable[[Target], Engine]
+    requests: Sequence[CompileRequest], engine_for: Callable[[Target], Engine], ledger: Ledger | None
 ) -> Generator[tuple[int, Finding], None, None]:
-    """Compiles, yielding each request's index and finding as it ends.
+    """Compiles, yielding each request's index and finding as it ends, or as another sweep has written it meanwhile.
 
-    What still runs when the caller stops is cancelled.
+    What loses its worker is tried again. What still runs when the caller stops is cancelled.
     """
     ended: queue.SimpleQueue[tuple[int, Job[Compiled]]] = queue.SimpleQueue()
     running: dict[int, Job[Compiled]] = {}
-    waiting = iter(range(len(requests)))
+    tries: collections.Counter[int] = collections.Counter()
+    waiting = collections.deque(range(len(requests)))
     try:
-        while True:
-            for index in itertools.islice(waiting, _IN_FLIGHT - len(running)):
+        while waiting or running:
+            while waiting and len(running) < _IN_FLIGHT:
+                index = waiting.popleft()
+                if ledger is not None and (known := ledger.read(requests[index])):
+                    yield index, known
+                    continue
+                tries[index] += 1
                 job = running[index] = engine_for(requests[index].target).submit(requests[index])
                 job.add_done_callback(functools.partial(_put, ended, index))
             if not running:
                 return
             index, job = ended.get()
             del running[index]
+            if isinstance(job.exception(), WorkerLostError) and tries[index] < TRIES:
+                waiting.append(index)
+                continue
             finding = _finding(job)
             del job  # with its result, which may be large
             yield index, finding
     finally:
         for job in running.values():
             job.cancel()
+
+
+def _write(ledger: Ledger, request: CompileRequest, finding: Finding) -> None:
+    """A file that cannot be written any more costs the next sweep its rows, and this one nothing."""
+    try:
+        ledger.write(request, finding)
+    except OSError as e:
+        _log.warning("A row of the sweep could not be written: %s", e)
 
 
 def _put(ended: queue.SimpleQueue[tuple[int, Job[Compiled]]], index: int, job: Job[Compiled]) -> None:
@@ -372,7 +311,14 @@ def _finding(job: Job[Compiled]) -> Finding:
     error = job.exception()
     if isinstance(error, CancelledError):
         raise error
-    return finding_of(job.result()) if error is None else Finding({}, _error_text(error))
+    if error is None:
+        return finding_of(job.result())
+    return Finding({}, _error_text(error), is_final=_is_verdict(error))
+
+
+def _is_verdict(error: BaseException) -> bool:
+    """Whether a failure is the compiler's, and not of the machine, of another process or of what is not installed."""
+    return isinstance(error, (CompilationError, OptionError)) and not isinstance(error, WorkerLostError)
 
 
 def _error_text(error: BaseException) -> str:
@@ -389,16 +335,15 @@ def _close(progress: Progress, findings: Mapping[Variant, Finding]) -> None:
 
 
 def _table(variants: Sequence[Variant], findings: Mapping[Variant, Finding]) -> pd.DataFrame:
-    import pandas as pd
-
     done = [variant for variant in variants if variant in findings]
-    said = [options.as_dict() for _, options in done]
     flags = list(dict.fromkeys(name for _, options in variants for name in options.as_dict()))
-    columns: dict[str, list[Any]] = {"target": [str(target) for target, _ in done]}
-    for flag in flags:
-        columns[flag] = [row.get(flag, DEFAULT) for row in said]
-    for name in NUMBERS:
-        columns[name] = [findings[variant].numbers.get(name, math.nan) for variant in done]
-    columns["error"] = [findings[variant].error for variant in done]
-    columns["warnings"] = ["\n".join(findings[variant].warnings) for variant in done]
-    return pd.DataFrame(columns)
+    kinds: dict[str, Kind] = {"target": "text", **dict.fromkeys(flags, "object"), **dict.fromkeys(NUMBERS, "float")}
+    kinds |= {"error": "text", "warnings": "text", UNKNOWN: "reasons"}
+    return make_table(kinds, (_row(variant, flags, findings[variant]) for variant in done))
+
+
+def _row(variant: Variant, flags: Sequence[str], finding: Finding) -> list[object]:
+    target, options = variant
+    said = options.as_dict()
+    numbers = (finding.numbers.get(name) for name in NUMBERS)
+    return [str(target), *(said.get(f, DEFAULT) for f in flags), *numbers, finding.error, "\n".join(finding.warnings)]

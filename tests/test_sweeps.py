@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,18 @@ from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.engines.worker import WorkerEngine
-from inspector.errors import FlagTypeError, ModuleError, ParameterError, TargetError, Unavailable, UnknownFlagError
+from inspector.errors import (
+    FlagTypeError,
+    ModuleError,
+    ParameterError,
+    TargetError,
+    Unavailable,
+    UnknownFlagError,
+    WorkerLostError,
+)
+from inspector.ledger import Finding, Ledger
 from inspector.lowering.lowered import Lowered
-from inspector.sweeps import NUMBERS, Ledger, expand, sweep
+from inspector.sweeps import NUMBERS, expand, sweep
 from tests.conftest import ROOT
 
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
@@ -236,7 +247,6 @@ def test_another_configuration_is_not_in_the_file(lowered: Lowered, engine: Work
 
 
 def test_what_a_compiler_does_not_say_survives_the_file(lowered: Lowered, tmp_path: Path) -> None:
-    from inspector.sweeps import Finding
 
     request = lowered.request()
     finding = Finding({"flops": Unavailable("no cost", "use another"), "temp_bytes": 3, "compile_s": 0.1}, "")
@@ -388,3 +398,128 @@ def test_on_a_dask_cluster(lowered: Lowered, engine: WorkerEngine) -> None:
         assert client.status == "running"
     assert there.drop(columns="compile_s").equals(here.drop(columns="compile_s"))
     assert len(named) == 4
+
+
+class Losing(Counting):
+    """Loses the worker of the first requests, as the system does when memory runs out."""
+
+    def __init__(self, engine: WorkerEngine, losses: int) -> None:
+        super().__init__(engine)
+        self.losses = losses
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        if len(self.requests) >= self.losses:
+            return super().submit(request)
+        self.requests.append(request)
+        job: Job[Compiled] = Job()
+        job.fail(WorkerLostError("A worker process was ended from outside (killed by SIGKILL)"))
+        return job
+
+
+def test_a_death_from_outside_is_tried_again(lowered: Lowered, engine: WorkerEngine) -> None:
+    losing = Losing(engine, 2)
+    assert list(sweep(lowered, {FAST: [True]}, "cpu", losing)["error"]) == [""]
+    assert len(losing.requests) == 3
+
+
+def test_and_never_a_finished_row(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+    path, losing = tmp_path / "rows.jsonl", Losing(engine, 3)
+    table = sweep(lowered, {FAST: [True]}, "cpu", losing, path=path)
+    assert table["error"][0].startswith("WorkerLostError: A worker process was ended from outside")
+    again = sweep(lowered, {FAST: [True]}, "cpu", losing, path=path)
+    assert list(again["error"]) == [""]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="kills by /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_worker_that_a_person_kills_costs_no_row(lowered: Lowered, number: int) -> None:
+    engine = WorkerEngine()
+    try:
+        engine.submit(lowered.request()).result(120)
+        (lane,) = engine._lanes.values()
+
+        def kill(requests: int) -> None:
+            worker = lane._worker
+            if requests == 1 and worker is not None:
+                os.kill(worker.pid, signal.SIGSTOP)  # so that it dies in the middle of the request
+                time.sleep(0.2)
+                os.kill(worker.pid, number)
+                os.kill(worker.pid, signal.SIGCONT)
+
+        table = sweep(lowered, GRID, "cpu", Counting(engine, kill))
+        assert list(table["error"]) == [""] * 4
+    finally:
+        engine.close()
+
+
+def test_two_sweeps_of_one_file_write_each_row_once(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    grid = {FAST: [False, True], "xla_backend_optimization_level": [0, 1, 2]}
+    tables: list[Any] = []
+    with ThreadPoolExecutor(4) as pool:
+        tables += pool.map(lambda _: sweep(lowered, grid, "cpu", engine, path=path), range(4))
+    keys = [json.loads(line).get("key") for line in path.read_text().splitlines()]
+    assert keys[0] is None
+    assert len(keys) == len(set(keys)) == 7
+    assert all(list(table["error"]) == [""] * 6 for table in tables)
+
+
+def test_what_another_sweep_has_written_meanwhile_is_taken(
+    lowered: Lowered, engine: WorkerEngine, tmp_path: Path
+) -> None:
+    request, path = lowered.request(), tmp_path / "rows.jsonl"
+    mine, theirs = Ledger(path, lowered), Ledger(path, lowered)
+    theirs.write(request, Finding({"flops": 5.0}))
+    assert mine.read(request) == Finding({"flops": 5.0})
+    mine.write(request, Finding({"flops": 6.0}))
+    assert len(path.read_text().splitlines()) == 2
+
+
+DAMAGE = {
+    "null": b"null", "a number": b"7", "another type": b'{"key": 5}', "no UTF-8": b"\xff\xfe\x00", "deep": b"[" * 100_000,
+    "texts for numbers": b'{"key": "K", "target": "", "options": "", "numbers": {"flops": "many"}, "error": ""}',
+    "an error that is none": b'{"key": "K", "target": "", "options": "", "numbers": {}, "error": 5}',
+    "a nameless reason": b'{"key": "K", "target": "", "options": "", "numbers": {"flops": {"unavailable": 5}}, "error": ""}',
+    "a long number": b'{"key": "K", "numbers": ' + b"9" * 10_000 + b"}", "half a pair": b'"\\ud800"',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_damaged_line_is_as_if_it_were_not_there(lowered: Lowered, tmp_path: Path, damage: bytes) -> None:
+    path, request, finding = tmp_path / "rows.jsonl", lowered.request(), Finding({"flops": 5.0})
+    ledger = Ledger(path, lowered)
+    path.write_bytes(path.read_bytes() + damage.replace(b"K", ledger._key(request).encode()) + b"\n")
+    assert Ledger(path, lowered).read(request) is None
+    Ledger(path, lowered).write(request, finding)
+    _, *rows = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([b'{"form', *rows]))  # without its first line, and cut off at the last
+    assert Ledger(path, lowered).read(request) == finding
+
+
+@pytest.mark.parametrize("length", range(0, 53, 4))
+def test_a_first_line_that_was_cut_off_is_written_again(lowered: Lowered, tmp_path: Path, length: int) -> None:
+    path, request, finding = tmp_path / "rows.jsonl", lowered.request(), Finding({"flops": 5.0})
+    Ledger(path, lowered)
+    path.write_bytes(path.read_bytes()[:length])
+    Ledger(path, lowered).write(request, finding)
+    assert Ledger(path, lowered).read(request) == finding
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.timeout(30)
+def test_a_pipe_is_no_file_of_rows(lowered: Lowered, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModuleError, match="is a pipe, and no regular file"):
+        sweep(lowered, GRID, "cpu", path=tmp_path / "pipe")
+
+
+def test_a_file_that_cannot_be_written_any_more_ends_no_sweep(
+    lowered: Lowered, engine: WorkerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    ledger = tmp_path / "rows.jsonl"
+    Ledger(ledger, lowered)
+    monkeypatch.setattr(os, "fsync", full)
+    assert list(sweep(lowered, GRID, "cpu", engine, path=ledger)["error"]) == [""] * 4

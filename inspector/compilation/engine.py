@@ -25,6 +25,9 @@ EngineLike: TypeAlias = "Engine | str | Any"
 """What users write for an engine: "worker" (a process of its own), "inline" (this process), "dask", a Dask client, or one."""
 
 T = TypeVar("T")
+
+TRIES = 3
+"""So often is a request submitted whose worker is lost (`WorkerLostError`): by then it may well be the request's doing."""
 V = TypeVar("V")
 
 

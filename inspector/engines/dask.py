@@ -25,12 +25,11 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.lane import closed_error
 from inspector.errors import (
-    CancelledError,
     ExecutionError,
     MissingPackageError,
     TargetError,
     TimeLimitError,
-    WorkerDiedError,
+    WorkerLostError,
 )
 
 if TYPE_CHECKING:
@@ -192,8 +191,8 @@ def _settle(job: Job[T], future: Future, finish: Callable[[Any], T]) -> None:
     from inspector.engines import messages
 
     try:
-        if future.cancelled():
-            job.fail(CancelledError("The job was cancelled on the cluster."), stage="cancelled")
+        if future.cancelled():  # not by this job's own `cancel`, which ended it
+            job.fail(WorkerLostError("The cluster dropped the request. Its scheduler may have been started again."))
             return
         kind, value = future.result()
         if kind == "error":
@@ -208,7 +207,8 @@ def _settle(job: Job[T], future: Future, finish: Callable[[Any], T]) -> None:
 
 def _map_error(error: BaseException) -> BaseException:
     if type(error).__name__ == "KilledWorker":
-        return WorkerDiedError(f"The Dask workers that tried the request died of it, so Dask gave up: {error}")
+        # What XLA ends is a process of ours over there, and no worker of Dask's.
+        return WorkerLostError(f"The Dask workers that had the request were ended, and Dask gave up: {error}")
     return ExecutionError(f"The Dask cluster failed: {type(error).__name__}: {error}")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import shutil
@@ -16,7 +17,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from inspector.engines.process import (
@@ -25,6 +27,7 @@ from inspector.engines.process import (
     Process,
     ServerLostError,
     StartError,
+    StartTimeoutError,
     await_ready,
     command,
     environ,
@@ -33,16 +36,23 @@ from inspector.engines.process import (
 from inspector.engines.wire import Blob, read_message, write_message
 
 _REAP_LIMIT_S = 5.0
+_REPLY_LIMIT_S = 30.0
+_LOOK_S = 0.25
 
 
 class ForkServer:
-    """A process that has imported JAX and forks workers. Thread-safe."""
+    """A process that has imported JAX and forks workers. Thread-safe.
+
+    One that is stopped, or does not answer, is killed and replaced: what it forked goes with it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._is_ready = False
         self._log: Log | None = None
+        self._started = 0.0
         self._closed = False
 
     @staticmethod
@@ -50,24 +60,30 @@ class ForkServer:
         """Whether this system can pass sockets to a process that forks."""
         return sys.platform == "linux"
 
-    def fork(self, environment: Mapping[str, Any]) -> Process:
+    def fork(self, environment: Mapping[str, Any], limit_s: float = START_LIMIT_S) -> Process:
         """A new worker, of a new server when the one there was has been killed.
 
+        Args:
+          environment: what it must be.
+          limit_s: how long it may take to start, its server's start included.
+
         Raises:
+          StartTimeoutError: it took longer.
           StartError: the server or the worker did not start.
         """
+        until = time.monotonic() + limit_s
         try:
-            return self._fork(environment)
+            return self._fork(environment, until)
         except ServerLostError:
-            return self._fork(environment)
+            return self._fork(environment, until)
 
-    def _fork(self, environment: Mapping[str, Any]) -> Process:
+    def _fork(self, environment: Mapping[str, Any], until: float) -> Process:
         ours, theirs = socket.socketpair()
         log = Log()
         order = {"do": "fork", "environment": environment}
         try:
-            with self._lock:
-                reply = self._ask(order, [theirs.fileno(), log.file.fileno()])
+            with self._held(until):
+                reply = self._ask(order, until, [theirs.fileno(), log.file.fileno()])
             if "error" in reply:
                 raise StartError(f"The fork server could not make a worker: {reply['error']}")
         except BaseException:
@@ -76,7 +92,7 @@ class ForkServer:
             raise
         finally:
             theirs.close()
-        return await_ready(_Forked(self, reply["pid"], ours, log, reply["scratch"]))
+        return await_ready(_Forked(self, reply["pid"], ours, log, reply["scratch"]), until - time.monotonic())
 
     def reap(self, pid: int) -> int | None:
         """The exit code of a worker that ends, None when that is not known.
@@ -86,11 +102,12 @@ class ForkServer:
         """
         until = time.monotonic() + _REAP_LIMIT_S
         while time.monotonic() < until:
-            with self._lock:
-                try:
-                    reply = self._ask({"do": "reap", "pid": pid}) if self._control is not None else {"known": False}
-                except StartError as e:
-                    raise ProcessLookupError(str(e)) from e
+            try:
+                with self._held(time.monotonic() + START_LIMIT_S):  # another worker is being started, perhaps
+                    order = {"do": "reap", "pid": pid}
+                    reply = {"known": False} if self._control is None else self._ask(order, math.inf)
+            except StartError as e:
+                raise ProcessLookupError(str(e)) from e
             if not reply["known"]:
                 raise ProcessLookupError(f"The fork server has no worker {pid}.")
             if reply["status"] is not None:
@@ -100,28 +117,44 @@ class ForkServer:
 
     def close(self) -> None:
         """Ends the server and with it every worker; there will be no other."""
+        self._closed = True  # first: whoever waits for the server under the lock looks at it
         with self._lock:
-            self._closed = True
             self._end()
 
-    def _ask(self, order: Mapping[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
+    @contextlib.contextmanager
+    def _held(self, until: float) -> Iterator[None]:
+        if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            raise StartTimeoutError("The fork server was busy with the start of another worker.")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _ask(self, order: Mapping[str, Any], until: float, descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        """The reply to an order. Raises StartTimeoutError when the server itself takes until then to start."""
         if self._closed:
             raise StartError("The fork server is closed.")
-        lost = ServerLostError if self._control is not None else StartError
+        lost = ServerLostError if self._is_ready else StartError
         try:
             control = self._control or self._start()
-            data = json.dumps(order).encode()
-            socket.send_fds(control, [data], list(descriptors))
-            return _receive(control)
+            if not self._is_ready:
+                self._receive(control, until)
+                self._is_ready, lost = True, ServerLostError
+            socket.send_fds(control, [json.dumps(order).encode()], list(descriptors))
+            return self._receive(control, time.monotonic() + _REPLY_LIMIT_S)
+        except StartTimeoutError:  # it still starts, for the next request
+            raise
         except (OSError, EOFError, ValueError) as e:
             said = self._log.read() if self._log else ""
             self._end()
+            lost = ServerLostError if isinstance(e, _StoppedError) else lost
             raise lost(f"The fork server failed: {e!r}. It wrote: {said[-2000:] or 'nothing'}") from e
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = Log()
         self._control = ours
+        self._started = time.monotonic()
         with theirs:
             self._popen = subprocess.Popen(
                 command("fork-server", str(theirs.fileno())),
@@ -132,11 +165,32 @@ class ForkServer:
                 env=environ(),
                 start_new_session=True,  # Ctrl-C in a terminal goes to the kernel alone
             )
-        ours.settimeout(START_LIMIT_S)
-        _receive(ours)
         return ours
 
+    def _receive(self, control: socket.socket, until: float) -> dict[str, Any]:
+        """The next message of the server. Raises OSError or EOFError when none is to be expected any more."""
+        assert self._popen is not None
+        looks = 0
+        while not select.select([control], [], [], _LOOK_S)[0]:
+            looks = looks + 1 if _is_stopped(self._popen.pid) else 0
+            if self._closed:
+                raise EOFError("it was closed")
+            if looks > 1:
+                raise _StoppedError("it was stopped (SIGSTOP), so it was replaced")
+            if self._is_ready and time.monotonic() > until:
+                raise _StoppedError(f"it did not answer in {_REPLY_LIMIT_S:g} s, so it was replaced")
+            if not self._is_ready and time.monotonic() > self._started + START_LIMIT_S:
+                raise OSError(f"it did not start in {START_LIMIT_S:g} s")
+            if not self._is_ready and time.monotonic() > until:
+                raise StartTimeoutError("The fork server has not started yet.")
+        data = control.recv(1 << 16)
+        if not data:
+            raise EOFError("it ended")
+        reply: dict[str, Any] = json.loads(data)
+        return reply
+
     def _end(self) -> None:
+        self._is_ready = False
         if self._control is not None:
             self._control.close()
             self._control = None
@@ -146,6 +200,18 @@ class ForkServer:
             self._popen = None
         if self._log is not None:
             self._log.close()
+
+
+class _StoppedError(OSError):
+    """The server is there and does nothing."""
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process is stopped by a signal (Linux)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (OSError, IndexError):
+        return False
 
 
 class _Forked:
@@ -225,27 +291,27 @@ class Starter:
         self._fork = way == "fork" or (way == "auto" and ForkServer.supported())
         self._must_fork = way == "fork"
 
-    def start(self, environment: Mapping[str, Any]) -> Process:
-        """A new worker for a device environment. Raises StartError."""
+    def start(self, environment: Mapping[str, Any], limit_s: float = START_LIMIT_S) -> Process:
+        """A new worker for a device environment.
+
+        Raises:
+          StartTimeoutError: it took longer than the limit.
+          StartError: it did not start.
+        """
+        until = time.monotonic() + limit_s
         if not self._fork:
-            return spawn(environment)
+            return spawn(environment, limit_s)
         try:
-            return self._fork_server.fork(environment)
+            return self._fork_server.fork(environment, limit_s)
+        except StartTimeoutError:
+            raise
         except StartError:
             if self._must_fork:
                 raise
-        process = spawn(environment)  # fails too where the environment is at fault
+        process = spawn(environment, until - time.monotonic())  # fails too where the environment is at fault
         self._fork = False  # no second try on this machine
         return process
 
     def close(self) -> None:
         """Ends the fork server, and what it forked."""
         self._fork_server.close()
-
-
-def _receive(control: socket.socket) -> dict[str, Any]:
-    data = control.recv(1 << 16)
-    if not data:
-        raise EOFError("it ended")
-    reply: dict[str, Any] = json.loads(data)
-    return reply

@@ -18,9 +18,9 @@ class Death:
     @classmethod
     def of(cls, status: int | None, log: str) -> Death:
         """From an exit code (negative for a signal) and what the process wrote."""
-        fatal = _fatal_line(log)
-        # No process sends itself SIGKILL, but for a worker over its limit, which says so first.
-        return cls(_describe(status), fatal, is_from_outside=status == -_KILL and not fatal)
+        # No process sends itself such a signal, but for a worker over its limit, which says so.
+        is_from_outside = status is not None and -status in _FROM_OUTSIDE and MEMORY_LIMIT not in log
+        return cls(_describe(status), _fatal_line(log), is_from_outside)
 
 
 def warnings_in(log: str) -> tuple[str, ...]:
@@ -29,7 +29,15 @@ def warnings_in(log: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for line in lines if line and not _is_boring(line)))
 
 
-_KILL = 9  # SIGKILL, which not every system has
+MEMORY_LIMIT = "bytes of memory, the limit is"
+"""What a worker writes that ends itself because it has grown too large."""
+
+# Not every system has all of them.
+_FROM_OUTSIDE = frozenset(
+    int(getattr(signal, name))
+    for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)
+)
 
 
 # What every start of XLA writes.

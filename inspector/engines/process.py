@@ -34,6 +34,10 @@ class ServerLostError(StartError):
     """The fork server ended meanwhile; another one can be started."""
 
 
+class StartTimeoutError(StartError):
+    """It did not start in the time that its request has."""
+
+
 class Process(Protocol):
     """A worker process, from its start to its end."""
 
@@ -151,33 +155,51 @@ class _Spawned:
         return self._log.read()
 
 
-def spawn(environment: Mapping[str, Any]) -> Process:
+def spawn(environment: Mapping[str, Any], limit_s: float = START_LIMIT_S) -> Process:
     """A new worker in a fresh interpreter.
 
+    Args:
+      environment: what it must be.
+      limit_s: how long it may take to start.
+
     Raises:
+      StartTimeoutError: it took longer.
       StartError: it did not start.
     """
     try:
         process = _Spawned(environment)
     except OSError as e:
         raise StartError(f"No worker process could be started: {e}.") from e
-    return await_ready(process)
+    return await_ready(process, limit_s)
 
 
-def await_ready(process: Process) -> Process:
+def await_ready(process: Process, limit_s: float) -> Process:
     """The process, once it says that it takes requests.
 
+    Args:
+      process: that has been started.
+      limit_s: how long this may take; then it is killed.
+
     Raises:
+      StartTimeoutError: it took longer.
       ServerLostError: its fork server ended, and it with it.
       StartError: it ended, or could not start.
     """
-    timer = threading.Timer(START_LIMIT_S, process.kill)
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(max(0.0, limit_s), end)
     timer.daemon = True
     timer.start()
     try:
         header, _ = process.receive()
     except (EOFError, OSError, WireError) as e:
         status = process.close()
+        if late.is_set():
+            raise StartTimeoutError(f"A worker process did not start in {limit_s:.3g} s.") from e
         death = Death.of(status, process.read_log())
         raise (ServerLostError if process.went_with_server() else StartError)(
             f"A worker process ended while it started ({death.how}): {death.fatal or 'it wrote nothing'}"

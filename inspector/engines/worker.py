@@ -131,7 +131,7 @@ class WorkerEngine:
         except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
             if not warnings:
                 raise
-            raise WorkerDiedError(" ".join([str(e), *warnings])) from e
+            raise type(e)(" ".join([str(e), *warnings])) from e
         compiled = make_compiled(
             request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s,
             warnings=(*warnings, *warnings_in(said)),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -19,9 +21,9 @@ from inspector.engines.fork_server import Starter
 from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.last_words import Death
 from inspector.engines.messages import Header, Message, read_early
-from inspector.engines.process import Process, StartError
+from inspector.engines.process import START_LIMIT_S, Process, StartError, StartTimeoutError
 from inspector.engines.wire import WireError
-from inspector.errors import InspectorError, TimeLimitError, WorkerDiedError
+from inspector.errors import InspectorError, StartLimitError, TimeLimitError, WorkerDiedError, WorkerLostError
 
 if TYPE_CHECKING:
     from inspector.engines.assemble import Shower
@@ -31,6 +33,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 _log = logging.getLogger(__name__)
 _VALUE_LENGTH = 300  # of a flag's value in a message
+_REMEDY = "Nothing else was lost and the next request gets a new worker."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ class WorkerLane:
             if where.platform == "cpu"
             else f"inspector.targets() tells whether the compiler for {where.platform} targets is installed."
         )
+        # Flags can be the cause; nothing else of a request is there yet.
+        self._start_error = WorkerDiedError if read_at_start else WorkerLostError
         self._starter = starter
         self._settings_limit_s = limits.time_limit_s
         self._time_limit_s: float | None = None  # of the job under way; the lane's thread alone uses it
@@ -146,12 +151,17 @@ class WorkerLane:
         Raises:
           InspectorError: what the worker answered.
           WorkerDiedError: it did not, or nothing that could be read.
-          TimeLimitError: it was stopped.
+          WorkerLostError: it was ended from outside, or could not be started.
+          TimeLimitError: it was stopped; its start counts.
         """
+        limit = _TimeLimit(self._time_limit_s)
         try:
-            worker, answer, recycle = self._converse(job, question)
+            worker, answer, recycle = self._converse(job, question, limit)
         except _OtherCauseError:
-            worker, answer, recycle = self._converse(job, question)
+            try:
+                worker, answer, recycle = self._converse(job, question, limit)
+            except _OtherCauseError as e:
+                raise WorkerLostError(str(e)) from e
         said = worker.read_log()
         if recycle:
             self._replace()
@@ -170,13 +180,18 @@ class WorkerLane:
         self._lane.close(timeout_s=10.0)
         self._discard()
 
-    def _converse(self, job: Job[Any], question: Question[T]) -> tuple[Process, T | InspectorError, bool]:
-        worker = self._ready(job)
+    def _converse(
+        self, job: Job[Any], question: Question[T], limit: _TimeLimit
+    ) -> tuple[Process, T | InspectorError, bool]:
+        try:
+            worker = self._ready(job, limit.left_s)
+        except StartTimeoutError as e:
+            raise limit.start_error(question.what) from e
         with self._lock:
             if job.done() or self._closed:
                 raise closed_error()
             self._busy = (job, worker)
-        limit = _TimeLimit(worker, self._time_limit_s)
+        limit.watch(worker)
         taken = False
         try:
             worker.send(*question.message)
@@ -200,15 +215,19 @@ class WorkerLane:
             with self._lock:
                 self._busy = None
 
-    def _ready(self, job: Job[Any]) -> Process:
+    def _ready(self, job: Job[Any], limit_s: float = START_LIMIT_S) -> Process:
         if self._worker is not None and self._worker.alive():
             return self._worker
         self._discard()
         advance(job, "starting a worker")
         try:
-            self._worker = self._starter.start(self._message)
+            self._worker = self._starter.start(self._message, min(limit_s, START_LIMIT_S))
+        except StartTimeoutError as e:
+            if limit_s < START_LIMIT_S:
+                raise
+            raise WorkerLostError(f"{e} {self._start_remedy}") from e
         except StartError as e:
-            raise WorkerDiedError(f"{e} {self._start_remedy}") from e
+            raise self._start_error(f"{e} {self._start_remedy}") from e
         if self._closed:  # while it started, which took longer than closing waits
             self._discard()
             raise closed_error()
@@ -238,27 +257,26 @@ class WorkerLane:
         status = self._discard()
         death = Death.of(status, worker.read_log() if worker is not None else "")
         self._replace()
-        flags = " ".join(f"{name}={_clipped(value)}" for name, value in options.as_dict().items())
-        with_flags = f"with the flags {flags}" if flags else "with default flags"
-        remedy = "Nothing else was lost and the next request gets a new worker."
+        with_flags = _with_flags(options)
         if limit.reached:
-            return TimeLimitError(
-                f"{what[:1].upper()}{what[1:]} {with_flags} took longer than the limit of {limit.limit_s:g} s, so its worker"
-                f" was stopped. {remedy}"
-            )
+            return limit.error(what, options)
         if isinstance(cause, WireError):
             return WorkerDiedError(
-                f"What the worker answered while {what} {with_flags} cannot be read, so it was stopped: {cause} {remedy}"
+                f"What the worker answered while {what} {with_flags} cannot be read, so it was stopped: {cause} {_REMEDY}"
             )
-        advice = "Leave out or change a flag." if flags else "The module or its inputs are more than XLA can take here."
+        advice = (
+            "Leave out or change a flag."
+            if options.as_dict()
+            else "The module or its inputs are more than XLA can take here."
+        )
         fatal = f": {death.fatal}" if death.fatal else ""
         if death.is_from_outside:
-            return WorkerDiedError(
-                f"A worker process was ended from outside ({death.how}) while {what} {with_flags}. {remedy} Compile it"
+            return WorkerLostError(
+                f"A worker process was ended from outside ({death.how}) while {what} {with_flags}. {_REMEDY} Compile it"
                 " again; where the system ended it because memory ran out, the program needs more than there is."
             )
         return WorkerDiedError(
-            f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {remedy} {advice}"
+            f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {_REMEDY} {advice}"
         )
 
 
@@ -268,6 +286,11 @@ def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:
             show.early(read_early(header, blobs))
     except Exception:  # the conversation goes on, and the result has the same and more
         _log.exception("A preview could not be read.")
+
+
+def _with_flags(options: Options) -> str:
+    flags = " ".join(f"{name}={_clipped(value)}" for name, value in options.as_dict().items())
+    return f"with the flags {flags}" if flags else "with default flags"
 
 
 def _clipped(value: object) -> str:
@@ -290,25 +313,42 @@ class _OtherCauseError(WorkerDiedError):
 
 
 class _TimeLimit:
-    """Kills a worker that takes too long."""
+    """The time that a request has, the start of its worker included. Kills the worker when it is over."""
 
-    def __init__(self, worker: Process, limit_s: float | None) -> None:
-        self.limit_s = limit_s or 0.0
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        self._until = math.inf if limit_s is None else time.monotonic() + limit_s
         self.reached = False
-        self._worker = worker
         self._timer: threading.Timer | None = None
-        if limit_s is not None:
-            self._timer = threading.Timer(limit_s, self._end)
-            self._timer.daemon = True
-            self._timer.start()
+
+    @property
+    def left_s(self) -> float:
+        return self._until - time.monotonic()
+
+    def watch(self, worker: Process) -> None:
+        if self._limit_s is None:
+            return
+
+        def end() -> None:
+            self.reached = True
+            worker.kill()
+
+        self._timer = threading.Timer(max(0.0, self.left_s), end)
+        self._timer.daemon = True
+        self._timer.start()
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _end(self) -> None:
-        self.reached = True
-        self._worker.kill()
+    def error(self, what: str, options: Options) -> TimeLimitError:
+        return TimeLimitError(
+            f"{what[:1].upper()}{what[1:]} {_with_flags(options)} took longer than the limit of {self._limit_s:g} s, so"
+            f" its worker was stopped. {_REMEDY}"
+        )
+
+    def start_error(self, what: str) -> StartLimitError:
+        return StartLimitError(f"No worker had started for {what} within the limit of {self._limit_s:g} s. Try again.")
 
 
 def _memory_bytes() -> int:

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from inspector._jax import expendable
+from inspector.engines.last_words import MEMORY_LIMIT
 from inspector.engines.scratch import Scratch, delete_orphans
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ class _Limits:
             while True:
                 time.sleep(self._LOOK_S)
                 if self._busy and (resident := _resident_bytes()) > self._max_memory_bytes:
-                    os.write(2, f"Fatal: {resident} bytes of memory, the limit is {self._max_memory_bytes}\n".encode())
+                    os.write(2, f"Fatal: {resident} {MEMORY_LIMIT} {self._max_memory_bytes}\n".encode())
                     os.kill(os.getpid(), signal.SIGKILL)
 
     def reached(self) -> bool:

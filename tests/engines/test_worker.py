@@ -24,15 +24,19 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector import settings
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines import fork_server, process
+from inspector.engines.last_words import Death
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import (
     CancelledError,
     CompilationError,
     ExecutionError,
+    InspectorError,
+    StartLimitError,
     TargetError,
     TimeLimitError,
     WorkerDiedError,
@@ -275,6 +279,7 @@ def test_time_limit() -> None:
     hang = {"xla_cpu_parallel_codegen_split_count": 2**31 - 1}
     engine = WorkerEngine(WorkerSettings(time_limit_s=4))
     try:
+        engine.warm(CPU).result(120)
         with pytest.raises(TimeLimitError, match=r"split_count=2147483647 took longer than the limit of 4 s"):
             engine.submit(request(product, flags=hang)).result(120)
         assert engine.submit(request(jnp.cos)).result(60).hlo
@@ -286,6 +291,7 @@ def test_time_limit_of_the_settings() -> None:
     hang = {"xla_cpu_parallel_codegen_split_count": 2**31 - 1}
     engine = WorkerEngine()
     try:
+        engine.warm(CPU).result(120)
         with inspector.settings.scope(time_limit_s=4):
             limited = engine.submit(request(product, flags=hang))
         with pytest.raises(TimeLimitError, match=r"took longer than the limit of 4 s"):
@@ -447,7 +453,7 @@ def test_spawned_worker() -> None:
 
 @linux
 def test_a_broken_fork_server_falls_back_to_spawning(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: fork_server.ForkServer, environment: Any) -> process.Process:
+    def broken(self: fork_server.ForkServer, environment: Any, limit_s: float) -> process.Process:
         raise process.StartError("on purpose")
 
     monkeypatch.setattr(fork_server.ForkServer, "fork", broken)
@@ -621,3 +627,98 @@ def test_results_go_with_the_last_reference(engine: WorkerEngine) -> None:
         assert held() is None
     finally:
         gc.enable()
+
+
+@linux
+@pytest.mark.timeout(120)
+def test_a_fork_server_that_is_stopped_is_replaced() -> None:
+    engine = WorkerEngine(WorkerSettings(start="fork"))
+    try:
+        engine.submit(request(target=Target.parse("cpu"))).result(60)
+        before = engine._starter._fork_server._popen
+        assert before is not None
+        os.kill(before.pid, signal.SIGSTOP)
+        assert (
+            engine.submit(request(target=Target.parse("cpu:2"))).result(60).hlo
+        )  # another environment, so another worker
+        assert before.poll() is not None
+        assert engine.submit(request(target=Target.parse("cpu"))).result(60).hlo  # whose worker went with its server
+    finally:
+        engine.close()
+
+
+@linux
+@pytest.mark.timeout(120)
+def test_the_time_limit_covers_the_start_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in the way of starting may outlast the limit: a server that does not come up, a worker that does not."""
+    engine = WorkerEngine(WorkerSettings(start="fork", time_limit_s=2.0))
+    never = "import time; time.sleep(1000)"
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(fork_server, "command", lambda *_: [sys.executable, "-c", never])
+            began = time.monotonic()
+            with pytest.raises(StartLimitError, match=r"No worker had started for .* within the limit of 2 s"):
+                engine.submit(request()).result(60)
+            assert time.monotonic() - began < 40
+            assert engine._starter._fork_server._popen is not None  # it still starts, for the next
+    finally:
+        engine.close()
+
+
+@linux
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_so_it_does_when_the_worker_is_stopped(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = WorkerEngine(WorkerSettings(start=start))
+    kind = fork_server._Forked if start == "fork" else process._Spawned
+    receive, stopped = kind.receive, list[int]()
+
+    def stop_first(self: Any) -> Any:
+        if not stopped:
+            stopped.append(self.pid)
+            os.kill(self.pid, signal.SIGSTOP)
+        return receive(self)
+
+    try:
+        engine.submit(request(target=Target.parse("cpu:2"))).result(120)  # the fork server is there
+        monkeypatch.setattr(kind, "receive", stop_first)
+        with (
+            settings.scope(time_limit_s=5.0),
+            pytest.raises(TimeLimitError, match=r"No worker had started for .* within the limit of 5 s"),
+        ):
+            engine.submit(request()).result(100)
+        assert engine.submit(request()).result(100).hlo
+    finally:
+        engine.close()
+
+
+@linux
+def test_closing_does_not_wait_for_a_server_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = WorkerEngine(WorkerSettings(start="fork"))
+    monkeypatch.setattr(fork_server, "command", lambda *_: [sys.executable, "-c", "import time; time.sleep(1000)"])
+    job = engine.submit(request())
+    server = engine._starter._fork_server
+    while server._popen is None:
+        time.sleep(0.01)
+    popen = server._popen
+    engine.close()
+    assert popen.poll() is not None
+    with pytest.raises(InspectorError):
+        job.result(10)
+
+
+@pytest.mark.parametrize(
+    ("status", "log", "outside"),
+    [
+        (-9, "", True),
+        (-9, "W0101 12:00:00.0 1 a.cc:1] some warning", True),
+        (-15, "", True),
+        (-9, "Fatal: 5 bytes of memory, the limit is 4", False),
+        (-6, "", False),
+        (-11, "", False),
+        (1, "", False),
+        (None, "", False),
+    ],
+)
+def test_who_ended_a_worker(status: int | None, log: str, outside: bool) -> None:
+    assert Death.of(status, log).is_from_outside is outside
