@@ -55,7 +55,7 @@ def explore(
       target: for what the baseline is compiled: "attached", "cpu:8", "tpu:v5e:2x4", "gpu:h100:8" (see
         `inspector.targets()`).
       options: of the baseline.
-      compare: more variants: options, or targets' texts. For a target of another platform the function is
+      compare: more variants: options, or targets' texts; one, or a list. For a target of another platform the function is
         lowered for that.
       static_argnums: positions of arguments that are settings.
       static_argnames: names of arguments that are.

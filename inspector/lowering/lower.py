@@ -19,7 +19,7 @@ from inspector.lowering.bindings import PartialBinding
 from inspector.lowering.calls import Marks, PlainCall
 from inspector.lowering.keywords import function_keywords
 from inspector.lowering.lowered import Again, Lowered
-from inspector.lowering.opened import from_stages, open_lowered
+from inspector.lowering.opened import check_opened, from_stages, open_lowered
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 from inspector.lowering.wrappers import is_jitted, traced_call, unbound
@@ -91,6 +91,7 @@ def lower(
         )
     is_function = callable(fun) and not isinstance(fun, (stages.Traced, stages.Lowered))
     if not is_function:
+        check_opened(fun)
         given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
         _refuse_parameters(fun, given | dataclasses.asdict(marks))
     axes = None if axis_env is None else parse_axis_env(axis_env)

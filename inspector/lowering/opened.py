@@ -24,8 +24,35 @@ from inspector.lowering.pallas import Overrides
 from inspector.lowering.wrappers import TracedCall
 
 
+def check_opened(given: Any) -> None:
+    """Refuses what is neither a stage, a saved program nor a module.
+
+    Raises:
+      ParameterError: with all that can be lowered.
+    """
+    kinds = (
+        stages.Traced,
+        stages.Lowered,
+        Program,
+        Compiled,
+        Lowered,
+        jax.export.Exported,
+        str,
+        bytes,
+        bytearray,
+        os.PathLike,
+    )
+    if not isinstance(given, kinds) and not hasattr(given, "as_serialized_hlo_module_proto"):
+        raise ParameterError(
+            f"Cannot lower a value of type {type(given).__name__}. Expected a function first and then its arguments, a"
+            " jax.stages.Traced or Lowered, a jax.export.Exported, a Lowered or Compiled of inspector, or StableHLO or"
+            " HLO as text, bytes or a path."
+        )
+
+
 def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
     """Opens what is not a function."""
+    check_opened(given)
     if isinstance(given, stages.Traced):
         return from_stages(given, None, None, platform, None, overrides)
     overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
@@ -58,12 +85,7 @@ def _read(given: Any) -> bytes | str:
             return _text_if_utf8(pathlib.Path(given).read_bytes())
         except OSError as e:
             raise ParameterError(f"Cannot read {os.fspath(given)!r}: {e.strerror}.") from e
-    if isinstance(given, str):
-        return given
-    raise ParameterError(
-        f"Cannot lower a {type(given).__name__}. Expected a function, a jax.stages.Traced or Lowered, a"
-        " jax.export.Exported, a Lowered or Compiled of inspector, or StableHLO or HLO as text, bytes or a path."
-    )
+    return str(given)
 
 
 def _text_if_utf8(data: bytes) -> bytes | str:

@@ -152,7 +152,7 @@ def test_bad_arguments() -> None:
         inspector.lower("HloModule", X, axis_env={"i": 2})
     with pytest.raises(ParameterError, match=r"jax.stages.Compiled does not keep the module.*Pass the function"):
         inspector.lower(jax.jit(jnp.sin).lower(X).compile())
-    with pytest.raises(ParameterError, match="Cannot lower a int"):
+    with pytest.raises(ParameterError, match="Cannot lower a value of type int"):
         inspector.lower(3)
 
 
