@@ -2,7 +2,7 @@
 """Starts inspector's notebooks or tests on a machine with only Python 3.11+ and pip.
 
     python3 run.py lab  [arguments for jupyter lab]
-    python3 run.py test [arguments for pytest]
+    python3 run.py test [--all] [arguments for pytest]
     python3 run.py uv   [arguments for uv]
 
 Everything is installed inside this checkout: the environment in .venv/, and uv, where PATH has
@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent
 TOOLS = ROOT / ".tools"
 SUPPORTED = ((3, 11), (3, 13))
 TOUR = "notebooks/00_tour.ipynb"
+QUICK = "not (slow or browser or libraries)"  # what `test` runs; an -m among its arguments takes its place
 
 
 def find_uv() -> str | None:
@@ -67,8 +68,10 @@ def uv_arguments(action: str, rest: list[str]) -> list[str]:
     if action == "uv":
         return rest
     run = ["run", "--frozen", *python_choice(), "--extra", action]
+    if action == "test" and "--all" in rest:
+        return [*run, "--group", "libraries", "pytest", *(argument for argument in rest if argument != "--all")]
     if action == "test":
-        return [*run, "pytest", *rest]
+        return [*run, "pytest", "-m", QUICK, *rest]
     # Jupyter refuses to start for root, who in a container is the only user there is.
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [*run, "jupyter", "lab", f"--LabApp.default_url=/lab/tree/{TOUR}", *as_root, *rest]

@@ -21,10 +21,10 @@ import jax
 
 import inspector
 from benchmarks.workloads import make
-from inspector.analysis.cost import total, uncounted
 from inspector.analysis.kernels import structure
 from inspector.analysis.timeline import Timeline
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.cost import Cost, total
 from inspector.compilation.memory import Memory
 from inspector.compilation.target import Target
 from inspector.engines import close_engines, worker_engine
@@ -85,20 +85,19 @@ def _row(workload: str, target: str) -> Row:
 
 def _cells(compiled: Compiled) -> tuple[str, ...]:
     module, costs = compiled.module(), compiled.instruction_costs()
-    counted, left_out = total(module, costs), len(uncounted(module, costs))
+    counted = total(module, costs)
     numbers, use = structure(module), compiled.timeline()
     cost = compiled.cost
-    known = counted if isinstance(cost, Unavailable) else cost
     roof = compiled.roofline()
     bound = f", {roof.total.bound_by}" if not isinstance(roof.total.least_s, Unavailable) else ""
     return (
         format_seconds(compiled.timings["compile_s"]),
-        _count(known.flops) + (f" ({left_out} call{'s' * (left_out > 1)} unknown)" if left_out else ""),
+        _count(counted.flops),
         _ratio(counted.flops, cost.flops if isinstance(cost, Cost) else cost),
         _ratio(counted.bytes_accessed, cost.bytes_accessed if isinstance(cost, Cost) else cost),
-        str(numbers.kernels),
-        str(numbers.fusions),
-        f"{numbers.collectives} ({format_bytes(numbers.collective_bytes)})" if numbers.collectives else "0",
+        _count(numbers.kernels),
+        _count(numbers.fusions),
+        f"{_count(numbers.collectives)} ({format_bytes(numbers.collective_bytes)})" if numbers.collectives else "0",
         *_memory(use, compiled.memory),
         _count(numbers.estimated_cycles),
         NOTHING if isinstance(roof.total.least_s, Unavailable) else format_seconds(roof.total.least_s) + bound,

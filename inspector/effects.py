@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.analysis.diff import instruction_changes, instruction_multiset
 from inspector.analysis.fingerprint import ASPECTS, Fingerprint, changes, fingerprint, reliable
+from inspector.analysis.stats import difference
 from inspector.compilation import flags as flag_types
 from inspector.compilation import options_proto
 from inspector.compilation.compiled import Compiled
@@ -390,9 +391,9 @@ def _compare(flag: str, value: FlagValue, baseline: Compiled, digests: Fingerpri
     changed = changes(digests, fingerprint(found))
     words, count = "", 0
     if changed["hlo"]:
-        difference = instruction_changes(instruction_multiset(baseline.module()), instruction_multiset(found.module()))
-        count = difference.only_before.total() + difference.only_after.total()
-        words = str(difference) if count else "the same instructions, otherwise ordered, connected or configured"
+        moved = instruction_changes(instruction_multiset(baseline.module()), instruction_multiset(found.module()))
+        count = moved.only_before.total() + moved.only_after.total()
+        words = str(moved) if count else "the same instructions, otherwise ordered, connected or configured"
     return FlagEffect(
         flag=flag,
         value=value,
@@ -403,7 +404,7 @@ def _compare(flag: str, value: FlagValue, baseline: Compiled, digests: Fingerpri
         code=changed["code"],
         instructions=words,
         changed_instructions=count,
-        deltas={name: _delta(_number(found, name), _number(baseline, name)) for name in DELTAS},
+        deltas={name: difference(_number(found, name), _number(baseline, name)) for name in DELTAS},
         compile_s=found.timings.get("compile_s", Unavailable("the engine did not measure it")),
         warnings=tuple(warning for warning in found.warnings if warning not in baseline.warnings),
     )
@@ -416,12 +417,6 @@ def _number(compiled: Compiled, name: str) -> float | Unavailable:
     holder: Any = compiled.memory if name in ("temp_bytes", "peak_bytes") else compiled.cost
     value: float | Unavailable = holder if isinstance(holder, Unavailable) else getattr(holder, name)
     return value
-
-
-def _delta(value: float | Unavailable, baseline: float | Unavailable) -> float | Unavailable:
-    if isinstance(value, Unavailable):
-        return value
-    return baseline if isinstance(baseline, Unavailable) else value - baseline
 
 
 def _trials(flags: Iterable[str] | Mapping[str, Iterable[FlagValue]], options: Options) -> tuple[Trial, ...]:

@@ -6,9 +6,9 @@ the name. Only text for a reader is formatted, and only here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from inspector.errors import Unavailable
+from inspector.errors import AtLeast, Unavailable
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
@@ -16,22 +16,28 @@ _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 
 def format_bytes(value: float | Unavailable) -> str:
     """`1536` -> `1.5 KiB`. Powers of 1024; exact below 1 KiB."""
-    if isinstance(value, Unavailable):
-        return str(value)
-    return _scaled(value, 1024, _BINARY, separator=" ")
+    return _said(value, lambda known: _scaled(known, 1024, _BINARY, separator=" "))
 
 
 def format_count(value: float | Unavailable, unit: str = "") -> str:
     """`2_500_000, "flop"` -> `2.5 Mflop`. Powers of 1000; exact below 1000."""
-    if isinstance(value, Unavailable):
-        return str(value)
-    return _scaled(value, 1000, tuple(prefix + unit for prefix in _DECIMAL), separator=" " if unit else "")
+    prefixed = tuple(prefix + unit for prefix in _DECIMAL)
+    return _said(value, lambda known: _scaled(known, 1000, prefixed, separator=" " if unit else ""))
 
 
 def format_seconds(value: float | Unavailable) -> str:
     """`0.00125` -> `1.25 ms`. Three significant digits."""
+    return _said(value, _seconds)
+
+
+def _said(value: float | Unavailable, form: Callable[[float], str]) -> str:
+    """A number as `form` writes it; one known in part as "at least 4.18 kflop; 1 custom call not counted"."""
     if isinstance(value, Unavailable):
         return str(value)
+    return f"at least {form(float(value))}; {value.reason}" if isinstance(value, AtLeast) else form(value)
+
+
+def _seconds(value: float) -> str:
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(value) >= scale * _ROUNDS_UP:
             return f"{_three_digits(value / scale)} {unit}"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+import run
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -40,6 +42,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("device"):
                 item.add_marker(skip)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    left_out = len(terminalreporter.stats.get("deselected", ()))
+    if left_out and config.getoption("markexpr") == run.QUICK:
+        terminalreporter.write_line(
+            f"The quick part; {left_out} tests were left out: slow ones, those that drive a browser, and programs of"
+            " other libraries. All of them: python3 run.py test --all"
+        )
 
 
 class RunPython(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import signal
 import subprocess
@@ -92,7 +91,7 @@ class Counting:
 
 def test_grid(lowered: Lowered, engine: WorkerEngine) -> None:
     table = sweep(lowered, GRID, ["cpu", "cpu:2"], engine)
-    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error", "warnings"]
+    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error", "warnings", "unknown"]
     assert list(table["target"]) == ["cpu"] * 4 + ["cpu:2"] * 4
     assert list(table[FAST]) == [False, False, True, True] * 2
     assert list(table[PASSES]) == ["default", "fusion"] * 4
@@ -130,7 +129,7 @@ def test_collectives_are_counted(engine: WorkerEngine) -> None:
     )
     table = sweep(spread, targets=["cpu:2", "cpu"], engine=engine)
     assert table["collectives"][0] == 2
-    assert math.isnan(table["collectives"][1])
+    assert table["collectives"].isna()[1]
     assert "TargetError" in table["error"][1]
 
 
@@ -139,7 +138,7 @@ def test_failures_are_rows(lowered: Lowered, engine: WorkerEngine) -> None:
     assert list(table[KILLER]) == [True, False]
     assert table["error"][0].startswith("WorkerDiedError: ")
     assert KILLER in table["error"][0]
-    assert all(math.isnan(table[name][0]) for name in NUMBERS)
+    assert all(table[name].isna()[0] and str(table[name].dtype) == "Float64" for name in NUMBERS)
     assert table["error"][1] == ""
     assert table["flops"][1] > 0
 
@@ -196,7 +195,7 @@ def test_expand(options: Any, expected: list[dict[str, Any]]) -> None:
 def test_an_empty_grid(lowered: Lowered, engine: WorkerEngine) -> None:
     table = sweep(lowered, {FAST: []}, "cpu", engine)
     assert len(table) == 0
-    assert list(table.columns) == ["target", *NUMBERS, "error", "warnings"]
+    assert list(table.columns) == ["target", *NUMBERS, "error", "warnings", "unknown"]
 
 
 def test_the_file_holds_what_is_finished(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
@@ -305,7 +304,7 @@ def test_ctrl_c_returns_what_there_is(lowered: Lowered, engine: WorkerEngine) ->
     interrupted = Interrupted(engine)
     table = sweep(lowered, GRID, "cpu", interrupted)
     assert len(table) < 4
-    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error", "warnings"]
+    assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error", "warnings", "unknown"]
     assert all(job.done() for job in interrupted.jobs), "what was under way is cancelled"
 
 

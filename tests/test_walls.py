@@ -55,7 +55,6 @@ DEFERRED: Mapping[tuple[str, str], str] = {
     ("inspector.compilation.compiled", "inspector.analysis.collectives"): "Compiled.collectives, a public method",
     ("inspector.compilation.compiled", "inspector.analysis.instructions"): "Compiled.instructions, a public method",
     ("inspector.compilation.compiled", "inspector.analysis.timeline"): "Compiled.timeline, a public method",
-    ("inspector.compilation.compiled", "inspector.analysis.cost"): "what instructions cost, for Compiled.instructions",
     ("inspector.compilation.compiled", "inspector.engines.counting"): "XLA counts in a worker, for the same",
     ("inspector.compilation.compiled", "inspector.analysis.peaks"): "Compiled.roofline, a public method",
     ("inspector.compilation.compiled", "inspector.analysis.roofline"): "Compiled.roofline, a public method",

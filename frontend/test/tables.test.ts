@@ -143,3 +143,21 @@ test("groups are written short", () => {
   assert.equal(groupsText([], false), "all devices");
   assert.deepEqual(rowMesh([3, 1, 3]).device_ids, [1, 3]);
 });
+
+test("a number known in part has no difference, on either side", () => {
+  const part = { ...row("flops", 4176), reason: "1 custom call not counted" };
+  const columns = [row("flops", 5000), part, row("flops", 6000)].map((r, variant) => ({
+    type: "stats" as const,
+    variant,
+    rows: [r],
+  }));
+  const cells = tabulate(columns, [null, 0, 1])[0]!.cells;
+  assert.deepEqual(
+    cells.map((c) => [c.row!.value, c.delta, c.verdict]),
+    [
+      [5000, null, "unknown"],
+      [4176, null, "unknown"],
+      [6000, null, "unknown"],
+    ],
+  );
+});

@@ -25,7 +25,7 @@ from inspector._jax.dump import Dump
 from inspector._jax.execution import Executable
 from inspector._jax.final_hlo import FLAGS as FINAL_HLO
 from inspector._jax.final_hlo import FinalHlo, can_watch, dumps_elsewhere, split_hlo_proto, with_sorted_configurations
-from inspector._jax.products import EarlyProducts, Products, named_cost, read_products
+from inspector._jax.products import Costing, EarlyProducts, Products, as_reported, named_cost, read_products
 from inspector._jax.signature import parse_module, read_signature
 from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError
 
@@ -106,6 +106,7 @@ class Client:
         keepalive: object = None,
         progress: Callable[[str], None] = lambda _: None,
         watch: Watch | None = None,
+        costing: Costing = as_reported,
     ) -> tuple[Executable | None, Products]:
         """Compiles a module.
 
@@ -117,6 +118,7 @@ class Client:
           keepalive: held as long as the executable lives.
           progress: called at the start of "compiling" and "reading".
           watch: who gets what XLA dumps.
+          costing: makes the operation counts.
 
         Raises:
           ModuleError: not StableHLO.
@@ -137,7 +139,7 @@ class Client:
         progress("compiling")
         early: list[EarlyProducts] = []
         try:
-            with self._watched(watch, build_options, assignment, detailed_logging, early) as options:
+            with self._watched(watch, build_options, assignment, detailed_logging, early, costing) as options:
                 raw = self._compile_module(parsed, assignment, options, host_callbacks)
         except InspectorError:
             raise
@@ -148,7 +150,9 @@ class Client:
         executable = (
             Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks))) if self.can_run else None
         )
-        products = read_products(raw, self.versions, bool(host_callbacks), _device_texts(assignment), *early)
+        devices = _device_texts(assignment)
+        known = early[0] if early else None
+        products = read_products(raw, self.versions, bool(host_callbacks), devices, known, costing)
         timings = {
             "parse_s": compiling - started,
             "compile_s": reading - compiling,
@@ -206,6 +210,7 @@ class Client:
         assignment: Any,
         detailed_logging: bool,
         early: list[EarlyProducts],
+        costing: Costing,
     ) -> Iterator[xla_client.CompileOptions]:
         """The options to compile with, while `watch` gets what XLA dumps, and `early` the early products."""
         options = self._options(build_options, assignment, detailed_logging)
@@ -222,7 +227,7 @@ class Client:
             flags |= FINAL_HLO
 
             def keep(dumped: str, proto: bytes) -> None:
-                early.append(self._early(dumped, proto))
+                early.append(self._early(dumped, proto, costing))
                 take(early[-1])
 
             final = FinalHlo(keep)
@@ -256,11 +261,11 @@ class Client:
             )
         return True
 
-    def _early(self, dumped: str, proto: bytes) -> EarlyProducts:
+    def _early(self, dumped: str, proto: bytes, costing: Costing) -> EarlyProducts:
         hlo_proto, buffer_assignment = split_hlo_proto(proto)
         module = _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto)
         cost = named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module))
-        return EarlyProducts(self._early_text(dumped, module), hlo_proto, buffer_assignment, cost)
+        return EarlyProducts(self._early_text(dumped, module), hlo_proto, buffer_assignment, costing(hlo_proto, cost))
 
     def _early_text(self, dumped: str, module: Any) -> str:
         """The text that the executable will have."""

@@ -9,6 +9,14 @@ from typing import Any
 
 from inspector.errors import Unavailable
 
+Costing = Callable[[bytes, Mapping[str, float] | Unavailable], Mapping[str, Any] | Unavailable]
+"""Makes of a serialized `xla.HloModuleProto`, and XLA's cost analysis of it by XLA's names, the counts that are kept."""
+
+
+def as_reported(_: bytes, reported: Mapping[str, float] | Unavailable) -> Mapping[str, Any] | Unavailable:
+    """The `Costing` that keeps what XLA says."""
+    return reported
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Products:
@@ -18,7 +26,7 @@ class Products:
       hlo: the optimized HLO, as JAX's `as_text()` gives it.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       memory: bytes by the names of `CompiledMemoryStats` (`argument_size_in_bytes`, ...).
-      cost: XLA's cost analysis, by XLA's names (`flops`, `bytes accessed`).
+      cost: operation counts, as the `Costing` of the compile makes them.
       executable: the serialized executable.
       timings: seconds: `parse_s`, `compile_s`, `read_s`.
       versions: `jax`, `jaxlib`, `platform_version`.
@@ -30,7 +38,7 @@ class Products:
     hlo: str
     hlo_proto: bytes
     memory: Mapping[str, int] | Unavailable
-    cost: Mapping[str, float] | Unavailable
+    cost: Mapping[str, Any] | Unavailable
     executable: bytes | Unavailable
     timings: Mapping[str, float]
     versions: Mapping[str, str]
@@ -48,13 +56,13 @@ class EarlyProducts:
         XLA's dump writes it in another form.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
-      cost: XLA's cost analysis, as in `Products`.
+      cost: as in `Products`.
     """
 
     hlo: str
     hlo_proto: bytes
     buffer_assignment: bytes
-    cost: Mapping[str, float] | Unavailable
+    cost: Mapping[str, Any] | Unavailable
 
 
 def read_products(
@@ -63,6 +71,7 @@ def read_products(
     host_callbacks: bool,
     devices: tuple[str, ...],
     early: EarlyProducts | None = None,
+    costing: Costing = as_reported,
 ) -> Products:
     """Asks an executable for everything but timings.
 
@@ -72,6 +81,7 @@ def read_products(
       host_callbacks: whether the program has some.
       devices: as in `Products`.
       early: what was known of it before; not read twice where it is the same.
+      costing: makes the operation counts.
     """
     memory, assignment = _memory(raw)
     with concurrent.futures.ThreadPoolExecutor(1) as beside:
@@ -79,11 +89,12 @@ def read_products(
         modules = raw.hlo_modules()
         text = _text(raw, modules)
         known = early if early is not None and early.hlo == text else None  # the same module: not read twice
+        hlo_proto = known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto()
         return Products(
             hlo=text,
-            hlo_proto=known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto(),
+            hlo_proto=hlo_proto,
             memory=memory,
-            cost=known.cost if known else _cost(raw),
+            cost=known.cost if known else costing(hlo_proto, _cost(raw)),
             executable=executable.result(),
             timings={},
             versions=versions,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from inspector.analysis.cost import InstructionCost
 from inspector.analysis.phases import Phases, phases_text
+from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
 from inspector.hlo.executions import Place, places
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import Origin
+from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,34 +24,35 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
 
     Columns: `name, opcode, computation, shape, operand_bytes, output_bytes, flops, fusion, scope,
     source_file, source_line, transcendentals, bytes_accessed, main_memory_bytes, counted_in, executions,
-    estimated_cycles, phase`.
+    estimated_cycles, phase, unknown`.
 
     `fusion` is the fusion instruction that holds it or None, `scope` the JAX name stack without the
     primitive, the source the innermost Python line or None. `flops`, `transcendentals`, `bytes_accessed` and
-    the part of these in the main memory are of one execution and hold what the instruction calls; the rows
-    whose `counted_in` is missing sum to the module's totals. `executions` is how often it runs in one
-    execution of the module, from the trip counts of the loops around it. `estimated_cycles` is the TPU
-    compiler's. `phase` is the part of a differentiated program: "forward", "backward", "recomputed" (by
-    `jax.checkpoint`), "rest" (not differentiated), several joined by " + " where XLA merged them, or None.
+    the part of these in the main memory are of one execution and hold what the instruction calls, a loop's body
+    as often as it runs; the rows whose `counted_in` is missing sum to the program's totals, `Compiled.cost`.
+    `executions` is how often it runs in one execution of the module, from the trip counts of the loops around
+    it. `estimated_cycles` is the TPU compiler's. `phase` is the part of a differentiated program: "forward",
+    "backward", "recomputed" (by `jax.checkpoint`), "rest" (not differentiated), several joined by " + " where XLA
+    merged them, or None. `unknown` says why a number is missing, and of one that is known in part that it is
+    "at least" that much; what only TPUs have is left out of it.
 
     Args:
       module: the module.
-      costs: of each instruction by name (`analysis.cost.costs`).
+      costs: of each instruction by name (`compilation.cost.costs`).
     """
-    import pandas as pd
-
     rows = _Rows(module, costs)
-    return pd.DataFrame([rows.of(instruction) for instruction in module.instructions()], columns=list(_COLUMNS))
+    return make_table(_COLUMNS, (rows.of(instruction) for instruction in module.instructions()))
 
 
-_COLUMNS = (
-    "name", "opcode", "computation", "shape", "operand_bytes", "output_bytes", "flops", "fusion", "scope",
-    "source_file", "source_line", "transcendentals", "bytes_accessed", "main_memory_bytes", "counted_in", "executions",
-    "estimated_cycles", "phase",
-)  # fmt: skip
+_COLUMNS: Mapping[str, Kind] = {
+    "name": "text", "opcode": "text", "computation": "text", "shape": "text", "operand_bytes": "int",
+    "output_bytes": "int", "flops": "float", "fusion": "text", "scope": "text", "source_file": "text",
+    "source_line": "int", "transcendentals": "float", "bytes_accessed": "float", "main_memory_bytes": "float",
+    "counted_in": "text", "executions": "int", "estimated_cycles": "int", "phase": "text", UNKNOWN: "reasons",
+}  # fmt: skip
 
 _NEVER = Unavailable("nothing calls its computation")
-_NOWHERE = Place("", _NEVER, fused=False)
+_NOWHERE = Place("", _NEVER, 0, fused=False)
 _NO_ORIGIN = Origin("")
 
 
@@ -78,6 +80,7 @@ class _Rows:
         origin = self._origins.get(instruction.name, _NO_ORIGIN)
         frame = origin.frames[0] if origin.frames else None
         text, output_bytes = self._shape(instruction.shape)
+        cycles = estimated_cycles(instruction)
         moved = (cost.bytes_accessed, cost.main_memory_bytes)
         return (
             instruction.name,
@@ -95,7 +98,7 @@ class _Rows:
             *((self._no_memory(place.counted_in),) * 2 if place.fused else moved),
             place.counted_in,
             place.executions,
-            estimated_cycles(instruction),
+            cycles if not isinstance(cycles, Unavailable) else None,
             phases_text(self._phases.of(instruction)),
         )
 

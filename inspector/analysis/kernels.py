@@ -1,4 +1,4 @@
-"""What a module has the device execute: its kernels, their cost and how often they run.
+"""What a module has the device execute: its kernels and how often they run.
 
 A kernel, here and for every platform, is an instruction outside of fusions that does something: a fusion,
 a custom call, a copy, a matrix product left alone. Not counted are instructions that only name values
@@ -9,11 +9,10 @@ launches a kernel or a library call, on TPUs what becomes a piece of the program
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable
 
-from inspector.analysis.cost import InstructionCost
 from inspector.analysis.operations import operations
-from inspector.errors import Unavailable
+from inspector.errors import Unavailable, total
 from inspector.hlo.backend_config import estimated_cycles, vmem_scratch_bytes
 from inspector.hlo.executions import Place, places
 from inspector.hlo.module import Instruction, Module
@@ -25,8 +24,6 @@ NAMING = frozenset({
 })  # fmt: skip
 """Instructions that compute nothing on the device, beside those of `hlo.single.FREE`."""
 
-_UNKNOWN_CALLER = Place("", Unavailable("nothing calls its computation"), fused=False)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kernel:
@@ -34,66 +31,72 @@ class Kernel:
 
     Attributes:
       instruction: of the module.
-      executions: how often it runs in one execution of the module.
+      place: where it stands, and how often it runs.
     """
 
     instruction: Instruction
-    executions: int | Unavailable
+    place: Place
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:
-    """A module in numbers, each instruction counted once, whatever the trip counts of loops.
+    """What one execution of a module has the device do, in numbers: each instruction as often as it runs.
+
+    A number is `AtLeast` where a loop's length or a conditional's branch is known only at run time: such a loop
+    counts once, the branches do not.
 
     Attributes:
-      kernels: what the device executes; see the module's docstring.
-      fusions: those of them that are fusions.
-      custom_calls: those of them that are custom calls.
+      kernels: executions of kernels; see the module's docstring.
+      fusions: those of fusions.
+      custom_calls: those of custom calls.
       collectives, collective_bytes: operations among devices, fused ones too, and the bytes that one device puts in.
-      estimated_cycles: the TPU compiler's estimates of all kernels that have one, times their executions.
+      estimated_cycles: the TPU compiler's estimates of all kernels that have one.
       vmem_scratch_bytes: the most that one kernel uses of a TPU's vector memory beside its operands and
         results; those are in the VMEM of `Compiled.memory`, this is not.
     """
 
-    kernels: int
-    fusions: int
-    custom_calls: int
-    collectives: int
-    collective_bytes: int
-    estimated_cycles: int | Unavailable
+    kernels: float
+    fusions: float
+    custom_calls: float
+    collectives: float
+    collective_bytes: float
+    estimated_cycles: float | Unavailable
     vmem_scratch_bytes: int | Unavailable
 
 
 def kernels(module: Module) -> tuple[Kernel, ...]:
-    """The kernels of a module, in its order."""
-    where = places(module)
-    found = []
-    for instruction in module.instructions():
-        place = where.get(instruction.name, _UNKNOWN_CALLER)
-        if not place.fused and place.counted_in != "" and _executes(instruction):
-            found.append(Kernel(instruction, place.executions))
-    return tuple(found)
+    """The kernels of a module, in its order; those that nothing calls left out."""
+    return _kernels(module, places(module))
 
 
 def structure(module: Module) -> Structure:
-    """A module in numbers."""
-    executed = kernels(module)
-    opcodes = [kernel.instruction.opcode for kernel in executed]
-    together = list(operations(module))
+    """What one execution of a module has the device do."""
+    where = places(module)
+    executed = _kernels(module, where)
+    together = [(f, where[f.instruction.name].at_least) for f in operations(module) if f.instruction.name in where]
     return Structure(
-        kernels=len(executed),
-        fusions=opcodes.count("fusion"),
-        custom_calls=opcodes.count("custom-call"),
-        collectives=len(together),
-        collective_bytes=sum(found.operand_bytes for found in together),
+        kernels=total(kernel.place.at_least for kernel in executed),
+        fusions=_executions(executed, "fusion"),
+        custom_calls=_executions(executed, "custom-call"),
+        collectives=total(runs for _, runs in together),
+        collective_bytes=total(runs * found.operand_bytes for found, runs in together),
         estimated_cycles=_cycles(executed),
         vmem_scratch_bytes=_scratch([k.instruction for k in executed]),
     )
 
 
+def _kernels(module: Module, where: dict[str, Place]) -> tuple[Kernel, ...]:
+    found = ((i, where[i.name]) for i in module.instructions() if i.name in where and _executes(i))
+    return tuple(Kernel(instruction, place) for instruction, place in found if not place.fused)
+
+
 def _executes(instruction: Instruction) -> bool:
     opcode = instruction.opcode
     return opcode not in FLOW and opcode not in FREE and opcode not in NAMING and not opcode.endswith("-done")
+
+
+def _executions(executed: Iterable[Kernel], opcode: str) -> float:
+    return total(kernel.place.at_least for kernel in executed if kernel.instruction.opcode == opcode)
 
 
 def _scratch(executed: list[Instruction]) -> int | Unavailable:
@@ -102,17 +105,7 @@ def _scratch(executed: list[Instruction]) -> int | Unavailable:
     return max(known) if known else Unavailable("only the TPU's compiler notes it")
 
 
-def _cycles(executed: tuple[Kernel, ...]) -> int | Unavailable:
-    known = [(estimated_cycles(k.instruction), k.executions) for k in executed]
-    reported = [(cycles, runs) for cycles, runs in known if not isinstance(cycles, Unavailable)]
-    if not reported:
-        return Unavailable("only the TPU's compiler estimates cycles")
-    for _, runs in reported:
-        if isinstance(runs, Unavailable):
-            return runs
-    return sum(cycles * int(runs) for cycles, runs in reported if not isinstance(runs, Unavailable))
-
-
-def kernel_costs(module: Module, costs: Mapping[str, InstructionCost]) -> tuple[tuple[Kernel, InstructionCost], ...]:
-    """Every kernel with its cost."""
-    return tuple((kernel, costs[kernel.instruction.name]) for kernel in kernels(module))
+def _cycles(executed: Iterable[Kernel]) -> float | Unavailable:
+    noted = [(estimated_cycles(kernel.instruction), kernel.place.at_least) for kernel in executed]
+    known = [runs * cycles for cycles, runs in noted if not isinstance(cycles, Unavailable)]
+    return total(known) if known else Unavailable("only the TPU's compiler estimates cycles")

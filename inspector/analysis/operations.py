@@ -130,7 +130,7 @@ class _Operations:
         outer = _holder(self._module, instruction)
         place = outer.computation
         if place.name not in self._dones:
-            self._dones[place.name] = _dones(place)
+            self._dones[place.name] = dones(place)
         done = self._dones[place.name].get(outer.name)
         chain = operation.frontend_attributes.get(_CHAIN)
         if chain is None or done is not None:
@@ -192,16 +192,16 @@ def _holder(module: Module, instruction: Instruction) -> Instruction:
     return instruction
 
 
-def _dones(computation: Computation) -> dict[str, Instruction]:
+def dones(computation: Computation) -> dict[str, Instruction]:
     """Start instruction to the instruction that ends it."""
-    dones: dict[str, Instruction] = {}
+    found: dict[str, Instruction] = {}
     for instruction in computation.instructions:
         if instruction.opcode.endswith("-done") and instruction.operands:
             start = instruction.operands[0]
             while start.opcode == "async-update":
                 start = start.operands[0]
-            dones[start.name] = instruction
-    return dones
+            found[start.name] = instruction
+    return found
 
 
 def _chain_ends(module: Module) -> dict[tuple[str, str], Instruction]:

@@ -38,8 +38,10 @@ class Peak:
       memory_bytes_per_s, memory_bytes: of its main memory.
       vmem_bytes: of a TPU's vector memory.
       interconnect_bytes_per_s: to other chips, both directions together.
-      source: the publication.
+      source: the publication, of the links too.
       note: what the figures were made from, where that is not plain.
+      linked_devices: how many devices these links join; 0 for all of a slice.
+      switches_reduce: whether the links' switches add up what passes them (NVLink SHARP).
     """
 
     chip: str
@@ -50,6 +52,8 @@ class Peak:
     interconnect_bytes_per_s: float | Unavailable
     source: str
     note: str = ""
+    linked_devices: int = 0
+    switches_reduce: bool = False
 
 
 def _tpu(
@@ -67,7 +71,16 @@ def _tpu(
 
 
 def _gpu(
-    chip: str, tera: Mapping[str, float], giga: float, gb: int, nvlink_giga: float | None, source: str, note: str = ""
+    chip: str,
+    tera: Mapping[str, float],
+    giga: float,
+    gb: int,
+    nvlink_giga: float | None,
+    source: str,
+    note: str = "",
+    *,
+    linked: int = 8,
+    switches_reduce: bool = True,
 ) -> Peak:
     return Peak(
         chip,
@@ -78,6 +91,8 @@ def _gpu(
         _NOT_PUBLISHED if nvlink_giga is None else nvlink_giga * _GIGA,
         source,
         note,
+        linked,
+        switches_reduce,
     )
 
 
@@ -95,9 +110,9 @@ PEAKS: Mapping[str, Peak] = {
         _tpu("v5p", {"bf16": 459}, 2765, 95, 128, 1200, "v5p"),
         _tpu("v6e", {"bf16": 918, "s8": 1836}, 1638, 32, 128, 800, "v6e"),
         _tpu("tpu7x", {"bf16": 2307, "f8": 4614}, 7380, 192, 128, 1200, "tpu7x"),
-        _gpu("a100", _A100, 2039, 80, 600, _A100_SHEET),
-        _gpu("a100-40gb", _A100, 1555, 40, 600, _A100_SHEET),
-        _gpu("a100-pcie", _A100, 1935, 80, 600, _A100_SHEET),
+        _gpu("a100", _A100, 2039, 80, 600, _A100_SHEET, switches_reduce=False),
+        _gpu("a100-40gb", _A100, 1555, 40, 600, _A100_SHEET, switches_reduce=False),
+        _gpu("a100-pcie", _A100, 1935, 80, 600, _A100_SHEET, linked=2, switches_reduce=False),
         _gpu("h100", _HOPPER, 3350, 80, 900, _HOPPER_PAPER, f"memory as on {_NVIDIA}h100/"),
         _gpu("h200", _HOPPER, 4800, 141, 900, _NVIDIA + "h200/", "products published with sparsity; here half of it"),
         _gpu(
@@ -108,7 +123,7 @@ PEAKS: Mapping[str, Peak] = {
         _gpu(
             "gb200",
             {"f64": 40, "f32": 80, "tf32": 1250, "bf16": 2500, "f16": 2500, "f8": 5000, "s8": 5000, "f4": 10000},
-            8000, 186, 1800, _NVIDIA + "gb200-nvl72/", "published for 72 GPUs, some with sparsity; here for one, without",
+            8000, 186, 1800, _NVIDIA + "gb200-nvl72/", "published for 72 GPUs, some with sparsity; here for one, without", linked=72,
         ),
     )
 }  # fmt: skip

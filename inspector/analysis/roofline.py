@@ -1,48 +1,37 @@
-"""The roofline of a program on a chip: is a kernel bound by arithmetic or by memory, and how fast could it be?
+"""The roofline of a program on a chip: is a kernel bound by arithmetic, memory or links, and how fast could it be?
 
 Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
-architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`analysis/cost.py`), the roofs
+architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`compilation/cost.py`), the roofs
 are published peaks (`analysis/peaks.py`), and memory is the main memory: what lies in a TPU's vector
-memory does not count. Nothing is measured: the times are lower bounds, every operation is held to the
-peak of matrix products, and of branches the cheapest is taken.
+memory does not count. A matrix product is held to the peak of the arithmetic that it runs by
+(`analysis/algorithms.py`), all other operations to the chip's fastest, a collective to the links
+(`analysis/communication.py`). Nothing is measured: the times are lower bounds, of branches the cheapest is
+taken, and what is started runs beside the rest until something waits for it (`analysis/schedule.py`).
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from inspector.analysis.cost import InstructionCost
-from inspector.analysis.kernels import kernel_costs
+from inspector.analysis.algorithms import Algorithm, algorithm_of, main_algorithm, products
+from inspector.analysis.collectives import Collective, Collectives
+from inspector.analysis.communication import Communication, communication
+from inspector.analysis.kernels import Kernel, kernels
+from inspector.analysis.operations import operations
 from inspector.analysis.peaks import Peak
-from inspector.errors import Unavailable
-from inspector.hlo.module import Computation, Module
-from inspector.hlo.single import FLOW
-from inspector.units import format_count, format_seconds
+from inspector.analysis.schedule import Bound, Work, play
+from inspector.compilation.cost import InstructionCost
+from inspector.errors import AtLeast, Missing, Unavailable, missing
+from inspector.hlo.module import Instruction, Module
+from inspector.tables import UNKNOWN, Kind, make_table
+from inspector.units import format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from inspector.analysis.picture import Picture
-
-Bound = Literal["compute", "memory", "nothing"]
-Least = tuple[float, float, float]  # seconds, bytes, operations: what costs less comes first
-
-# In whose place a peak stands, in order: GPUs round f32 operands to tf32, TPUs multiply them as bf16.
-_PEAK_NAMES: Mapping[str, tuple[str, ...]] = {
-    "f32": ("tf32", "f32", "bf16"),
-    "f16": ("f16", "bf16"),
-    "bf16": ("bf16", "f32"),
-    "f64": ("f64",),
-    "s8": ("s8",),
-    "u8": ("s8",),
-    "s4": ("s8",),
-    "c64": ("tf32", "f32", "bf16"),
-}
-_PRODUCTS = frozenset({"dot", "convolution", "ragged-dot"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,24 +41,33 @@ class Point:
     Attributes:
       name: the instruction, or the module.
       opcode: the instruction's, "" for the module.
-      flops, main_memory_bytes: of all its executions.
-      executions: in one execution of the module.
+      flops, main_memory_bytes: of all its executions; unknown of custom calls. A collective's memory is left out.
+      link_bytes: that one device sends to others, of all its executions.
+      executions: in one execution of the module; where they are unknown, the numbers are those of one.
+      algorithm: by which arithmetic its matrix products run, such as "bf16 x 3", several joined by " + "; "" for none.
       bound_by: which roof it meets first; "nothing" when it neither computes nor moves anything.
-      least_s: the time that it takes at that roof.
+      least_s: the time that it takes at that roof; `AtLeast` where a part of it is not known.
     """
 
     name: str
     opcode: str
-    flops: float
-    main_memory_bytes: float
-    executions: int
+    flops: float | Unavailable
+    main_memory_bytes: float | Unavailable
+    link_bytes: float
+    executions: int | Unavailable
+    algorithm: str
     bound_by: Bound | Unavailable
     least_s: float | Unavailable
 
     @property
     def intensity(self) -> float | Unavailable:
         """Flops a byte."""
-        return self.flops / self.main_memory_bytes if self.main_memory_bytes else Unavailable("it moves no bytes")
+        if isinstance(self.flops, Unavailable):
+            return self.flops
+        if isinstance(self.main_memory_bytes, Unavailable):
+            return self.main_memory_bytes
+        moved = float(self.main_memory_bytes)
+        return float(self.flops) / moved if moved else Unavailable("it moves no bytes")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,229 +76,267 @@ class Roofline:
 
     Attributes:
       peak: the chip's figures, or why there are none.
-      element_type: that of the operands of most matrix products.
-      peak_name: which of the chip's peaks was taken for it.
-      points: kernels, the slowest at its roof first.
+      algorithm: by which most matrix products run, with the chip's peak for it.
+      points: kernels, the slowest at its roof first, those of which nothing is known last.
       total: all of them together, and of a conditional's branches only the cheapest, for which one a run
-        takes is not known; its `least_s` is the sum of theirs.
-      uncounted: kernels whose operations nobody knows, such as custom calls; left out.
-      unknown_loops: kernels in loops of unknown length and in branches, taken to run once.
+        takes is not known. Its `least_s` is that of the schedule: less than the sum where a kernel runs beside
+        others. It is `AtLeast` where custom calls, loops of unknown length or links are `missing`.
     """
 
     peak: Peak | Unavailable
-    element_type: str
-    peak_name: str | Unavailable
+    algorithm: Algorithm | Unavailable
     points: tuple[Point, ...]
     total: Point
-    uncounted: tuple[str, ...]
-    unknown_loops: tuple[str, ...]
+
+    @property
+    def peak_name(self) -> str | Unavailable:
+        """The flat roof's name, such as "bf16 x 3"."""
+        return self.algorithm if isinstance(self.algorithm, Unavailable) else str(self.algorithm)
 
     @property
     def flops_per_s(self) -> float | Unavailable:
         """The flat roof."""
-        if isinstance(self.peak, Unavailable) or isinstance(self.peak_name, Unavailable):
-            return self.peak if isinstance(self.peak, Unavailable) else Unavailable(str(self.peak_name))
-        return self.peak.flops_per_s[self.peak_name]
+        if isinstance(self.peak, Unavailable):
+            return self.peak
+        if isinstance(self.algorithm, Unavailable):
+            return self.algorithm
+        return self.peak.flops_per_s[self.algorithm.peak_name] / self.algorithm.passes
 
     def table(self) -> pd.DataFrame:
         """One row a kernel, the slowest at its roof first, and the total.
 
-        Columns: `name, opcode, executions, flops, main_memory_bytes, intensity, bound_by, least_s, share`:
-        `flops` and `main_memory_bytes` of all executions, `intensity` in flops a byte, `share` of the total's
-        `least_s`.
+        Columns: `name, opcode, executions, flops, main_memory_bytes, link_bytes, algorithm, intensity, bound_by,
+        least_s, share, unknown`: `flops` and bytes of all executions, `intensity` in flops a byte, `share` of the
+        total's `least_s`. `unknown` says what is missing, and of a time known in part that it is "at least" that much.
         """
-        import pandas as pd
-
-        return pd.DataFrame([_row(p, self.total) for p in (*self.points, self.total)], columns=list(_COLUMNS))
+        return make_table(_COLUMNS, (_row(point, self.total) for point in (*self.points, self.total)))
 
     def plot(self) -> Picture:
         """Kernels and total in the plane of intensity and operations a second, both logarithmic."""
+        from inspector.analysis.roofline_plot import roofline_plot
+
         return roofline_plot(self)
 
     def __repr__(self) -> str:
         if isinstance(self.peak, Unavailable):
             return f"<Roofline of {self.total.name}: {self.peak}>"
+        least = self.total.least_s
+        said = str(least) if isinstance(least, Unavailable) else f"at least {format_seconds(float(least))}"
+        unknown = f"; {least.reason}" if isinstance(least, AtLeast) else ""
         return (
-            f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): bound by {self.total.bound_by}, at least"
-            f" {format_seconds(self.total.least_s)}; {self.peak.source}>"
+            f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): bound by {self.total.bound_by},"
+            f" {said}{unknown}; {self.peak.source}>"
         )
 
 
-_COLUMNS = (
-    "name", "opcode", "executions", "flops", "main_memory_bytes", "intensity", "bound_by", "least_s", "share",
-)  # fmt: skip
+_COLUMNS: Mapping[str, Kind] = {
+    "name": "text", "opcode": "text", "executions": "int", "flops": "float", "main_memory_bytes": "float",
+    "link_bytes": "float", "algorithm": "text", "intensity": "float", "bound_by": "text", "least_s": "float",
+    "share": "float", UNKNOWN: "reasons",
+}  # fmt: skip
 
 
-def roofline(module: Module, costs: Mapping[str, InstructionCost], peak: Peak | Unavailable) -> Roofline:
+def roofline(
+    module: Module,
+    costs: Mapping[str, InstructionCost],
+    peak: Peak | Unavailable,
+    collectives: Collectives | None = None,
+) -> Roofline:
     """The roofline of one execution of a module on one device.
 
     Args:
       module: the optimized HLO.
-      costs: of each instruction (`analysis.cost.costs`).
+      costs: of each instruction (`compilation.cost.costs`).
       peak: the device's figures (`analysis.peaks.peak_of`).
+      collectives: those of the module; None for none.
     """
-    element_type = matrix_type(module, costs)
-    name = _peak_name(element_type, peak)
-    points, uncounted, unknown = [], [], []
-    for kernel, cost in kernel_costs(module, costs):
-        instruction = kernel.instruction
-        if isinstance(cost.flops, Unavailable) or isinstance(cost.main_memory_bytes, Unavailable):
-            uncounted.append(instruction.name)
-            continue
-        if isinstance(kernel.executions, Unavailable):
-            unknown.append(instruction.name)
-        runs = 1 if isinstance(kernel.executions, Unavailable) else kernel.executions
-        flops, moved = cost.flops * runs, cost.main_memory_bytes * runs
-        bound, least = _bound(flops, moved, peak, name)
-        points.append(Point(instruction.name, instruction.opcode, flops, moved, runs, bound, least))
-    points.sort(key=lambda p: (-_number(p.least_s), -p.flops, -p.main_memory_bytes))
-    passed_over = _Cheapest({p.name: p for p in points}).passed_over(module)
-    taken = [p for p in points if p.name not in passed_over]
-    return Roofline(
-        peak, element_type, name, tuple(points), _total(module.name, taken, peak, name), tuple(uncounted), tuple(unknown)
-    )  # fmt: skip
+    main = peak if isinstance(peak, Unavailable) else main_algorithm(module, costs, peak)
+    exchanges = _exchanges(module, collectives, peak) if collectives is not None else {}
+    timed = [_timed(each, costs, peak, exchanges.get(each.instruction.name)) for each in kernels(module)]
+    points = sorted(map(_point, timed), key=_rank)
+    return Roofline(peak, main, tuple(points), _total(module, timed, points, peak))
 
 
-class _Cheapest:
-    """Chooses one branch of every conditional: what any run at least takes."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Exchange:
+    """What a kernel has to do with other devices: how long, and what starts and what ends it."""
 
-    def __init__(self, points: Mapping[str, Point]) -> None:
-        self._points = points
-
-    def passed_over(self, module: Module) -> frozenset[str]:
-        """The kernels of all other branches."""
-        return self._of(module.entry)[1]
-
-    def _of(self, computation: Computation) -> tuple[Least, frozenset[str]]:
-        """What a computation takes with the cheapest branches in it, and the kernels of the others."""
-        cost: Least = (0.0, 0.0, 0.0)
-        passed: frozenset[str] = frozenset()
-        for instruction in computation.instructions:
-            if instruction.opcode in FLOW:
-                called = [self._of(c) for c in instruction.called_computations]
-                if instruction.opcode == "conditional":
-                    chosen = min(range(len(called)), key=lambda n: called[n][0])
-                    others = [c for n, c in enumerate(instruction.called_computations) if n != chosen]
-                    passed |= frozenset(name for c in others for name in self._kernels(c))
-                    called = [called[chosen]]
-                for inside, beside in called:
-                    cost, passed = _plus(cost, inside), passed | beside
-            elif instruction.name in self._points:
-                point = self._points[instruction.name]
-                cost = _plus(cost, (_number(point.least_s), point.main_memory_bytes, point.flops))
-        return cost, passed
-
-    def _kernels(self, computation: Computation) -> Iterator[str]:
-        for instruction in computation.instructions:
-            if instruction.opcode in FLOW:
-                for called in instruction.called_computations:
-                    yield from self._kernels(called)
-            elif instruction.name in self._points:
-                yield instruction.name
+    communication: Communication
+    starter: str
+    done: str
 
 
-def _plus(one: Least, other: Least) -> Least:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+def _exchanges(module: Module, collectives: Iterable[Collective], peak: Peak | Unavailable) -> dict[str, _Exchange]:
+    """By the kernel that performs it; of several collectives in one kernel, their sum."""
+    found: dict[str, _Exchange] = {}
+    for operation, collective in zip(operations(module), collectives, strict=True):
+        kernel, now = _kernel(module, operation.operation), communication(collective, peak)
+        if (before := found.get(kernel)) is not None:
+            said = before.communication
+            now = Communication(said.link_bytes + now.link_bytes, said.least_s + now.least_s)
+        found[kernel] = _Exchange(now, operation.holder.name, operation.done.name if operation.done else "")
+    return found
 
 
-def matrix_type(module: Module, costs: Mapping[str, InstructionCost]) -> str:
-    """The element type of the operands of most of a module's matrix products; `f32` without any."""
-    flops: collections.Counter[str] = collections.Counter()
-    for instruction in module.instructions():
-        if instruction.opcode in _PRODUCTS or instruction.custom_call_target.startswith("__cudnn$conv"):
-            flops[instruction.operands[0].shape.element_type] += int(_number(costs[instruction.name].flops))
-    return flops.most_common(1)[0][0] if flops else "f32"
+def _kernel(module: Module, instruction: Instruction) -> str:
+    callers = module.callers.get(instruction.computation.name, ())
+    is_fused = len(callers) == 1 and callers[0].opcode == "fusion"
+    return _kernel(module, callers[0]) if is_fused else instruction.name
 
 
-def roofline_plot(roof: Roofline) -> Picture:
-    """The figure of `Roofline.plot`."""
-    from inspector.analysis.picture import Picture
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Timed:
+    """One execution of a kernel under the roofs.
 
-    figure = Picture(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
-    shown = [p for p in roof.points if p.flops and p.main_memory_bytes]
-    intensities = [p.flops / p.main_memory_bytes for p in (*shown, roof.total) if p.flops and p.main_memory_bytes] or [
-        1.0
-    ]
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("arithmetic intensity (flop a byte)")
-    top = roof.flops_per_s
-    if isinstance(roof.peak, Unavailable) or isinstance(top, Unavailable):
-        axes.scatter([p.flops / p.main_memory_bytes for p in shown], [p.flops for p in shown], s=14, alpha=0.6)
-        axes.set_ylabel("flop")
-        axes.set_title(f"{roof.total.name}: no roof: {top}", fontsize=8, loc="left", wrap=True)
-        return figure
-    _draw_roofs(axes, roof, roof.peak, top, intensities)
-    for points, size, label in ((shown, 14, "kernels"), ([roof.total], 60, "the whole program")):
-        at = [p.flops / p.main_memory_bytes for p in points if p.flops and p.main_memory_bytes]
-        axes.scatter(
-            at, [min(top, x * roof.peak.memory_bytes_per_s) for x in at], s=size, alpha=0.7, label=label, zorder=3
-        )
-    axes.legend(fontsize=8, loc="lower right")
-    return figure
+    Attributes:
+      kernel: which.
+      cost: what it costs.
+      exchange: with other devices; None for none.
+      algorithm: as in `Point`.
+      compute_s, memory_s: at the roofs; `AtLeast` where a part is not known, unavailable where nothing is.
+    """
+
+    kernel: Kernel
+    cost: InstructionCost
+    exchange: _Exchange | None
+    algorithm: str
+    compute_s: float | Unavailable
+    memory_s: float | Unavailable
+
+    @property
+    def flops(self) -> float | Unavailable:
+        return self.cost.flops
+
+    @property
+    def memory_bytes(self) -> float | Unavailable:
+        """Of a collective outside of fusions nothing: the links are slower."""
+        alone = self.exchange is not None and self.kernel.instruction.opcode != "fusion"
+        return 0.0 if alone else self.cost.main_memory_bytes
+
+    @property
+    def link_s(self) -> float:
+        return self.exchange.communication.least_s if self.exchange else 0.0
+
+    @property
+    def parts(self) -> dict[Bound, float | Unavailable]:
+        return {"compute": self.compute_s, "memory": self.memory_s, "communication": self.link_s}
+
+    @property
+    def work(self) -> Work:
+        """For the schedule: known parts only."""
+        parts = {bound: _number(seconds) for bound, seconds in self.parts.items()}
+        amounts = (_number(self.flops), _number(self.memory_bytes))
+        links = self.exchange.communication.link_bytes if self.exchange else 0.0
+        beside, done = 0.0, self.exchange.done if self.exchange else ""
+        if done:
+            beside = parts.pop("communication")
+        bound = max(parts, key=lambda each: parts[each])
+        return Work(parts[bound], bound if parts[bound] else "nothing", *amounts, float(links), beside, done)
 
 
-def _draw_roofs(axes: Axes, roof: Roofline, peak: Peak, top: float, intensities: list[float]) -> None:
-    ridge = top / peak.memory_bytes_per_s
-    left, right = min(*intensities, ridge) / 3, max(*intensities, ridge) * 3
-    axes.plot([left, ridge, right], [left * peak.memory_bytes_per_s, top, top], color="0.3", linewidth=1.5)
-    axes.axvline(ridge, color="0.8", linewidth=0.8, linestyle="--")
-    axes.set_ylabel("attainable flop/s")
-    axes.set_title(
-        f"{roof.total.name} on {peak.chip}: {format_count(top, 'flop/s')} in {roof.peak_name}, memory"
-        f" {format_count(peak.memory_bytes_per_s, 'B/s')}\nat least {format_seconds(roof.total.least_s)}, bound by"
-        f" {roof.total.bound_by}; peaks: {peak.source}",
-        fontsize=8,
-        loc="left",
-    )
-
-
-def _peak_name(element_type: str, peak: Peak | Unavailable) -> str | Unavailable:
+def _timed(
+    kernel: Kernel, costs: Mapping[str, InstructionCost], peak: Peak | Unavailable, exchange: _Exchange | None
+) -> _Timed:
+    cost = costs[kernel.instruction.name]
+    timed = _Timed(kernel, cost, exchange, "", 0.0, 0.0)
     if isinstance(peak, Unavailable):
-        return peak
-    wanted = _PEAK_NAMES.get(element_type, ("f8",) if element_type.startswith("f8") else (element_type,))
-    for name in wanted:
-        if name in peak.flops_per_s:
-            return name
-    return Unavailable(
-        f"no peak of the {peak.chip} for {element_type} is known; there are {', '.join(peak.flops_per_s)}"
+        return dataclasses.replace(timed, compute_s=peak, memory_s=peak)
+    moved = timed.memory_bytes
+    memory_s = moved if isinstance(moved, Unavailable) else moved / peak.memory_bytes_per_s
+    if exchange is not None and kernel.instruction.opcode != "fusion":
+        return dataclasses.replace(timed, memory_s=memory_s)
+    compute_s, algorithm = _computing(kernel.instruction, costs, peak)
+    return dataclasses.replace(timed, compute_s=compute_s, memory_s=memory_s, algorithm=algorithm)
+
+
+def _computing(
+    instruction: Instruction, costs: Mapping[str, InstructionCost], peak: Peak
+) -> tuple[float | Unavailable, str]:
+    """The least time of all operations of a kernel, matrix products beside the others, and by which arithmetic."""
+    whole = costs[instruction.name].flops
+    if isinstance(whole, Unavailable):
+        return whole, ""
+    counted = [(algorithm_of(product, peak), costs[product.name].flops) for product in products(instruction)]
+    known = [(a, f) for a, f in counted if isinstance(a, Algorithm) and not isinstance(f, Unavailable)]
+    seconds = sum(float(flops) * a.passes / peak.flops_per_s[a.peak_name] for a, flops in known)
+    rest = float(whole) - sum(float(f) for _, f in counted if not isinstance(f, Unavailable))
+    seconds = max(seconds, rest / max(peak.flops_per_s.values()))
+    doubts = [*missing(whole)]
+    if len(known) < len(counted) or any(a.doubt for a, _ in known):
+        doubts.append(Missing(instruction.name, "kernel of uncertain arithmetic", "held to what is known of it"))
+    names = " + ".join(dict.fromkeys(str(a) for a, _ in known))
+    return (AtLeast(seconds, doubts) if doubts else seconds), names
+
+
+def _point(timed: _Timed) -> Point:
+    kernel, exchange = timed.kernel, timed.exchange
+    runs = kernel.place.executions
+    times = 1 if isinstance(runs, Unavailable) else runs
+    bound, least = _bound(timed)
+    return Point(
+        name=kernel.instruction.name,
+        opcode=kernel.instruction.opcode,
+        flops=_times(timed.flops, times),
+        main_memory_bytes=_times(timed.memory_bytes, times),
+        link_bytes=exchange.communication.link_bytes * times if exchange else 0.0,
+        executions=runs,
+        algorithm=timed.algorithm,
+        bound_by=bound,
+        least_s=_times(least, times),
     )
 
 
-def _bound(
-    flops: float, moved: float, peak: Peak | Unavailable, name: str | Unavailable
-) -> tuple[Bound | Unavailable, float | Unavailable]:
-    if isinstance(peak, Unavailable) or isinstance(name, Unavailable):
-        reason = peak if isinstance(peak, Unavailable) else name
-        assert isinstance(reason, Unavailable)
-        return reason, reason
-    compute_s, memory_s = flops / peak.flops_per_s[name], moved / peak.memory_bytes_per_s
-    if not compute_s and not memory_s:
+def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
+    """The roof that one execution meets first, and the time there."""
+    unknown = next((s for s in timed.parts.values() if isinstance(s, Unavailable)), None)
+    if unknown is not None:
+        return unknown, unknown
+    parts = {bound: _number(seconds) for bound, seconds in timed.parts.items()}
+    doubts = [part for s in timed.parts.values() if not isinstance(s, Unavailable) for part in missing(s)]
+    bound = max(parts, key=lambda each: parts[each])
+    if not parts[bound] and not doubts:
         return "nothing", 0.0
-    return ("compute", compute_s) if compute_s > memory_s else ("memory", memory_s)
+    return bound, AtLeast(parts[bound], doubts) if doubts else parts[bound]
 
 
-def _total(name: str, points: list[Point], peak: Peak | Unavailable, peak_name: str | Unavailable) -> Point:
-    flops, moved = sum(p.flops for p in points), sum(p.main_memory_bytes for p in points)
-    bound, least = _bound(flops, moved, peak, peak_name)
-    if not points and not isinstance(least, Unavailable):
-        unknown = Unavailable("nobody knows what its kernels cost")
-        return Point(name, "", flops, moved, 1, unknown, unknown)
-    if not isinstance(least, Unavailable):
-        least = sum(_number(p.least_s) for p in points)
-    return Point(name, "", flops, moved, 1, bound, least)
+def _total(module: Module, timed: Sequence[_Timed], points: Sequence[Point], peak: Peak | Unavailable) -> Point:
+    work = {t.exchange.starter if t.exchange and t.exchange.done else t.kernel.instruction.name: t.work for t in timed}
+    spent, unknown = play(module, work)
+    algorithms = " + ".join(dict.fromkeys(p.algorithm for p in points if p.algorithm))
+    amounts = (spent.flops, spent.memory_bytes, spent.link_bytes)
+    if isinstance(peak, Unavailable):
+        return Point(module.name, "", *amounts, 1, algorithms, peak, peak)
+    nothing = [Missing(p.name, p.opcode.replace("-", " ")) for p in points if isinstance(p.least_s, Unavailable)]
+    doubts = [part for p in points if not isinstance(p.least_s, Unavailable) for part in missing(p.least_s)]
+    left_out = (*nothing, *doubts, *unknown)
+    memory_s = spent.memory_bytes / peak.memory_bytes_per_s  # copies beside the rest share the memory with it
+    seconds, bound = max((spent.seconds, spent.bound_by), (memory_s, "memory"), key=lambda each: each[0])
+    if not seconds and left_out:
+        none = Unavailable(f"nobody knows what its kernels cost: {AtLeast(0, left_out).reason}")
+        return Point(module.name, "", *amounts, 1, algorithms, none, none)
+    least = AtLeast(seconds, left_out) if left_out else seconds
+    return Point(module.name, "", *amounts, 1, algorithms, bound, least)
 
 
 def _row(point: Point, total: Point) -> tuple[object, ...]:
-    share: float | Unavailable = point.least_s if isinstance(point.least_s, Unavailable) else 0.0
+    share: float | None = None
     if not isinstance(point.least_s, Unavailable) and not isinstance(total.least_s, Unavailable) and total.least_s:
-        share = point.least_s / total.least_s
+        share = float(point.least_s) / float(total.least_s)
+    intensity = point.intensity
     return (
-        point.name, point.opcode, point.executions, point.flops, point.main_memory_bytes, point.intensity, point.bound_by,
-        point.least_s, share,
+        point.name, point.opcode, point.executions, point.flops, point.main_memory_bytes, point.link_bytes,
+        point.algorithm, None if isinstance(intensity, Unavailable) else intensity, point.bound_by, point.least_s, share,
     )  # fmt: skip
 
 
+def _rank(point: Point) -> tuple[float, ...]:
+    numbers = (point.least_s, point.flops, point.main_memory_bytes)
+    return float(isinstance(point.least_s, Unavailable)), *(-_number(number) for number in numbers)
+
+
+def _times(number: float | Unavailable, count: int) -> float | Unavailable:
+    return number if isinstance(number, Unavailable) else number * count
+
+
 def _number(value: float | Unavailable) -> float:
-    return 0.0 if isinstance(value, Unavailable) else value
+    return 0.0 if isinstance(value, Unavailable) else float(value)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from inspector.analysis.kernels import structure
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
 from inspector.compilation.memory import Memory
-from inspector.errors import ParameterError, Unavailable
+from inspector.errors import AtLeast, ParameterError, Unavailable
+from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,7 @@ class Stat:
       key: name with unit, as an attribute of `Memory`, `Cost` or `timings`.
       label: for people.
       unit: what `value` counts.
-      value: the number, or why there is none.
+      value: the number, `AtLeast` where it is known in part, or why there is none.
       less_is_better: whether a smaller value is clearly an improvement.
     """
 
@@ -65,15 +66,10 @@ _STRUCTURE: tuple[tuple[str, str, Unit, bool], ...] = (
 )
 
 
-def stats(compiled: Compiled, counted: Cost | None = None) -> tuple[Stat, ...]:
-    """Memory, cost and compile time of a program. Host memory only where some is used.
-
-    Args:
-      compiled: the program.
-      counted: `compiled.counted_cost()`, which stands in for a cost that the back end does not report.
-    """
+def stats(compiled: Compiled) -> tuple[Stat, ...]:
+    """Memory, cost and compile time of a program. Host memory only where some is used."""
     memory = compiled.memory
-    cost = counted if counted is not None and isinstance(compiled.cost, Unavailable) else compiled.cost
+    cost = compiled.cost
     rows = [_memory_stat(memory, key, label, better) for key, label, better in _MEMORY]
     if not isinstance(memory, Unavailable):
         host = [
@@ -125,8 +121,9 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
     row's unit). The index is the key with its unit, as in `Compiled.memory` and `Compiled.cost`, and after
     these the compiler's own `peak_memory_in_bytes`, `vmem_allocated_bytes` and its like for each memory beside the main
     one, `kernels`, `fusions`, `custom_calls`, `collectives`, `collective_bytes` and
-    `estimated_cycles` (see `inspector.analysis.kernels`). Where a back end reports no cost, as for GPUs that
-    are not here, `flops`, `transcendentals` and `bytes_accessed` are the sums over the instructions.
+    `estimated_cycles` (see `inspector.analysis.kernels`): what one execution does, loops as often as they run.
+    The last column, `unknown`, says what is missing, and of a number known in part that it is "at least" that much;
+    such numbers have no difference.
 
     Raises:
       ParameterError: nothing to compare, or something that is not compiled.
@@ -135,18 +132,18 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
 
     _check_compiled(compiled)
     labels = _labels(compiled)
-    rows = [(*stats(c, _counted(c)), *program_stats(c)) for c in compiled]
+    rows = [(*stats(c), *program_stats(c)) for c in compiled]
     keys = _in_order([row.key for row in column] for column in rows)
-    table = pd.DataFrame(index=pd.Index(keys, name="number"))
     columns = [
         _filled({row.key: row.value for row in column}, keys, c) for column, c in zip(rows, compiled, strict=True)
     ]
-    for index, (label, column) in enumerate(zip(labels, columns, strict=True)):
-        table[label] = pd.Series([column[key] for key in keys], index=table.index, dtype=object)
-        if index:
-            differences = [_difference(column[key], columns[0][key]) for key in keys]
-            table[f"delta {label}"] = pd.Series(differences, index=table.index, dtype=object)
-    return table
+    cells = {labels[0]: columns[0]}
+    for label, column in zip(labels[1:], columns[1:], strict=True):
+        cells[label] = column
+        cells[f"delta {label}"] = {key: difference(column[key], columns[0][key]) for key in keys}
+    kinds: dict[str, Kind] = {**dict.fromkeys(cells, "float"), UNKNOWN: "reasons"}
+    table = make_table(kinds, ([column[key] for column in cells.values()] for key in keys))
+    return table.set_index(pd.Index(keys, name="number"))
 
 
 def _check_compiled(given: Sequence[object]) -> None:
@@ -172,11 +169,6 @@ def _way_to_compiled(given: object) -> str:
         "compiled": "Its attribute `compiled` is one.",  # a Variant
     }
     return next((way for name, way in ways.items() if hasattr(type(given), name)), _WAY)
-
-
-def _counted(compiled: Compiled) -> Cost | None:
-    """What stands in for a cost that the back end does not report; asks a worker."""
-    return compiled.counted_cost() if isinstance(compiled.cost, Unavailable) else None
 
 
 def _in_order(columns: Iterable[Sequence[str]]) -> list[str]:
@@ -209,10 +201,14 @@ def _absent(column: Mapping[str, Value], key: str, compiled: Compiled) -> Value:
     return Unavailable(f"the {compiled.program.platform} program has no such memory space")
 
 
-def _difference(value: Value, baseline: Value) -> Value:
+def difference(value: Value, baseline: Value) -> Value:
+    """How much larger a number is; of what is not known, or known in part, why there is no telling."""
     if isinstance(value, Unavailable):
         return value
-    return baseline if isinstance(baseline, Unavailable) else value - baseline
+    if isinstance(baseline, Unavailable):
+        return baseline
+    parts = [side.reason for side in (value, baseline) if isinstance(side, AtLeast)]
+    return Unavailable(f"known in part: {parts[0]}") if parts else value - baseline
 
 
 def _labels(compiled: tuple[Compiled, ...]) -> list[str]:

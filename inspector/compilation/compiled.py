@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from inspector.compilation.cost import Cost, InstructionCost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
@@ -27,30 +28,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inspector.analysis.collectives import Collectives
-    from inspector.analysis.cost import InstructionCost
     from inspector.analysis.peaks import Peak
     from inspector.analysis.roofline import Roofline
     from inspector.analysis.timeline import Timeline
     from inspector.compilation.engine import EngineLike
     from inspector.engines.executable import LoadedExecutable
     from inspector.execution.run import Run
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Cost:
-    """Operation counts of one execution on one device, from XLA's HLO cost analysis.
-
-    A `while` body counts once, whatever its trip count.
-
-    Attributes:
-      flops: floating-point operations.
-      transcendentals: exp, log, sin and the like, not in `flops`.
-      bytes_accessed: operand and result bytes of every instruction that touches memory.
-    """
-
-    flops: float | Unavailable
-    transcendentals: float | Unavailable
-    bytes_accessed: float | Unavailable
 
 
 def not_asked_for(product: str) -> Unavailable:
@@ -69,7 +52,8 @@ class Compiled:
       engine: who compiled: "worker" or "inline".
       hlo: the optimized HLO, the text of JAX's `compiled.as_text()`.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
-      memory, cost: totals, or why there are none.
+      memory: totals, or why there are none.
+      cost: operation counts of one execution, or why there are none.
       timings: seconds by stage: `compile_s` (XLA), `queue_s`, `parse_s`, `read_s`, `total_s`. Of a
         program that was compiled before and remembered, those of that time, and `cache_s` (fetching
         it) and `saved_s` (what that spared).
@@ -149,7 +133,7 @@ class Compiled:
 
         XLA counts in a worker process; where it cannot, the costs say why.
         """
-        from inspector.analysis.cost import costs
+        from inspector.compilation.cost import costs
         from inspector.engines.counting import try_to_count
         from inspector.hlo.single import singles
 
@@ -157,18 +141,8 @@ class Compiled:
         parts = singles(module)
         return costs(module, parts, try_to_count([part.module for part in parts]))
 
-    def counted_cost(self) -> Cost:
-        """The sum of what XLA counts for each instruction.
-
-        It is `cost` where the back end reports one, and stands in for it where it does not, as for GPUs
-        that are not here. Custom calls count as nothing.
-        """
-        from inspector.analysis.cost import total
-
-        return total(self.module(), self.instruction_costs())
-
     def roofline(self, peak: Peak | None = None) -> Roofline:
-        """Each kernel under the roofs of the target's chip: bound by arithmetic or by memory, and the least time.
+        """Each kernel under the roofs of the target's chip: bound by arithmetic, memory or links, and the least time.
 
         Args:
           peak: the roofs; None for the published ones of the target (`inspector.analysis.peaks`).
@@ -178,7 +152,8 @@ class Compiled:
 
         if not isinstance(peak, (Peak, Unavailable, type(None))):
             raise ParameterError(f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {peak!r}.")
-        return roofline(self.module(), self.instruction_costs(), peak or peak_of(self.target, self.devices))
+        found = peak or peak_of(self.target, self.devices)
+        return roofline(self.module(), self.instruction_costs(), found, self.collectives())
 
     def timeline(self) -> Timeline | Unavailable:
         """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.
@@ -272,4 +247,4 @@ class Compiled:
         memory = "" if isinstance(self.memory, Unavailable) else f", peak {format_bytes(self.memory.peak_bytes)}"
         flops = "" if isinstance(self.cost, Unavailable) else f", {format_count(self.cost.flops, 'flop')}"
         seconds = format_seconds(self.timings.get("compile_s", 0.0))
-        return f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{flops}{memory}>"
+        return f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{memory}{flops}>"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program

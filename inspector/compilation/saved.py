@@ -16,7 +16,8 @@ from typing import Any
 from inspector import files
 from inspector.compilation import archive, plain
 from inspector.compilation.archive import Archive
-from inspector.compilation.compiled import Compiled, Cost, not_asked_for
+from inspector.compilation.compiled import Compiled, not_asked_for
+from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, NamedAxes, Program, Result

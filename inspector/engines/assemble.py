@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from inspector._jax.execution import Execution
 from inspector._jax.products import EarlyProducts, Products
-from inspector.compilation.compiled import Compiled, Cost, not_asked_for
+from inspector.compilation import plain
+from inspector.compilation.compiled import Compiled, not_asked_for
+from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Job
 from inspector.compilation.flags.pass_names import pass_warnings
 from inspector.compilation.flags.targets import check_targets, target_warnings
@@ -173,22 +175,5 @@ def _memory(products: Products, buffers: Buffers | Unavailable, platform: str) -
     return assigned_memory(assignment, platform, products.memory)
 
 
-# XLA counts -1 for such a call, and adds it up.
-_UNKNOWN_CALL = Unavailable(
-    "the module has a call whose cost XLA does not know", "Compiled.counted_cost() has the cost of the rest."
-)
-
-
-def _cost(cost: Mapping[str, float] | Unavailable) -> Cost | Unavailable:
-    if isinstance(cost, Unavailable):
-        return cost
-
-    def value(name: str) -> float | Unavailable:
-        # XLA leaves out what it counted none of; without any flops property it did not count at all.
-        if name in cost:
-            return cost[name] if cost[name] >= 0 else _UNKNOWN_CALL
-        return (
-            0.0 if "bytes accessed" in cost or "flops" in cost else Unavailable(f"XLA's cost analysis has no {name!r}")
-        )
-
-    return Cost(value("flops"), value("transcendentals"), value("bytes accessed"))
+def _cost(cost: Mapping[str, Any] | Unavailable) -> Cost | Unavailable:
+    return cost if isinstance(cost, Unavailable) else plain.decode(Cost, cost)

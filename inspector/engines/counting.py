@@ -9,13 +9,15 @@ import collections
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from inspector.engines.wire import Blob
 from inspector.errors import InspectorError, Unavailable, WorkerDiedError
 
 Counts = Mapping[str, float]
+Count = Callable[[Sequence[bytes]], Sequence[Counts | Unavailable] | Unavailable]
+"""XLA's cost analysis of each of some modules, or why there is none."""
 Header = dict[str, Any]
 
 _AT_ONCE = 256  # modules a request, so that a cancelled or dead worker loses little
@@ -64,6 +66,23 @@ def try_to_count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...] |
         return Unavailable(f"XLA counts operations, and it cannot be imported: {e}", "pip install jax")
     except InspectorError as e:
         return Unavailable(f"XLA counts operations in a worker process, and there is none: {e}")
+
+
+def count_here(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
+    """`count` in this process, which a malformed module can abort."""
+    from inspector._jax.cost import count as count_one
+
+    counted = (count_one(module) for module in modules)
+    return tuple(c if isinstance(c, dict) else Unavailable(f"XLA does not count it: {c}") for c in counted)
+
+
+def program_cost(hlo_proto: bytes, reported: Counts | Unavailable, count: Count) -> Mapping[str, Any] | Unavailable:
+    """`compilation.cost.program_cost` for a message."""
+    from inspector.compilation import plain
+    from inspector.compilation.cost import program_cost as cost_of
+
+    cost = cost_of(hlo_proto, reported, count)
+    return cost if isinstance(cost, Unavailable) else plain.encode(cost)
 
 
 def order(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:

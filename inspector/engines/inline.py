@@ -86,6 +86,7 @@ class InlineEngine:
         return make_reply(server.run(order, lambda stage: advance(job, stage), callbacks))
 
     def _server(self, target: Target) -> Server:
+        from inspector.engines.counting import try_to_count
         from inspector.engines.executable import client_of
 
         if target.is_absent:
@@ -95,7 +96,7 @@ class InlineEngine:
             )
         if target not in self._servers:
             client = client_of(target)
-            self._servers[target] = Server(lambda _: client)
+            self._servers[target] = Server(lambda _: client, try_to_count)
         return self._servers[target]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inspector.engines.counting import Count, count_here, program_cost
 from inspector.engines.messages import CompileOrder, RunOrder
 from inspector.engines.scratch import Scratch
 from inspector.errors import ExecutionError
@@ -33,13 +34,17 @@ Callbacks = tuple[Sequence[Any], object] | None
 class Server:
     """The clients of a process with the executables it holds. Used by one thread at a time."""
 
-    def __init__(self, client_of: Callable[[Slice | None], Client], max_executables: int = 4) -> None:
+    def __init__(
+        self, client_of: Callable[[Slice | None], Client], count: Count = count_here, max_executables: int = 4
+    ) -> None:
         """Nothing is started yet.
 
         Args:
           client_of: the client for devices that are not here, or for None the one of those that are.
+          count: XLA's cost analysis of modules.
           max_executables: that are kept alive.
         """
+        self._count = count
         self._client_of = client_of
         self._max_executables = max_executables
         self._executables: collections.OrderedDict[tuple[str, int], Executable] = collections.OrderedDict()
@@ -115,6 +120,7 @@ class Server:
             keepalive=callbacks,
             progress=progress,
             watch=watch,
+            costing=lambda hlo_proto, reported: program_cost(hlo_proto, reported, self._count),
         )
         if executable is not None:
             self._hold(_key(order, callbacks), executable)

@@ -230,10 +230,10 @@ def _start(environment: dict[str, Any]) -> Any:
     jax.config.update("jax_enable_compilation_cache", False)
     if environment["platform"] == "cpu":
         client = Client("cpu", environment["device_count"])
-        return Server(lambda _: client, environment["max_executables"])
+        return Server(lambda _: client, max_executables=environment["max_executables"])
     init_args = [argument.replace(SCRATCH, environment["scratch"]) for argument in environment["init_args"]]
     absent.prepare_process(environment["platform"], init_args)
-    return Server(functools.cache(absent.AbsentClient), environment["max_executables"])
+    return Server(functools.cache(absent.AbsentClient), max_executables=environment["max_executables"])
 
 
 class _Sender:

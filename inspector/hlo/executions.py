@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from inspector.errors import Unavailable
+from inspector.errors import AtLeast, Missing, Unavailable, missing, total
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.single import FLOW
@@ -22,11 +22,14 @@ class Place:
     Attributes:
       counted_in: the instruction whose numbers hold this one's, the first of several; None in the entry computation.
       executions: how often it runs in one execution of the module, over all that call its computation.
+      at_least: how often it runs whatever happens: `AtLeast` below a loop of unknown length, which counts once, and
+        below a conditional, whose branches do not count.
       fused: it runs as a part of `counted_in`, so it has no memory of its own.
     """
 
     counted_in: str | None
     executions: int | Unavailable
+    at_least: float
     fused: bool
 
 
@@ -44,7 +47,7 @@ def places(module: Module) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for reached in _reached(module):
         caller = reached.callers[0][0].name if reached.callers else None
-        place = Place(caller, reached.runs, reached.fused)
+        place = Place(caller, reached.runs, reached.at_least, reached.fused)
         found |= dict.fromkeys((instruction.name for instruction in reached.computation.instructions), place)
     return found
 
@@ -56,6 +59,7 @@ class _Reached:
     computation: Computation
     callers: list[tuple[Instruction, int]] = dataclasses.field(default_factory=list)
     runs: int | Unavailable = 1
+    at_least: float = 1
     fused: bool = False
 
 
@@ -67,6 +71,7 @@ def _reached(module: Module) -> list[_Reached]:
         here = found[computation.id]
         if here.callers:
             here.runs = _sum([_runs(caller, n, found[caller.computation.id].runs) for caller, n in here.callers])
+            here.at_least = total([_at_least(c, n, found[c.computation.id].at_least) for c, n in here.callers])
             here.fused = all(found[c.computation.id].fused or c.opcode not in FLOW for c, _ in here.callers)
         for instruction in computation.instructions:
             for position, called in enumerate(_called(instruction)):
@@ -114,3 +119,18 @@ def _runs(caller: Instruction, position: int, executions: int | Unavailable) -> 
     if caller.opcode in FLOW or caller.opcode == "fusion":
         return executions
     return Unavailable(f"{caller.name} applies it to as many elements as it has to")
+
+
+def _at_least(caller: Instruction, position: int, executions: float) -> float:
+    """The same as a lower bound."""
+    runs = _runs(caller, position, 1)
+    if not isinstance(runs, Unavailable):
+        return executions * runs
+    if caller.opcode == "while":
+        return AtLeast(executions, (*missing(executions), unknown_length(caller)))
+    return AtLeast(0, (*missing(executions), Missing(caller.name, caller.opcode)))
+
+
+def unknown_length(loop: Instruction) -> Missing:
+    """What a sum lacks that counts a loop of unknown length once."""
+    return Missing(loop.name, "loop of unknown length", "counted once")

@@ -10,13 +10,14 @@ from inspector.hlo.module import Computation, Instruction
 
 _INTEGERS = {"s32": "s32s", "u32": "u32s", "s64": "s64s", "u64": "u64s"}
 _PASSING = frozenset({"copy", "bitcast"})  # hand on their operand's value
+_MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}  # with operands exchanged
 
 
 def trip_count(loop: Instruction) -> int | Unavailable:
     """How often a `while` runs its body.
 
-    The CPU's and GPU's compilers note it. Elsewhere a loop such as `lax.scan` makes is recognized: a
-    counter that starts at a constant, grows by one and ends below a constant.
+    The CPU's and GPU's compilers note it. Elsewhere a loop such as `lax.scan` and `lax.fori_loop` make is recognized:
+    a counter that starts at a constant, changes by one and is compared with another.
     """
     noted = known_trip_count(loop)
     if not isinstance(noted, Unavailable):
@@ -28,26 +29,70 @@ def trip_count(loop: Instruction) -> int | Unavailable:
 def _counted(loop: Instruction) -> int | None:
     body, condition = loop.called_computations
     compared = condition.root
-    if compared.opcode != "compare" or compared.proto.comparison_direction != "LT":
+    if compared.opcode != "compare":
         return None
-    counter, limit = (_source(operand) for operand in compared.operands)
-    index, end = _element(counter, condition), _integer(limit)
+    direction = str(compared.proto.comparison_direction)
+    counter, limit = compared.operands
+    index, end = _element(_source(counter)), _constant(limit)
+    if end is None:
+        index, end, direction = _element(_source(limit)), _constant(counter), _MIRRORED.get(direction, direction)
+    if index is None or end is None:
+        return None
+    start, step = _initial(loop, index), _step(body, index)
+    return None if start is None or step is None else _trips(start, step, direction, end)
+
+
+def _trips(start: int, step: int, direction: str, end: int) -> int | None:
+    """How often `start`, `start + step`, ... is so compared with `end` before it no longer is; None for ever."""
+    if direction in ("GT", "GE"):
+        start, step, end = -start, -step, -end
+    if direction in ("LE", "GE"):
+        end += 1
+    if direction in ("EQ", "NE"):
+        steps, rest = divmod(end - start, step) if step else (int(start != end), 1)
+        if direction == "EQ":
+            return None if start == end and not step else int(start == end)
+        return steps if not rest and steps >= 0 else None
+    if start >= end:
+        return 0
+    return -((start - end) // step) if step > 0 else None
+
+
+def _step(body: Computation, index: int) -> int | None:
+    """What a round adds to the loop's element of that index."""
+    value = _result(body, index)
+    if value is None or value.opcode not in ("add", "subtract"):
+        return None
+    one, other = value.operands
+    if _element(_source(one)) == index:
+        step = _constant(other)
+        return -step if step is not None and value.opcode == "subtract" else step
+    return _constant(one) if value.opcode == "add" and _element(_source(other)) == index else None
+
+
+def _constant(instruction: Instruction) -> int | None:
+    """The value of a scalar integer that is constant, or that all loops around it hand on unchanged."""
+    source = _source(instruction)
+    if source.opcode == "constant":
+        return _integer(source)
+    index = _element(source)
+    callers = source.computation.module.callers.get(source.computation.name, ())
+    if index is None or len(callers) != 1 or callers[0].opcode != "while":
+        return None
+    (loop,) = callers
+    handed_on = _result(loop.called_computations[0], index)
+    return _initial(loop, index) if handed_on is not None and _element(handed_on) == index else None
+
+
+def _initial(loop: Instruction, index: int) -> int | None:
     initial = _source(loop.operands[0])
-    if index is None or end is None or initial.opcode != "tuple" or not _grows_by_one(body, index):
-        return None
-    start = _integer(_source(initial.operands[index]))
-    return None if start is None else max(0, end - start)
+    return _constant(initial.operands[index]) if initial.opcode == "tuple" else None
 
 
-def _grows_by_one(body: Computation, index: int) -> bool:
+def _result(body: Computation, index: int) -> Instruction | None:
+    """What a body makes of the loop's element of that index."""
     root = _source(body.root)
-    if root.opcode != "tuple":
-        return False
-    grown = _source(root.operands[index])
-    if grown.opcode != "add":
-        return False
-    one, other = (_source(operand) for operand in grown.operands)
-    return any(_element(a, body) == index and _integer(b) == 1 for a, b in ((one, other), (other, one)))
+    return _source(root.operands[index]) if root.opcode == "tuple" else None
 
 
 def _source(instruction: Instruction) -> Instruction:
@@ -56,18 +101,15 @@ def _source(instruction: Instruction) -> Instruction:
     return instruction
 
 
-def _element(instruction: Instruction, computation: Computation) -> int | None:
-    """Which element of the computation's parameter it is, None when it is none."""
-    if (
-        instruction.opcode != "get-tuple-element"
-        or instruction.operands[0].proto.id != computation.parameters[0].proto.id
-    ):
+def _element(instruction: Instruction) -> int | None:
+    """Which element of its computation's parameter it is, None when it is none."""
+    if instruction.opcode != "get-tuple-element" or instruction.operands[0].opcode != "parameter":
         return None
     return int(instruction.proto.tuple_index)
 
 
-def _integer(instruction: Instruction) -> int | None:
-    if instruction.opcode != "constant" or instruction.shape.dimensions:
+def _integer(constant: Instruction) -> int | None:
+    if constant.shape.dimensions:
         return None
-    values: Any = getattr(instruction.proto.literal, _INTEGERS.get(instruction.shape.element_type, ""), ())
+    values: Any = getattr(constant.proto.literal, _INTEGERS.get(constant.shape.element_type, ""), ())
     return int(values[0]) if len(values) == 1 else None

@@ -208,10 +208,18 @@ class Computation:
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
-        """In the proto's order: operands before users; the schedule where the module is scheduled."""
+        """In the proto's order: operands before users."""
         if self._instructions is None:
             self._instructions = tuple(Instruction(proto, self) for proto in self.proto.instructions)
         return self._instructions
+
+    @property
+    def schedule(self) -> tuple[Instruction, ...]:
+        """In the order in which they run, as XLA scheduled them; in the proto's order where it did not."""
+        scheduled = self.module.proto.schedule.sequences
+        if self.id not in scheduled:
+            return self.instructions
+        return tuple(self.instruction_by_id(number) for number in scheduled[self.id].instruction_ids)
 
     def instruction_by_id(self, instruction_id: int) -> Instruction:
         """The instruction with that id.

@@ -2,7 +2,7 @@
 
 A module holds one instruction, its operands as parameters and whatever it calls. Names, metadata and
 layouts are left out: they cost nothing, and without them the same operation a thousand times is one
-module. Made for `engines/counting.py`; put together again by `analysis/cost.py`.
+module. Made for `engines/counting.py`; put together again by `compilation/cost.py`.
 """
 
 from __future__ import annotations

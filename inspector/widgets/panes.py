@@ -11,7 +11,6 @@ from inspector.analysis.source import hlo_listing
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
-from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.widgets import messages
 from inspector.widgets.app import App, TextDocument
@@ -37,7 +36,7 @@ class Panes:
 
         Args:
           app: the browser's side.
-          work: counts costs and tells the fields of kernels.
+          work: tells the fields of kernels.
           lock: guards `variants`.
           variants: the Explorer's, by number; those that are gone are no longer spoken of.
         """
@@ -97,12 +96,6 @@ class Panes:
         self.publish_state(variant)
         self.publish_kernels(variant)
         self.publish_of(variant, stats_message(variant.number, compiled))
-        if isinstance(compiled.cost, Unavailable):  # counting waits for a worker, which this thread may serve
-            threading.Thread(target=self._count, args=(variant, compiled), daemon=True).start()
-
-    def _count(self, variant: Variant, compiled: Compiled) -> None:
-        """Fills in the cost that the back end did not report."""
-        self.publish_of(variant, stats_message(variant.number, compiled, self._work().count(compiled)))
 
     def show_program(self, variant: Variant, program: Preview | Compiled) -> None:
         """The optimized HLO and what follows from it alone; a preview's is the result's."""

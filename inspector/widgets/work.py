@@ -13,7 +13,7 @@ from inspector.hlo.pallas import Kernel, ParamField, Tuning
 from inspector.hlo.source import Root
 
 if TYPE_CHECKING:
-    from inspector.compilation.compiled import Compiled, Cost
+    from inspector.compilation.compiled import Compiled
     from inspector.compilation.engine import Job
     from inspector.compilation.options import Options
     from inspector.compilation.program import Program
@@ -56,7 +56,6 @@ class Work:
       submit: starts a compile.
       run: starts a measurement of a compiled program with so many executions.
       targets: the texts of the targets to offer.
-      count: sums what XLA counts for each instruction; waits for it.
       suit: the target itself, or one with the devices that a program needs; asked when a program
         that was lowered again keeps its targets.
       tune: as `lower`, with other compiler parameters for the program's Pallas kernels; None where there are none.
@@ -67,7 +66,6 @@ class Work:
     submit: Callable[[CompileRequest], Job[Compiled]]
     run: Callable[[Compiled, int], RunJob]
     targets: Sequence[str]
-    count: Callable[[Compiled], Cost] = lambda compiled: compiled.counted_cost()
     platform: Callable[[Target], str] = lambda target: target.platform or "cpu"
     suit: Callable[[LoweredView, Target], Target] = lambda _, target: target
     tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], LoweredView] | None = None

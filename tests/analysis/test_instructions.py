@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.cost import Cost
 from inspector.engines.inline import InlineEngine
 
 
@@ -37,7 +38,7 @@ def test_columns_and_one_row_an_instruction(compiled: Compiled) -> None:
     assert list(table.columns) == [
         "name", "opcode", "computation", "shape", "operand_bytes", "output_bytes", "flops", "fusion", "scope",
         "source_file", "source_line", "transcendentals", "bytes_accessed", "main_memory_bytes", "counted_in",
-        "executions", "estimated_cycles", "phase",
+        "executions", "estimated_cycles", "phase", "unknown",
     ]  # fmt: skip
     defined = [line for line in compiled.hlo.splitlines() if line.startswith("  ") and " = " in line]
     named = {line.strip().removeprefix("ROOT ").removeprefix("%").split(" = ")[0] for line in defined}
@@ -61,7 +62,8 @@ def test_what_lies_in_a_fusion_has_no_memory_and_its_flops_are_in_the_fusions(co
     for name, rows in table[table["fusion"].notna()].groupby("fusion"):
         assert rows["flops"].sum() == table.set_index("name").loc[name, "flops"]
         assert set(rows["counted_in"]) == {name}
-        assert all("has no memory of its own" in v.reason for v in rows["bytes_accessed"])
+        assert rows["bytes_accessed"].isna().all()
+        assert all("has no memory of its own" in reason for reason in rows["unknown"])
 
 
 def test_sizes_scopes_and_source_lines(compiled: Compiled) -> None:
@@ -89,3 +91,13 @@ def test_what_lies_in_a_fusion_names_it(compiled: Compiled) -> None:
     assert set(outside[outside["computation"] == module.entry.name]["name"]) == {
         i.name for i in module.entry.instructions
     }
+
+
+def test_numbers_are_numbers(compiled: Compiled) -> None:
+    table = compiled.instructions()
+    for name in ("flops", "transcendentals", "bytes_accessed", "main_memory_bytes"):
+        assert str(table[name].dtype) == "Float64", name
+        assert table[name].sum() >= 0
+    for name in ("operand_bytes", "output_bytes", "source_line", "executions", "estimated_cycles"):
+        assert str(table[name].dtype) == "Int64", name
+    assert table.sort_values("flops", ascending=False)["opcode"].iloc[0] in ("dot", "fusion")

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.engines.inline import InlineEngine

@@ -15,7 +15,8 @@ import pytest
 
 from inspector import packages, settings
 from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
 from inspector.compilation.options import Options

@@ -14,7 +14,8 @@ import pytest
 from jaxlib import _hlo
 
 from inspector._jax import final_hlo
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Engine
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options

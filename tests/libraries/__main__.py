@@ -1,40 +1,39 @@
-"""`python -m tests.libraries [library ...]`: the table of programs for the installed JAX."""
+"""`python -m tests.libraries [arguments for pytest]`: the tests of this folder, and their table."""
 
 from __future__ import annotations
 
-import os
 import sys
+from pathlib import Path
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["INSPECTOR_CACHE"] = "off"
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
+import pytest
 
-from tests.libraries import suite
-from tests.libraries.program import outcome
+COLUMNS = ("explored", "HLO equal", "run equal")
 
 
-def main(chosen: list[str]) -> int:
-    """Prints one row a program as it comes; the exit status is 1 where something does not hold."""
-    import jax
+class Table:
+    """A pytest plugin that prints one row a program, and why libraries were skipped."""
 
-    print(f"Python {sys.version.split()[0]}, JAX {jax.__version__}\n")
-    print("| library | program | explored | HLO equal | run equal |\n|---|---|---|---|---|")
-    total = 0
-    failed: list[str] = []
-    for name in chosen or suite.names():
-        library = suite.load(name)
-        if library.reason:
-            print(f"| {name} | does not import: {library.reason} | | | |")
-        for program in library.programs:
-            result = outcome(program, library.file)
-            marks = ["no" if said else "yes" for said in (result.explored, result.hlo_equal, result.run_equal)]
-            print(f"| {name} | {program.name} | {' | '.join(marks)} |", flush=True)
-            total += 1
-            failed += [f"{name}: {program.name}: {said}" for said in result.failures]
-    print(f"\n{total} programs, {len(failed)} checks failed")
-    print(*failed, sep="\n")
-    return 1 if failed else 0
+    def __init__(self) -> None:
+        self.rows: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        found = dict(report.user_properties)
+        if report.when == "call" and COLUMNS[0] in found:
+            name = report.nodeid.partition("[")[2].removesuffix("]")
+            library, _, program = name.partition(": ")
+            marks = " | ".join("yes" if not found[column] else "no" for column in COLUMNS)
+            self.rows.append(f"| {library} | {program} | {marks} |")
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self.rows.append(f"| {report.longrepr[2].removeprefix('Skipped: ')} | | | | |")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        import jax
+
+        head = f"Python {sys.version.split()[0]}, JAX {jax.__version__}"
+        columns = f"| library | program | {' | '.join(COLUMNS)} |\n|---|---|---|---|---|"
+        terminalreporter.write_line("\n".join([head, "", columns, *self.rows]))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    folder = str(Path(__file__).resolve().parent)
+    sys.exit(pytest.main(["-m", "libraries", folder, *sys.argv[1:]], plugins=[Table()]))

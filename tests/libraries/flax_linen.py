@@ -93,8 +93,7 @@ PROGRAMS = (
     Program(
         "init of a module",
         jax.jit(GRU.init),
-        (KEY, SEQUENCE),
-        line="_, out = cell(carry, x)",
+        (KEY, SEQUENCE),  # all but the parameters is left out, and with it what the user wrote
     ),
     Program(
         "a lifted scan",

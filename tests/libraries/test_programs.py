@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.libraries import suite
@@ -27,5 +29,11 @@ def cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("program", "file"), cases())
-def test_explored_compiled_and_run_as_without_inspector(program: Program, file: str) -> None:
-    assert outcome(program, file).failures == []
+def test_explored_compiled_and_run_as_without_inspector(
+    program: Program, file: str, record_property: Callable[[str, object], None]
+) -> None:
+    found = outcome(program, file)
+    record_property("explored", found.explored)
+    record_property("HLO equal", found.hlo_equal)
+    record_property("run equal", found.run_equal)
+    assert found.failures == []

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from inspector.analysis.collectives import collectives
-from inspector.compilation.compiled import Compiled, Cost
+from inspector.compilation.compiled import Compiled
+from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Job
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
 from inspector.compilation.options import Options
@@ -114,7 +115,6 @@ class FakeWork:
         self.requests: list[CompileRequest] = []
         self.jobs: list[Job[Compiled]] = []
         self.runs: list[FakeRun] = []
-        self.counted: list[Compiled] = []
         self.lowerings: list[tuple[list[tuple[str, int]], str]] = []
         self.lower_error: Exception | None = None
         self.submit_error: Exception | None = None
@@ -139,10 +139,6 @@ class FakeWork:
         self.runs.append(FakeRun(compiled, repeat))
         return self.runs[-1]
 
-    def count(self, compiled: Compiled) -> Cost:
-        self.counted.append(compiled)
-        return Cost(123.0, 4.0, 5.0)
-
     def preview(self, index: int) -> None:
         self.jobs[index].show(Preview.of(compiled(self.requests[index]), 0.1))
 
@@ -159,7 +155,7 @@ class FakeWork:
             count = program.program.device_count
             return Target(f"cpu:{count}") if count > 1 and not target.is_absent else target
 
-        work = Work(self.lower, self.submit, self.run, ("attached", "cpu", "cpu:8"), self.count, suit=suit)
+        work = Work(self.lower, self.submit, self.run, ("attached", "cpu", "cpu:8"), suit=suit)
         return Explorer(lowered(axes), work, **settings)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from html.parser import HTMLParser
 
-from inspector.compilation.compiled import Cost
+from inspector.compilation.cost import Cost
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.widgets.explorer import Explorer

@@ -4,7 +4,7 @@ import type { Stats, StatsRow } from "../messages.ts";
 
 export interface StatsCell {
   readonly row: StatsRow | null;
-  /** Against what the variant is compared with; null without two numbers. */
+  /** Against what the variant is compared with; null without two numbers that are known whole. */
   readonly delta: number | null;
   /** "better" or "worse" only where less is clearly better and the numbers differ. */
   readonly verdict: "better" | "worse" | "same" | "unknown";
@@ -31,14 +31,20 @@ export function tabulate(columns: readonly (Stats | null)[], references: readonl
   return [...first.values()].map(({ key, label, unit }) => {
     const rows = columns.map((c) => c?.rows.find((r) => r.key === key) ?? null);
     const largest = Math.max(0, ...rows.map((r) => Math.abs(r?.value ?? 0)));
-    const base = (i: number): number | null => rows[references[i] ?? -1]?.value ?? null;
+    const base = (i: number): number | null => exact(rows[references[i] ?? -1] ?? null);
     return { key, label, unit, cells: rows.map((row, i) => cell(row, base(i), largest)) };
   });
 }
 
+/** Whether a number is the known part of one that is larger. */
+export const isAtLeast = (row: StatsRow): boolean => row.value !== null && row.reason !== null;
+
+const exact = (row: StatsRow | null): number | null => (row && !isAtLeast(row) ? row.value : null);
+
 function cell(row: StatsRow | null, base: number | null, largest: number): StatsCell {
   const value = row?.value ?? null;
-  const delta = value === null || base === null ? null : value - base;
+  const known = exact(row);
+  const delta = known === null || base === null ? null : known - base;
   const share = value === null || !largest ? 0 : Math.abs(value) / largest;
   if (delta === null || !row) return { row, delta, share, verdict: "unknown" };
   if (delta === 0) return { row, delta, share, verdict: "same" };

@@ -2,7 +2,7 @@
 
 import { fill, h } from "../lib/dom.ts";
 import { format, formatDelta, formatPercent, grouped } from "../lib/format.ts";
-import { type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
+import { isAtLeast, type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
 import { nameOf, nameOfReference, stateMark, tooltipOf } from "./labels.ts";
@@ -111,7 +111,13 @@ function content({ row, delta, share, verdict }: StatsCell, line: StatsLine, aga
     "div",
     { class: "insp-stat" },
     h("span", { class: "insp-bar", style: `--share:${share.toFixed(3)}`, "aria-hidden": "true" }),
-    h("span", { class: "insp-value", title: exact(row.value, line.unit) }, format(row.value, line.unit)),
+    h(
+      "span",
+      { class: "insp-value", title: exact(row.value, line.unit) },
+      isAtLeast(row) && h("span", { class: "insp-dim" }, "at least "),
+      format(row.value, line.unit),
+    ),
+    isAtLeast(row) && h("span", { class: "insp-reason" }, row.reason ?? ""),
     against !== null && h("span", { class: `insp-delta insp-${verdict}`, title: `Against ${against}` }, change),
   );
 }

@@ -8,7 +8,7 @@ from inspector.widgets.messages.common import Error, GraphMode, SourceLine, Stag
 
 
 class StatsRow(TypedDict):
-    """One number of a variant; `value` is None exactly when `reason` says why."""
+    """One number of a variant. With a `reason` it is not known: None, or at least the `value`."""
 
     key: str
     label: str

@@ -1,0 +1,78 @@
+"""What a collective at least takes: the bytes that one device must send, over all its links to other chips.
+
+The bytes are those of the best algorithm that is known for each operation (Thakur, Rabenseifner, Gropp,
+"Optimization of collective communication operations in MPICH", 2005): of a buffer among n devices all but the
+n-th part of it leaves a device, twice for an all-reduce, unless switches add it up. Latencies are left out, and no
+operation is held to fewer than all links of a chip, though one along one axis of a torus uses only some.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from inspector.analysis.collectives import Collective
+from inspector.analysis.peaks import Peak
+from inspector.errors import AtLeast, Missing, Unavailable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Communication:
+    """One execution of a collective.
+
+    Attributes:
+      link_bytes: that one device at least sends; `AtLeast` where only a run tells.
+      least_s: the time that this takes; `AtLeast` where it also takes a link whose speed is not known.
+    """
+
+    link_bytes: float
+    least_s: float
+
+
+def communication(collective: Collective, peak: Peak | Unavailable) -> Communication:
+    """What one execution of a collective at least takes on one device."""
+    sent = _sent(collective, peak)
+    if not sent:
+        return Communication(sent, sent)
+    speed = peak if isinstance(peak, Unavailable) else peak.interconnect_bytes_per_s
+    if isinstance(speed, Unavailable) or isinstance(peak, Unavailable):
+        return Communication(
+            sent, AtLeast(0.0, [Missing(collective.name, "collective", "over links of unknown speed")])
+        )
+    seconds = sent / (speed / 2)  # published for both directions together
+    if _leaves(collective.participants, peak.linked_devices):
+        seconds = AtLeast(seconds, [Missing(collective.name, "collective", "between hosts, whose links are unknown")])
+    return Communication(sent, seconds)
+
+
+def _sent(collective: Collective, peak: Peak | Unavailable) -> float:
+    members = _members(collective)
+    if isinstance(members, Unavailable) or collective.opcode == "ragged-all-to-all":
+        return AtLeast(0.0, [Missing(collective.name, "collective", "that sends an unknown number of bytes")])
+    if members < 2:
+        return 0.0
+    others = (members - 1) / members
+    if collective.opcode == "all-reduce":
+        added_on_the_way = not isinstance(peak, Unavailable) and peak.switches_reduce
+        return collective.operand_bytes * (1.0 if added_on_the_way else 2 * others)
+    if collective.opcode in ("collective-permute", "collective-broadcast"):
+        return float(collective.operand_bytes)
+    whole = max(collective.operand_bytes, collective.result_bytes)  # an all-gather's result, a reduce-scatter's operand
+    return whole * others
+
+
+def _members(collective: Collective) -> int | Unavailable:
+    """Devices in the largest group; of a permute 2 where some device sends to another."""
+    groups = collective.participants
+    if isinstance(groups, Unavailable):
+        return groups
+    if collective.opcode == "collective-permute":
+        return 2 if any(source != target for source, target in groups) else 1
+    return max(map(len, groups), default=0)
+
+
+def _leaves(groups: Sequence[Sequence[int]] | Unavailable, linked: int) -> bool:
+    """Whether a group has devices that no link of this kind joins; as many in a row are joined."""
+    if not linked or isinstance(groups, Unavailable):
+        return False
+    return any(len({device // linked for device in group}) > 1 for group in groups)

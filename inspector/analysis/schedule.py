@@ -1,0 +1,160 @@
+"""How long a schedule at least takes when each kernel takes its least time: what runs beside what.
+
+An instruction that starts something goes on at once; the one that ends it waits. What is started runs one after
+the other on its stream: exchanges on the links, copies on the way to memory. All else runs in the schedule's order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from inspector.analysis.operations import dones
+from inspector.errors import Missing, Unavailable
+from inspector.hlo.executions import unknown_length
+from inspector.hlo.loops import trip_count
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.single import FLOW
+
+Bound = Literal["compute", "memory", "communication", "nothing"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """One execution of an instruction, known parts only.
+
+    Attributes:
+      seconds: for which it holds up what comes after it.
+      bound_by: what that time is spent on.
+      flops, memory_bytes, link_bytes: all that it does.
+      beside_s: what it starts takes so long, on the links.
+      done: the instruction that waits for it; "" for none.
+    """
+
+    seconds: float
+    bound_by: Bound
+    flops: float
+    memory_bytes: float
+    link_bytes: float = 0.0
+    beside_s: float = 0.0
+    done: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spent:
+    """What an execution takes: seconds by what they are spent on, waiting included, and amounts."""
+
+    compute_s: float = 0.0
+    memory_s: float = 0.0
+    communication_s: float = 0.0
+    flops: float = 0.0
+    memory_bytes: float = 0.0
+    link_bytes: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self.compute_s + self.memory_s + self.communication_s
+
+    @property
+    def bound_by(self) -> Bound:
+        """What most of the seconds are spent on."""
+        parts: dict[Bound, float] = {
+            "compute": self.compute_s, "memory": self.memory_s, "communication": self.communication_s,
+        }  # fmt: skip
+        return max(parts, key=lambda bound: parts[bound]) if self.seconds else "nothing"
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(*(getattr(self, name) + getattr(other, name) for name in _FIELDS))
+
+    def times(self, count: int) -> Spent:
+        """So often, one after the other."""
+        return Spent(*(getattr(self, name) * count for name in _FIELDS))
+
+    def until(self, end: float, stream: Bound) -> Spent:
+        """With the wait for the end of what runs on a stream."""
+        waits = max(0.0, end - self.seconds)
+        return dataclasses.replace(self, **{f"{stream}_s": getattr(self, f"{stream}_s") + waits})
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Spent))
+
+
+def play(module: Module, work: Mapping[str, Work]) -> tuple[Spent, tuple[Missing, ...]]:
+    """What one execution of a module at least takes, and what is not known of its course.
+
+    Args:
+      module: in the order in which it runs.
+      work: of each instruction that does something, by name. Loops of unknown length run once, and of a conditional the
+        branch that takes the least.
+    """
+    player = _Player(work)
+    return player.play(module.entry), tuple(dict.fromkeys(player.missing))
+
+
+class _Player:
+    def __init__(self, work: Mapping[str, Work]) -> None:
+        self.missing: list[Missing] = []
+        self._work = work
+        self._played: dict[int, Spent] = {}
+
+    def play(self, computation: Computation) -> Spent:
+        if computation.id not in self._played:
+            self._played[computation.id] = self._play(computation)
+        return self._played[computation.id]
+
+    def _play(self, computation: Computation) -> Spent:
+        spent, done_by = Spent(), dones(computation)
+        free: dict[Bound, float] = {}  # when a stream has done all that was started
+        ends: dict[str, tuple[float, Bound]] = {}
+        for instruction in computation.schedule:
+            now, beside, stream, done = self._step(instruction, done_by)
+            spent += now
+            if done:
+                free[stream] = max(spent.seconds, free.get(stream, 0.0)) + beside
+                ends[done] = free[stream], stream
+            if instruction.name in ends:
+                spent = spent.until(*ends[instruction.name])
+        for stream, end in free.items():
+            spent = spent.until(end, stream)
+        return spent
+
+    def _step(self, instruction: Instruction, done_by: Mapping[str, Instruction]) -> tuple[Spent, float, Bound, str]:
+        """What an instruction holds up, how long what it starts takes, on which stream, and what waits for it."""
+        work, done = self._work.get(instruction.name), done_by.get(instruction.name)
+        if work is not None and work.done:
+            return _now(work), work.beside_s, "communication", work.done
+        if done is not None and (work is not None or instruction.opcode == "async-start"):
+            alone = _now(work) if work is not None else self._called(instruction)
+            amounts = dataclasses.replace(alone, compute_s=0.0, memory_s=0.0, communication_s=0.0)
+            return amounts, alone.seconds, "memory", done.name
+        if work is not None:
+            return _now(work), 0.0, "nothing", ""
+        return self._called(instruction) if instruction.opcode in FLOW else Spent(), 0.0, "nothing", ""
+
+    def _called(self, instruction: Instruction) -> Spent:
+        called = [self.play(computation) for computation in instruction.called_computations]
+        if instruction.opcode == "conditional":
+            if len(set(called)) > 1:
+                self.missing.append(Missing(instruction.name, "conditional", "held to the cheapest branch"))
+            return min(called, key=lambda spent: (spent.seconds, spent.memory_bytes, spent.flops))
+        if instruction.opcode != "while":
+            return _sum(called)
+        body, condition = called
+        trips = trip_count(instruction)
+        if isinstance(trips, Unavailable):
+            self.missing.append(unknown_length(instruction))
+            return body + condition
+        return body.times(trips) + condition.times(trips + 1)
+
+
+def _now(work: Work) -> Spent:
+    spent = Spent(flops=work.flops, memory_bytes=work.memory_bytes, link_bytes=work.link_bytes)
+    return spent if work.bound_by == "nothing" else dataclasses.replace(spent, **{f"{work.bound_by}_s": work.seconds})
+
+
+def _sum(spent: Sequence[Spent]) -> Spent:
+    whole = Spent()
+    for each in spent:
+        whole += each
+    return whole

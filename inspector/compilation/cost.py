@@ -1,0 +1,287 @@
+"""What a program costs, and each of its instructions: XLA counts small modules, this puts them together.
+
+`hlo/single.py` makes a module of each instruction, `engines/counting.py` has XLA count them, and here the
+numbers come back to the instructions. An instruction's numbers hold what it calls as often as it calls it: a
+fusion's all that is fused, a `while`'s its body and condition by its trip count. So the entry computation's
+instructions sum to what one execution of the module costs. Float rounding apart (XLA adds in single precision) a
+module without loops, conditionals and custom calls has exactly XLA's own totals, but for bytes on TPUs: there the
+sizes of tiled arrays are those of whole tiles, as the TPU's own analysis counts them; it also counts a whole tile
+for each row of a gather or slice, which this does not.
+
+XLA counts -1 for what it does not know. Here a sum over such parts is `AtLeast` the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from inspector.errors import AtLeast, Missing, Unavailable, missing
+from inspector.errors import total as sum_of
+from inspector.hlo.executions import unknown_length
+from inspector.hlo.loops import trip_count
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.shape import Shape
+from inspector.hlo.single import FLOW, FREE, Single, singles
+from inspector.units import format_bytes, format_count
+
+Counts = Mapping[str, float]
+Number = float | Unavailable
+
+_BYTES = "bytes accessed"
+_POINTER_BYTES = 8
+_UNTILED = 8 * 128
+_NAMES_SHOWN = 3
+
+# Custom calls that mark something for the compiler and have the device do nothing.
+_MARKS = frozenset({
+    "AllocateBuffer", "AssumeGatherIndicesInBound", "AsyncCollectiveDone", "AsyncCollectiveStart",
+    "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding",
+})  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Cost:
+    """Operation counts of one execution on one device: XLA's, of every instruction as often as it runs.
+
+    A number of which parts are not known, such as custom calls, is `AtLeast` the rest: a `float` that says what is
+    `missing`. So is one with a loop whose length only a run tells, which counts once, and one with a conditional,
+    of which the cheapest branch counts.
+
+    Attributes:
+      flops: floating-point operations.
+      transcendentals: exp, log, sin and the like, not in `flops`.
+      bytes_accessed: operand and result bytes of every instruction that touches memory.
+    """
+
+    flops: float | Unavailable
+    transcendentals: float | Unavailable
+    bytes_accessed: float | Unavailable
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """The parts that some of the numbers leave out."""
+        numbers = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return tuple(dict.fromkeys(p for n in numbers if not isinstance(n, Unavailable) for p in missing(n)))
+
+    def __repr__(self) -> str:
+        flops, transcendentals = (_text(n, format_count) for n in (self.flops, self.transcendentals))
+        said = f"{flops} flop, {transcendentals} transcendentals, {_text(self.bytes_accessed, format_bytes)} accessed"
+        parts = self.missing
+        if not parts:
+            return f"<{type(self).__name__}: {said}>"
+        names = ", ".join(part.name for part in parts[:_NAMES_SHOWN])
+        more = f" and {len(parts) - _NAMES_SHOWN} more" if len(parts) > _NAMES_SHOWN else ""
+        return f"<{type(self).__name__}: {said}; {AtLeast(0, parts).reason}: {names}{more}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class InstructionCost(Cost):
+    """What one execution of an instruction costs, with all that it calls.
+
+    Attributes:
+      main_memory_bytes: that part of `bytes_accessed` that lies in the main memory: on TPUs without what
+        lies in vector memory.
+    """
+
+    main_memory_bytes: float | Unavailable
+
+
+_NUMBERS = tuple(field.name for field in dataclasses.fields(InstructionCost))
+_NOTHING = InstructionCost(0.0, 0.0, 0.0, 0.0)
+
+
+def program_cost(
+    hlo_proto: bytes,
+    reported: Counts | Unavailable,
+    count: Callable[[Sequence[bytes]], Sequence[Counts | Unavailable] | Unavailable],
+) -> Cost | Unavailable:
+    """What one execution of a module costs.
+
+    Args:
+      hlo_proto: a serialized `xla.HloModuleProto`.
+      reported: XLA's cost analysis of the whole module, which holds where each of its instructions runs once and is
+        known to XLA; or why there is none.
+      count: XLA's cost analysis of other modules, or why there is none.
+    """
+    module = Module.from_proto(hlo_proto)
+    if not isinstance(reported, Unavailable) and not any(i.opcode in _NOT_REPORTED for i in module.instructions()):
+        return Cost(*(reported.get(name, 0.0) for name in ("flops", "transcendentals", _BYTES)))
+    parts = singles(module)
+    counts = count([part.module for part in parts])
+    if isinstance(counts, Unavailable):
+        return counts
+    whole = total(module, costs(module, parts, counts))
+    return Cost(*(_known_at_all(getattr(whole, name)) for name in _NUMBERS[:-1]))
+
+
+_NOT_REPORTED = frozenset({"while", "conditional", "custom-call"})
+
+
+def _known_at_all(number: Number) -> Number:
+    """A number of which nothing is known is none."""
+    if isinstance(number, AtLeast) and not number:
+        return Unavailable(f"what it is made of is not known: {number.reason}")
+    return number
+
+
+def costs(
+    module: Module, singles: Sequence[Single], counts: Sequence[Counts | Unavailable] | Unavailable
+) -> dict[str, InstructionCost]:
+    """The cost of one execution of every instruction, by name.
+
+    Args:
+      module: the module.
+      singles: `singles(module)`.
+      counts: XLA's cost analysis of each, or why there is none.
+    """
+    given = [counts] * len(singles) if isinstance(counts, Unavailable) else counts
+    by_name = {name: count for single, count in zip(singles, given, strict=True) for name in single.names}
+    summed = _Sum(by_name)
+    return {instruction.name: summed.of(instruction) for instruction in module.instructions()}
+
+
+def total(module: Module, costs: Mapping[str, InstructionCost]) -> InstructionCost:
+    """What one execution of the module costs."""
+    return _added([_part(instruction, costs[instruction.name]) for instruction in module.entry.instructions])
+
+
+class _Sum:
+    """Costs of instructions, each computation's total made once."""
+
+    def __init__(self, counts: Mapping[str, Counts | Unavailable]) -> None:
+        self._counts = counts
+        self._totals: dict[int, InstructionCost] = {}
+
+    def of(self, instruction: Instruction) -> InstructionCost:
+        if instruction.opcode in FREE:
+            return _NOTHING
+        if instruction.opcode not in FLOW:
+            return _single_cost(instruction, self._counts[instruction.name])
+        called = [self._total(computation) for computation in instruction.called_computations]
+        if instruction.opcode == "while":
+            return _looped(instruction, *called)
+        return _cheapest(instruction, called) if instruction.opcode == "conditional" else _added(called)
+
+    def _total(self, computation: Computation) -> InstructionCost:
+        if computation.id not in self._totals:
+            self._totals[computation.id] = _added([_part(i, self.of(i)) for i in computation.instructions])
+        return self._totals[computation.id]
+
+
+def _looped(loop: Instruction, body: InstructionCost, condition: InstructionCost) -> InstructionCost:
+    trips = trip_count(loop)
+    if not isinstance(trips, Unavailable):
+        return _each(lambda b, c: sum_of([b * trips, c * (trips + 1)]) if trips else c, body, condition)
+    once = unknown_length(loop)
+    return _each(lambda b, c: AtLeast(b + c, (*missing(b), *missing(c), once)), body, condition)
+
+
+def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> InstructionCost:
+    """What it costs whichever branch it takes: each number of the branch where it is smallest."""
+    chosen = Missing(conditional.name, "conditional", "counted by the cheapest branch")
+
+    def cheapest(*numbers: float) -> float:
+        unknown = [part for number in numbers for part in missing(number)]
+        if len(set(numbers)) > 1:
+            unknown.append(chosen)
+        return AtLeast(min(numbers), unknown) if unknown else numbers[0]
+
+    return _each(cheapest, *branches)
+
+
+def _added(costs: Sequence[InstructionCost]) -> InstructionCost:
+    return _each(lambda *numbers: sum_of(numbers), *costs)
+
+
+def _each(make: Callable[..., float], *costs: InstructionCost) -> InstructionCost:
+    """A cost each of whose numbers is made of the same one of all costs."""
+    return InstructionCost(*(make(*(getattr(cost, name) for cost in costs)) for name in _NUMBERS))
+
+
+def _part(instruction: Instruction, cost: InstructionCost) -> InstructionCost:
+    """A cost as a part of a sum: what is not known counts as nothing, and is missing."""
+    if not any(isinstance(getattr(cost, name), Unavailable) for name in _NUMBERS):
+        return cost
+    kind = "custom call" if instruction.opcode == "custom-call" else instruction.opcode
+    nothing = AtLeast(0.0, [Missing(instruction.name, kind)])
+    return _each(lambda number: nothing if isinstance(number, Unavailable) else number, cost)
+
+
+def _single_cost(instruction: Instruction, counts: Counts | Unavailable) -> InstructionCost:
+    if instruction.custom_call_target in _MARKS:
+        return _NOTHING
+    if isinstance(counts, Unavailable):
+        return InstructionCost(counts, counts, counts, counts)
+    if counts.get("flops", 0.0) < 0 and instruction.opcode == "custom-call":
+        unknown = Unavailable(f"XLA does not know what a call to {instruction.custom_call_target!r} costs")
+        return InstructionCost(unknown, unknown, unknown, unknown)
+    moved, main = _bytes(instruction, counts)
+    flops, transcendentals = _fused(instruction, counts.get("flops", 0.0), counts.get("transcendentals", 0.0))
+    return InstructionCost(flops, transcendentals, moved, main)
+
+
+def _fused(instruction: Instruction, flops: float, transcendentals: float) -> tuple[float, float]:
+    """Operations without the -1 that XLA adds for each custom call in a fusion."""
+    calls = list(_custom_calls(instruction)) if instruction.opcode == "fusion" else []
+    unknown = [Missing(c.name, "custom call") for c in calls if c.custom_call_target not in _MARKS]
+    flops += len(calls)
+    return (AtLeast(flops, unknown), AtLeast(transcendentals, unknown)) if unknown else (flops, transcendentals)
+
+
+def _custom_calls(fusion: Instruction) -> Iterator[Instruction]:
+    for computation in fusion.called_computations:
+        for instruction in computation.instructions:
+            if instruction.opcode == "custom-call":
+                yield instruction
+            elif instruction.opcode == "fusion":
+                yield from _custom_calls(instruction)
+
+
+def _bytes(instruction: Instruction, counts: Counts) -> tuple[float, float]:
+    """Bytes accessed, those of tiled arrays in whole tiles, and the part of them in the main memory."""
+    operands = instruction.operands
+    shapes = {f"{_BYTES}{n}{{}}": operand.shape for n, operand in enumerate(operands)}
+    shapes[f"{_BYTES}out{{}}"] = instruction.shape
+    leaves = [leaf for shape in shapes.values() for leaf in shape.leaves]
+    if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU's
+        moved_by_all = counts.get(_BYTES, 0.0)
+        return moved_by_all, moved_by_all
+    moved = {name: _padded(counts[name], shape) for name, shape in shapes.items() if name in counts}
+    if instruction.opcode == "copy-start":  # its result has the operand in it once more
+        shapes[f"{_BYTES}out{{}}"] = instruction.shape.tuple_shapes[0]
+        copied = [leaf for shape in shapes.values() for leaf in shape.leaves if _in_main_memory(leaf)]
+        main = float(sum(map(_tpu_bytes, copied)))
+    else:
+        main = sum(value * _main_part(shapes[name]) for name, value in moved.items())
+    return sum(moved.values()), 0.0 if instruction.opcode == "copy-done" else main
+
+
+def _main_part(shape: Shape) -> float:
+    """Which part of a value lies in the main memory."""
+    here = sum(_tpu_bytes(leaf) for leaf in shape.leaves if _in_main_memory(leaf))
+    return here / max(1, sum(map(_tpu_bytes, shape.leaves)))
+
+
+def _in_main_memory(leaf: Shape) -> bool:
+    return leaf.layout is None or leaf.layout.memory_space == 0
+
+
+def _padded(counted: float, shape: Shape) -> float:
+    if shape.is_tuple and counted <= _POINTER_BYTES * len(shape.tuple_shapes):
+        return counted  # of the table alone
+    return counted * sum(map(_tpu_bytes, shape.leaves)) / max(1, shape.byte_size)
+
+
+def _tpu_bytes(leaf: Shape) -> int:
+    """As libtpu's cost analysis sizes an array, which gives one without tiles whole tiles of 8 x 128 all the same."""
+    if leaf.layout is None or leaf.layout.tiles:
+        return leaf.padded_byte_size
+    return leaf.byte_size * _UNTILED // max(1, min(_UNTILED, math.prod(leaf.dimensions)))
+
+
+def _text(number: Number, form: Callable[[float], str]) -> str:
+    if isinstance(number, Unavailable):
+        return "unknown"
+    return f"at least {form(float(number))}" if isinstance(number, AtLeast) else form(number)
