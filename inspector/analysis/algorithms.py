@@ -15,12 +15,15 @@ from collections.abc import Iterator, Mapping
 from inspector.analysis.peaks import Peak
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
+from inspector.hlo.backend_config import product_precision
 from inspector.hlo.module import Instruction, Module
 
 _PRODUCTS = frozenset({"dot", "convolution", "ragged-dot"})
 _CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul")
 _PARTS_PASSES = (1, 3, 6)  # products of bf16 parts by precision: default, high, highest
 _HIGHEST = 2
+_PRECISIONS = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": _HIGHEST}
+_UNSET = "ALG_UNSET"
 _COMPLEX = {"c64": "f32", "c128": "f64"}
 
 
@@ -81,10 +84,16 @@ def main_algorithm(module: Module, costs: Mapping[str, InstructionCost], peak: P
 
 def _precision(product: Instruction) -> tuple[str, tuple[int, ...]]:
     """The algorithm's name, "" where none is set, and the precision of each operand, 0 to 2."""
+    if product.opcode == "custom-call" and (noted := product_precision(product)):
+        names = [str(name) for name in noted.get("operand_precision", ())]
+        return _said(str(noted.get("algorithm", _UNSET))), tuple(_PRECISIONS.get(name, 0) for name in names) or (0,)
     config = product.proto.precision_config
     name = config.DESCRIPTOR.fields_by_name["algorithm"].enum_type.values_by_number[config.algorithm].name
-    algorithm = "" if name == "ALG_UNSET" else name.removeprefix("ALG_DOT_")
-    return algorithm, tuple(min(int(p), _HIGHEST) for p in config.operand_precision) or (0,)
+    return _said(name), tuple(min(int(p), _HIGHEST) for p in config.operand_precision) or (0,)
+
+
+def _said(algorithm: str) -> str:
+    return "" if algorithm == _UNSET else algorithm.removeprefix("ALG_DOT_")
 
 
 def _named(name: str, peak: Peak) -> Algorithm | Unavailable:

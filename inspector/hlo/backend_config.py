@@ -35,6 +35,29 @@ def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:
     return sum(int(s.get("size", 0)) for s in scopes if isinstance(s, Mapping) and s.get("memory_space") == _VMEM)
 
 
+def product_dimensions(call: Any) -> dict[str, list[int]]:
+    """The contracted and batch dimensions of a call to cuBLAS, by the names of `xla.DotDimensionNumbers`; else {}.
+
+    Args:
+      call: the `xla.HloInstructionProto`.
+    """
+    noted = _gemm(bytes(call.backend_config)).get("dot_dimension_numbers")
+    if not isinstance(noted, Mapping):
+        return {}
+    return {name: [int(number) for number in numbers] for name, numbers in noted.items()}
+
+
+def product_precision(call: Instruction) -> Mapping[str, Any]:
+    """The `xla.PrecisionConfig` of a call to cuBLAS in JSON's form; else {}."""
+    noted = _gemm(call.backend_config).get("precision_config")
+    return noted if isinstance(noted, Mapping) else {}
+
+
+def _gemm(config: bytes) -> Mapping[str, Any]:
+    noted = _noted(config).get("gemm_backend_config")
+    return noted if isinstance(noted, Mapping) else {}
+
+
 _VMEM = "1"
 _NO_SCRATCH = Unavailable("only the TPU's compiler notes it")
 _NO_CYCLES = Unavailable("only the TPU's compiler estimates cycles, and only of what it splits into windows")

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+from inspector.hlo.backend_config import product_dimensions
 from inspector.hlo.module import Computation, Instruction, Module
 
 FLOW = frozenset({"while", "call", "conditional", "async-start"})
@@ -25,7 +26,9 @@ _UNCOUNTED_FIELDS = (
     "original_value", "statistics_viz",
 )  # fmt: skip
 
-_CUDNN_CONVOLUTION = "__cudnn$conv"  # xla/service/gpu/cublas_cudnn.h; XLA's own count for GPUs reads them so too
+# Libraries' calls that are one operation (xla/service/gpu/cublas_cudnn.h); XLA's own count for GPUs reads them so too.
+_CUDNN_CONVOLUTION = "__cudnn$conv"
+_CUBLAS_PRODUCTS = ("__cublas$gemm", "__cublas$lt$matmul")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +111,11 @@ class _Plain:
         copy.operand_ids.extend(operands[number] for number in proto.operand_ids)
         copy.id = 0
         if proto.custom_call_target.startswith(_CUDNN_CONVOLUTION):
-            _as_convolution(copy)
+            _as_operation(copy, "convolution")
+        if proto.custom_call_target.startswith(_CUBLAS_PRODUCTS) and (dimensions := product_dimensions(proto)):
+            _as_operation(copy, "dot")
+            for name, numbers in dimensions.items():
+                getattr(copy.dot_dimension_numbers, name).extend(numbers)
         return copy
 
     def _called(self, proto: Any) -> Iterator[bytes]:
@@ -152,12 +159,14 @@ class _Plain:
         return number
 
 
-def _as_convolution(call: Any) -> None:
-    """Turns a call to cuDNN into the convolution that it was; its result has a scratch buffer beside."""
-    call.opcode = "convolution"
+def _as_operation(call: Any, opcode: str) -> None:
+    """Turns a call to a library into the operation that it was; its result may have a scratch buffer beside."""
+    call.opcode = opcode
     call.ClearField("custom_call_target")
-    result = call.shape.tuple_shapes[0]
-    call.shape.CopyFrom(result)
+    if call.shape.tuple_shapes:
+        result = type(call.shape)()
+        result.CopyFrom(call.shape.tuple_shapes[0])
+        call.shape.CopyFrom(result)
     del call.operand_ids[2:]
 
 

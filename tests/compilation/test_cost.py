@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector.analysis.algorithms import algorithm_of
+from inspector.analysis.peaks import PEAKS
 from inspector.compilation import plain
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.cost import Cost, InstructionCost, costs, program_cost, total
@@ -142,6 +144,25 @@ def test_a_convolution_by_cudnn_costs_what_a_convolution_costs() -> None:
     flops = counted(module_of(CONVOLUTION))["conv"].flops
     taps = 3 * 8 - 2  # in each direction, without those that lie in the padding
     assert flops == 2 * 2 * 5 * 4 * taps * taps
+
+
+PRODUCT = """HloModule product
+
+ENTRY main {
+  a = f32[3,8,16]{2,1,0} parameter(0)
+  b = f32[16,5,3]{2,1,0} parameter(1)
+  gemm = (f32[3,8,5]{2,1,0}, s8[64]{0}) custom-call(a, b), custom_call_target="__cublas$gemm", backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["2"],"rhs_contracting_dimensions":["0"],"lhs_batch_dimensions":["0"],"rhs_batch_dimensions":["2"]},"precision_config":{"operand_precision":["HIGHEST","HIGHEST"],"algorithm":"ALG_UNSET"}}}
+  ROOT out = f32[3,8,5]{2,1,0} get-tuple-element(gemm), index=0
+}
+"""
+
+
+def test_a_product_by_cublas_costs_what_a_product_costs() -> None:
+    module = module_of(PRODUCT)
+    assert counted(module)["gemm"].flops == 2 * 3 * 8 * 5 * 16
+    assert str(algorithm_of(module.instruction("gemm"), PEAKS["h100"])) == "f32"
+    default = module_of(PRODUCT.replace("HIGHEST", "DEFAULT"))
+    assert str(algorithm_of(default.instruction("gemm"), PEAKS["h100"])) == "tf32"
 
 
 def test_without_counts_the_reason_stands_in_every_place() -> None:
