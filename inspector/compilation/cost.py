@@ -36,7 +36,7 @@ _NAMES_SHOWN = 3
 
 # Custom calls that mark something for the compiler and have the device do nothing.
 _MARKS = frozenset({
-    "AllocateBuffer", "AssumeGatherIndicesInBound", "AsyncCollectiveDone", "AsyncCollectiveStart",
+    "AllocateBuffer", "AssumeGatherIndicesInBound", "AsyncCollectiveDone", "AsyncCollectiveStart", "ConcatBitcast",
     "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding",
 })  # fmt: skip
 

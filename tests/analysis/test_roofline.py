@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -200,3 +202,64 @@ def test_a_measured_peak_is_work_over_time() -> None:
     assert peak.flops_per_s == {"f32": 2 * 1024**3}
     assert peak.memory_bytes_per_s == 2 * 32 * 2**20
     assert peak.source == "measured on this machine with NumPy"
+
+
+LINKED = Peak("toy", {"f32": 1e12}, 1e11, 1 << 30, NONE, 2e9, "this test")
+
+
+def layers(x: Any, weights: Any, *, scanned: bool) -> Any:
+    def layer(x: Any, pair: Any) -> tuple[Any, None]:
+        return jnp.tanh(x @ pair[0]) @ pair[1], None
+
+    if scanned:
+        return jax.lax.scan(layer, x, weights)[0]
+    for i in range(3):
+        x, _ = layer(x, (weights[0][i], weights[1][i]))
+    return x
+
+
+def sharded(first: PartitionSpec, second: PartitionSpec, *, scanned: bool) -> Compiled:
+    mesh = jax.make_mesh((8,), ("model",), axis_types=(jax.sharding.AxisType.Auto,))
+    placed = [jax.sharding.NamedSharding(mesh, spec) for spec in (PartitionSpec(), first, second)]
+    shapes = [(64, 64), (3, 64, 128), (3, 128, 64)]
+    x, *weights = [
+        jax.ShapeDtypeStruct(shape, jnp.float32, sharding=where) for shape, where in zip(shapes, placed, strict=True)
+    ]
+    fun = functools.partial(layers, scanned=scanned)
+    return inspector.lower(jax.jit(fun, out_shardings=placed[0]), x, tuple(weights)).compile(engine=InlineEngine())
+
+
+GOOD = PartitionSpec(None, None, "model"), PartitionSpec(None, "model", None)
+BAD = PartitionSpec(None, "model", None), PartitionSpec(None, None, "model")
+
+
+def test_the_worse_sharding_takes_longer() -> None:
+    good, bad = (sharded(*specs, scanned=False).roofline(LINKED) for specs in (GOOD, BAD))
+    sent = 3 * 2 * 7 / 8 * 64 * 64 * 4  # an all-reduce of the activations a layer
+    assert good.total.link_bytes == pytest.approx(sent)
+    assert bad.total.link_bytes > good.total.link_bytes
+    assert good.total.bound_by == "communication"
+    assert isinstance(good.total.least_s, float)
+    assert good.total.least_s >= sent / 1e9
+    assert bad.total.least_s > good.total.least_s  # type: ignore[operator]
+    reduced = next(p for p in good.points if p.opcode == "all-reduce")
+    assert (reduced.bound_by, reduced.main_memory_bytes) == ("communication", 0)
+
+
+def test_a_scanned_exchange_counts_each_time() -> None:
+    flat, scanned = (sharded(*GOOD, scanned=s) for s in (False, True))
+    one, other = flat.roofline(LINKED).total, scanned.roofline(LINKED).total
+    assert one.link_bytes == pytest.approx(other.link_bytes)
+    assert one.flops == pytest.approx(other.flops, rel=0.02)
+    numbers = [structure(c.module()) for c in (flat, scanned)]
+    assert numbers[0].collectives == numbers[1].collectives == 3
+    assert numbers[0].collective_bytes == numbers[1].collective_bytes == 3 * 64 * 64 * 4
+
+
+def test_without_a_links_speed_the_time_is_at_least() -> None:
+    slow = dataclasses.replace(LINKED, interconnect_bytes_per_s=NONE)
+    roof = sharded(*GOOD, scanned=False).roofline(slow)
+    assert isinstance(roof.total.least_s, AtLeast)
+    assert roof.total.least_s.reason == "3 collectives over links of unknown speed"
+    assert "3 collectives over links of unknown speed" in repr(roof)
+    assert "at least; 3 collectives" in roof.table()["unknown"].iloc[-1]
