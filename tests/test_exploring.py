@@ -97,6 +97,20 @@ def test_static_arguments_of_either_kind_are_no_inputs_of_a_run(opened: list[Exp
         assert result["outputs"][0]["preview"][0].startswith("[2, ")
 
 
+def test_what_is_no_array_is_said_and_the_run_takes_it(opened: list[Explorer]) -> None:
+    def f(settings: dict[str, Any], *, batch: jax.Array) -> jax.Array:
+        return jnp.tanh(batch) * settings["scale"] if settings["mode"] == "tanh" else batch
+
+    shown = explore(f, {"mode": "tanh", "scale": 2.0}, target="cpu", batch=jnp.ones(3))
+    opened.append(shown)
+    box = Mailbox(shown)
+    assert box.last("session")["notes"] == ["settings['mode'] = 'tanh'"]
+    assert "static: settings['mode'] = 'tanh'" in repr(shown)
+    shown.wait(120)
+    box.send({"type": "run", "variant": 0, "repeat": 2})
+    assert finished_run(shown, box)["note"] is not None
+
+
 def test_what_is_wrong_is_raised_in_the_cell(opened: list[Explorer]) -> None:
     with pytest.raises(FlagTypeError):
         explore(jnp.sin, X, options={"xla_cpu_enable_fast_math": 1})

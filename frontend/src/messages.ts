@@ -54,6 +54,7 @@ export interface Session {
   height_px: number;
   side_by_side: boolean;
   stored_class: string;
+  notes: string[];
 }
 
 export interface SourceLine {

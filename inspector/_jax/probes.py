@@ -190,9 +190,12 @@ def _stages() -> Iterator[Probe]:
     yield Probe("jax.stages.Lowered._lowering", "opening what jit lowered")
     yield Probe("jax.stages.ArgInfo._aval", "knowing weak types of arguments")
     yield Probe(
-        "jax._src.interpreters.pxla.MeshComputation", "knowing donated arguments", ("donated_invars", "const_args")
+        "jax._src.interpreters.pxla.MeshComputation",
+        "knowing donated arguments and the platform",
+        ("donated_invars", "const_args", "platforms"),
     )
-    yield Probe("jax._src.interpreters.pxla.AllArgsInfo.in_avals", "knowing arguments that are dropped")
+    for name in ("in_avals", "debug_info"):
+        yield Probe(f"jax._src.interpreters.pxla.AllArgsInfo.{name}", "knowing dropped arguments, and the jaxpr behind")
     yield Probe(
         "jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", "what a Lowered hands to its compile",
         ("in_shardings", "out_shardings", "host_callbacks", "keepalive", "kept_var_idx"),

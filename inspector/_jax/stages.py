@@ -1,6 +1,6 @@
 """JAX's own stages, opened: what `Traced`, `Lowered` and `Exported` know beyond their public face.
 
-Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, devices),
+Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, devices, debug information),
 `source_info_util.register_exclusion` (our frames are not the user's), `PjitFunction._jit_info`
 (static arguments).
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import os
 import pathlib
 from typing import Any
@@ -97,6 +98,27 @@ def lowered_facts(lowered: Any) -> LoweredFacts:
         in_tree=in_tree,
         out_shape=lowered.out_info,
     )
+
+
+def jaxpr_behind(lowered: Any) -> Any | None:
+    """The jaxpr that a `jax.stages.Lowered` was made of, while JAX remembers it for the function's next call.
+
+    The lowering keeps only the jaxpr's debug information; what refers to that is the jaxpr, and the garbage
+    collector knows it. None when the function is gone, and the jaxpr with it.
+    """
+    known = lowered._lowering.compile_args["all_args_info"]
+    for found in gc.get_referrers(known.debug_info):
+        if hasattr(found, "eqns") and list(found.in_avals) == list(known.in_avals):
+            # Before JAX 0.11, the constants are in a ClosedJaxpr around it.
+            closed = (o for o in gc.get_referrers(found) if getattr(o, "jaxpr", None) is found and hasattr(o, "consts"))
+            return next(closed, found)
+    return None
+
+
+def platform_of(lowered: Any) -> str:
+    """What a `jax.stages.Lowered` is lowered for: "cpu", "gpu" or "tpu"."""
+    (platform, *_) = vars(lowered._lowering)["_platforms"]
+    return "gpu" if platform == "cuda" else str(platform)
 
 
 def _arguments(lowered: Any) -> tuple[list[tuple[Any, Any, bool]], Any]:

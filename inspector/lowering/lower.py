@@ -11,7 +11,7 @@ import jax
 from inspector._jax import jitted_calls, stages
 from inspector._jax.attached import attached_platform
 from inspector.compilation.target import Target
-from inspector.errors import ParameterError
+from inspector.errors import ParameterError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, names_of, positions
 from inspector.lowering.assemble import fun_name, mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
@@ -108,7 +108,9 @@ def lower(
             return lower_replicas(call, axes, platform, fun_name(fun), overrides)
 
     lowered = lower_for(args, named, platform, chip)
-    if not is_function and not isinstance(fun, stages.Traced):
+    if not is_function and (
+        not isinstance(fun, stages.Traced | stages.Lowered) or isinstance(lowered.jaxpr, Unavailable)
+    ):
         return lowered
     # Arrays are not kept alive for a lowering that may never be asked for.
     later = abstract_arguments((args, named), marks.static_argnums)

@@ -9,6 +9,7 @@ import pathlib
 from typing import Any
 
 import jax
+import jax.extend
 
 from inspector._jax import configuration, jaxprs, modules, pallas, reading, stages
 from inspector.compilation.compiled import Compiled
@@ -57,9 +58,7 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
         return from_stages(given, None, None, platform, None, overrides)
     overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
     if isinstance(given, stages.Lowered):
-        if platform is not None:
-            raise ParameterError("A jax.stages.Lowered is lowered for its platform already; platform cannot change it.")
-        return from_stages(None, given, None, None)
+        return _open_stage(given, platform)
     if isinstance(given, (Program, Compiled)):
         return _open_program(given if isinstance(given, Program) else given.program, platform)
     if isinstance(given, Lowered):
@@ -73,6 +72,44 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
     if _is_hlo(module):
         return _open_hlo(module, platform)
     return _open_stablehlo(module, platform)
+
+
+def _open_stage(given: Any, platform: str | None) -> Lowered:
+    """A `jax.stages.Lowered`; lowered again from its jaxpr for another platform."""
+    own, jaxpr = stages.platform_of(given), stages.jaxpr_behind(given)
+    if platform in (None, own):
+        return from_stages(None, given, None, own, jaxpr=jaxpr)
+    if jaxpr is None:
+        raise ParameterError(
+            f"A jax.stages.Lowered is lowered for its platform already ({own}), and its function is gone; platform"
+            " cannot change it. Pass the function itself."
+        )
+    return from_stages(_traced_again(given, jaxpr), None, None, platform, _call_of(given))
+
+
+def _traced_again(given: Any, jaxpr: Any) -> Any:
+    """A `Traced` of a lowered stage's jaxpr, with its shardings and donations."""
+    facts = stages.lowered_facts(given)
+    shardings = dict(zip(facts.kept, facts.argument_shardings, strict=True))
+    leaves = [
+        jax.ShapeDtypeStruct(shape, dtype, sharding=shardings.get(i), weak_type=weak)
+        for i, (_, shape, dtype, _, weak) in enumerate(facts.arguments)
+    ]
+    structure = jax.tree_util.tree_structure(facts.out_shape)
+
+    def call(*arrays: Any) -> Any:
+        return jax.tree_util.tree_unflatten(structure, jax.extend.core.jaxpr_as_fun(jaxpr)(*arrays))
+
+    call.__name__ = modules.module_facts(facts.module).name.removeprefix("jit_")
+    donated = tuple(i for i, (_, _, _, gives, _) in enumerate(facts.arguments) if gives)
+    return jax.jit(call, donate_argnums=donated).trace(*leaves)
+
+
+def _call_of(given: Any) -> TracedCall:
+    facts = stages.lowered_facts(given)
+    names = argument_names(None, len(facts.arguments))
+    binding = StageBinding(modules.module_facts(facts.module).name, facts.in_tree, facts.out_shape)
+    return TracedCall(None, tuple(names(path) for path, *_ in facts.arguments), binding)
 
 
 def _read(given: Any) -> bytes | str:
@@ -174,7 +211,7 @@ def _open_exported(exported: Any, platform: str | None) -> Lowered:
 
 def from_stages(
     traced: Any, lowered: Any, fun: Any, platform: str | None, call: TracedCall | None = None,
-    overrides: Overrides | None = None,
+    overrides: Overrides | None = None, jaxpr: Any = None,
 ) -> Lowered:  # fmt: skip
     """A `Lowered` of JAX's stages, one of which may be None.
 
@@ -185,6 +222,7 @@ def from_stages(
       platform: what to lower for, None for JAX's default backend.
       call: the call that `traced` is of, where it is known.
       overrides: what is put in place of the parameters of Pallas kernels.
+      jaxpr: of a stage without `traced`, where it is known.
     """
     platform = platform or jax.default_backend()
     overrides = overrides or Overrides()
@@ -193,10 +231,8 @@ def from_stages(
         lowered = traced.lower(lowering_platforms=(mlir_platform(platform),))
     facts = stages.lowered_facts(lowered)
     module_facts = modules.module_facts(facts.module)
-    names = argument_names(fun, len(facts.arguments))
-    paths = call.paths if call else tuple(names(path) for path, *_ in facts.arguments)
-    binding = call.binding if call else StageBinding(module_facts.name, facts.in_tree, facts.out_shape)
-    jaxpr = None if traced is None else traced.jaxpr
+    call = call or _call_of(lowered)
+    jaxpr = jaxpr if traced is None else traced.jaxpr
     mesh = _partition_mesh(facts, module_facts, jaxpr)
     partitions = max(facts.device_count, mesh.size if mesh else 1, module_facts.num_partitions)
     numbers = {leaf: number for number, leaf in enumerate(facts.kept, facts.tokens)}
@@ -212,7 +248,7 @@ def from_stages(
         module=modules.to_bytecode(facts.module),
         arguments=tuple(
             Argument(
-                paths[i], shape, dtype_name(dtype), numbers.get(i), donated, weak,
+                call.paths[i], shape, dtype_name(dtype), numbers.get(i), donated, weak,
                 _sharding_text(shardings.get(i)),
             )
             for i, (_, shape, dtype, donated, weak) in enumerate(facts.arguments)
@@ -233,10 +269,9 @@ def from_stages(
         platform=platform,
         host_callbacks=facts.host_callbacks,
         keepalive=facts.keepalive,
-        binding=binding,
+        binding=call.binding,
     )  # fmt: skip
-    notes = call.notes if call else ()
-    return assemble(program, facts.module, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides, notes=notes)
+    return assemble(program, facts.module, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides, notes=call.notes)
 
 
 def _partition_mesh(facts: stages.LoweredFacts, module_facts: modules.ModuleFacts, jaxpr: Any) -> Mesh | None:

@@ -144,6 +144,7 @@ class App(anywidget.AnyWidget):
         panes: Sequence[messages.Pane] = PANES,
         height_px: int = 700,
         side_by_side: bool = False,
+        notes: Sequence[str] = (),
         on_request: RequestHandler | None = None,
     ) -> None:
         """Makes the widget; nothing is sent before a browser shows it.
@@ -153,6 +154,7 @@ class App(anywidget.AnyWidget):
           panes: the panes to offer, in order.
           height_px: initial height in CSS pixels.
           side_by_side: whether the optimized HLO of the variants stands side by side at first.
+          notes: what the status line says of the program.
           on_request: see the module's description.
         """
         super().__init__()
@@ -172,6 +174,7 @@ class App(anywidget.AnyWidget):
                 height_px=height_px,
                 side_by_side=side_by_side,
                 stored_class=self.stored_class,
+                notes=list(notes),
             )
         )
 

@@ -107,6 +107,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             lowered.program.name,
             height_px=height_px,
             side_by_side=side_by_side,
+            notes=lowered.notes,
             on_request=self._on_request,
             panes=KERNEL_PANES if lowered.kernels else PANES,
         )

@@ -27,6 +27,8 @@ def text_form(explorer: Explorer) -> str:
     """A few lines: the program and its variants."""
     program = explorer.lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
+    if explorer.lowered.notes:
+        lines.append(f"  static: {_cut(', '.join(explorer.lowered.notes))}")
     for variant in explorer.variants:
         target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
         line = f"  {variant.label}{target}: {variant.state}"
@@ -49,6 +51,7 @@ def html_form(explorer: Explorer, name: str = "") -> str:
     mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
     parts = [
         f"<div class='{html.escape(name)}'><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
+        *(f"<p>static: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [explorer.lowered.notes] if notes),
         _numbers(explorer),
         *_failures(explorer),
         *_kernels(explorer),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import types
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -54,9 +56,27 @@ def test_every_stage_gives_the_same_module() -> None:
 
 
 def test_a_lowered_stage_has_no_jaxpr_and_says_so() -> None:
-    jaxpr = inspector.lower(jax.jit(loss).lower(PARAMS, X)).jaxpr
-    assert isinstance(jaxpr, Unavailable)
-    assert "given after tracing" in jaxpr.reason
+    stage = jax.jit(lambda x: x + 1).lower(X)
+    gc.collect()
+    lowered = inspector.lower(stage)  # nobody holds the function any more
+    assert isinstance(lowered.jaxpr, Unavailable)
+    assert "given after tracing" in lowered.jaxpr.reason
+    with pytest.raises(ParameterError, match="its function is gone; platform cannot change it"):
+        inspector.lower(stage, platform="tpu")
+
+
+def test_a_lowered_stage_keeps_its_jaxpr_while_its_function_lives() -> None:
+    jitted = jax.jit(lambda p, x, unused: loss(p, x), donate_argnums=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the donation is of no use
+        lowered = inspector.lower(jitted.lower(PARAMS, X, 1.0))
+        function = inspector.lower(jitted, PARAMS, X, 1.0)
+        again = lowered.suited("tpu:v5e:1x1")
+    assert lowered.jaxpr == function.jaxpr
+    assert lowered.kernels == function.kernels
+    assert [a.parameter for a in again.inputs] == [0, 1, 2, None]
+    assert (again.program.platform, again.name, again.jaxpr) == ("tpu", lowered.name, lowered.jaxpr)
+    assert [a.donated for a in again.inputs] == [a.donated for a in lowered.inputs]
 
 
 def test_unused_arguments_have_no_parameter() -> None:

@@ -48,6 +48,7 @@ class FakeLowered:
     hlo_proto: bytes = PROTO
     root: Root = Root()  # noqa: RUF009 - frozen
     kernels: tuple[Kernel, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def request(self, options: Options, target: Target) -> CompileRequest:
         options.check()

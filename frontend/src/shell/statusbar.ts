@@ -43,9 +43,18 @@ export class StatusBar {
     const { selection } = this.context.local;
     fill(this.steps, ...(selection ? this.stepButtons() : []));
     if (!selection) {
-      return fill(this.text, h("span", { class: "insp-dim insp-hint", title: HINT }, HINT));
+      return fill(this.text, this.note(), h("span", { class: "insp-dim insp-hint", title: HINT }, HINT));
     }
     fill(this.text, ...this.place(selection), ...this.counts(selection));
+  }
+
+  /** Arguments that are no arrays, with their values: they are part of the program. */
+  private note(): HTMLElement | null {
+    const notes = this.context.synced.session?.notes ?? [];
+    if (!notes.length) return null;
+    const title = `No arrays, so part of the program:\n${notes.join("\n")}`;
+    const more = notes.length > 2 ? ` and ${notes.length - 2} more` : "";
+    return h("span", { class: "insp-note", title }, `static: ${notes.slice(0, 2).join(", ")}${more}`);
   }
 
   private place(selection: Anchor): (HTMLElement | null)[] {

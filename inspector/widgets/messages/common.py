@@ -36,6 +36,7 @@ class Session(TypedDict):
       height_px: initial height of the app in CSS pixels.
       side_by_side: whether the optimized HLO of the variants stands side by side at first.
       stored_class: of the element with what a notebook keeps of the app; hidden where the app is.
+      notes: what is to be known of how the program was lowered, such as arguments that are part of it.
     """
 
     type: Literal["session"]
@@ -45,6 +46,7 @@ class Session(TypedDict):
     height_px: int
     side_by_side: bool
     stored_class: str
+    notes: list[str]
 
 
 class Document(TypedDict):
