@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 
+import inspector
+from inspector.analysis.pallas_memory import vmem_table
 from inspector.errors import AtLeast, Missing, Unavailable
 from inspector.tables import UNKNOWN, Kind, make_table
+from tests.kernels import scale, struct
 
 KINDS: dict[str, Kind] = {
     "name": "text", "count": "int", "seconds": "float", "changed": "bool", "parts": "object", UNKNOWN: "reasons",
@@ -62,3 +71,68 @@ def test_nothing_is_missing_without_a_word() -> None:
 def test_a_row_that_is_too_short_is_refused() -> None:
     with pytest.raises(ValueError):  # noqa: PT011  zip's own
         make_table({"count": "int", "name": "text"}, [(1, "a"), (2,)])
+
+
+MIXED = {"default", "value"}  # values of flags, of whatever type
+
+
+def mistakes(table: pd.DataFrame) -> list[str]:
+    """Columns that are no numbers and hold some, or hold an object where a value is missing."""
+    found = []
+    for name, column in table.items():
+        values = [value for value in column if not (pd.api.types.is_scalar(value) and pd.isna(value))]
+        unknown = [value for value in values if isinstance(value, Unavailable)]
+        numbers = [value for value in values if isinstance(value, (int, float, np.number))]
+        if unknown or (numbers and name not in MIXED and not pd.api.types.is_numeric_dtype(column.dtype)):
+            found.append(f"{name} ({column.dtype}): {(unknown or numbers)[0]!r}")
+    return found
+
+
+def test_what_is_a_mistake() -> None:
+    wrong = pd.DataFrame({"a": [1, WHY], "b": [1, "two"], "c": [1.5, 2.5], "d": ["x", None], "e": [True, None]})
+    assert [found.partition(" ")[0] for found in mistakes(wrong)] == ["a", "b", "e"]
+
+
+def _step(x: jax.Array, w: jax.Array) -> jax.Array:
+    return jax.lax.fori_loop(0, 3, lambda _, c: jnp.tanh(c @ w), x).sum() + jnp.linalg.qr(w)[0].sum()
+
+
+@pytest.fixture(scope="module")
+def compiled() -> inspector.Compiled:
+    x = jax.ShapeDtypeStruct((32, 32), jnp.float32)
+    return inspector.lower(_step, x, x).compile(target="cpu", products=("passes", "assembly", "buffers"))
+
+
+TABLES: Mapping[str, Callable[[inspector.Compiled], pd.DataFrame]] = {
+    "passes": lambda c: c.passes.table(),
+    "assembly": lambda c: c.assembly.table(),
+    "memory": lambda c: c.memory.table(),
+    "timeline": lambda c: c.timeline().table(),
+    "timeline by space": lambda c: c.timeline().space_table(),
+    "instructions": lambda c: c.instructions(),
+    "roofline": lambda c: c.roofline().table(),
+    "compare": lambda c: inspector.compare(c, dataclasses.replace(c, cost=WHY, memory=WHY)),
+    "collectives": lambda c: c.collectives().table(),
+    "targets": lambda c: inspector.targets(),
+    "option_catalog": lambda c: inspector.option_catalog(),
+    "kernel": lambda c: inspector.lower(scale, struct(64, 128), platform="tpu").kernels[0].table(),
+    "vmem": lambda c: vmem_table(inspector.lower(scale, struct(64, 128), platform="tpu").kernels[0], "v5e"),
+}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_public_table_holds_numbers(compiled: inspector.Compiled, name: str) -> None:
+    table = TABLES[name](compiled)
+    assert mistakes(table) == []
+    for column, dtype in table.dtypes.items():
+        if pd.api.types.is_numeric_dtype(dtype):
+            table[column].sum()
+            table.sort_values(column)
+
+
+def test_a_table_of_replicas_members_and_collectives_holds_numbers() -> None:
+    program = inspector.lower(lambda x: jax.lax.psum(x, "i"), np.ones(4, np.float32), axis_env=[("i", 4)])
+    summed = program.compile(target="cpu:4")
+    found = summed.collectives()
+    for table in (found.table(), found.members(found[0].name), summed.run(repeat=1).replicas()):
+        assert mistakes(table) == []
