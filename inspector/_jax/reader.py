@@ -15,6 +15,8 @@ from inspector._jax import expendable
 from inspector._jax.reading import EXPECTED, Language
 from inspector.errors import ModuleError
 
+_QUOTED = 2000  # characters, from either end
+
 
 def main(parent: str, language: Language, form: Literal["text", "bytes"]) -> None:
     """Reads the module for the process `parent`."""
@@ -41,7 +43,13 @@ def _read(module: bytes | str, language: Language) -> tuple[dict[str, object], b
         bytecode = modules.to_bytecode(modules.parse_stablehlo(stablehlo))
         modules.rehearse(bytecode)
     except ModuleError as e:
-        return {"error": str(e)}, b""
+        return {"error": _cut(str(e))}, b""
     except Exception as e:
-        return {"error": f"Cannot read the {language} module: {type(e).__name__}: {e}\n{EXPECTED[language]}"}, b""
+        said = _cut(f"{type(e).__name__}: {e}")
+        return {"error": f"Cannot read the {language} module: {said}\n{EXPECTED[language]}"}, b""
     return {"num_replicas": num_replicas, "num_partitions": num_partitions}, bytecode
+
+
+def _cut(text: str) -> str:
+    """A message without most of the module that it quotes."""
+    return text if len(text) <= 2 * _QUOTED else f"{text[:_QUOTED]} ... {text[-_QUOTED:]}"
