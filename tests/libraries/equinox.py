@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -81,6 +84,24 @@ def checked(x: jax.Array) -> jax.Array:
     return jnp.sqrt(jnp.abs(x))
 
 
+ARRAYS, REST = eqx.partition(MLP, eqx.is_array)
+
+
+def gradient_by_hand(model: eqx.nn.MLP, x: jax.Array, y: jax.Array) -> tuple:
+    return eqx.filter_value_and_grad(loss)(eqx.combine(model, REST), x, y)
+
+
+def call_by_hand(*args: Any) -> jax.Array:
+    return eqx.combine(args[0], REST)(*args[1:])
+
+
+def lowered_by_hand(function: Callable[..., Any], name: str, *args: Any) -> Any:
+    """Lowers as `jax.jit` does what takes the model's arrays and closes over the rest."""
+    function.__name__ = name
+    return jax.jit(function).lower(ARRAYS, *args)
+
+
+COUNTER = Counter(jax.random.normal(KEY, (4, 4)), 5)
 NORMED, STATE = eqx.nn.make_with_state(Normed)(KEY)
 DROPOUT = eqx.nn.Sequential([eqx.nn.Linear(4, 4, key=KEY), eqx.nn.Dropout(0.5), eqx.nn.Lambda(jax.nn.gelu)])
 
@@ -97,14 +118,14 @@ PROGRAMS = (
         eqx.filter_value_and_grad(loss),
         (MLP, X, Y),
         line="return jnp.mean((prediction - y) ** 2)",
-        bare=lambda: eqx.filter_jit(eqx.filter_value_and_grad(loss)).lower(MLP, X, Y),
+        bare=lambda: lowered_by_hand(gradient_by_hand, "loss", X, Y),
     ),
     Program(
         "a jitted method of a module",
-        Counter(jax.random.normal(KEY, (4, 4)), 5).rollout,
+        COUNTER.rollout,
         (X,),
         line="carry = jnp.cos(carry @ self.weight)",
-        bare=lambda: type(PROGRAMS[3].function.__self__).rollout.lower(PROGRAMS[3].function.__self__, X),
+        bare=lambda: Counter.rollout.lower(COUNTER, X),
     ),
     Program("state beside a model", normed_batch, (NORMED, STATE, X), line="return jax.nn.relu(out), state"),
     Program("donated arguments", donating, (eqx.nn.Linear(4, 4, key=KEY), X + 0), line="return x + jax.vmap(model)(x)"),
@@ -120,6 +141,6 @@ PROGRAMS = (
         "a module itself",
         MLP,
         (X[0],),
-        bare=lambda: eqx.filter_jit(MLP).lower(X[0]),
+        bare=lambda: lowered_by_hand(call_by_hand, "MLP", X[0]),
     ),
 )

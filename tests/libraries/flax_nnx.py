@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -62,8 +65,14 @@ def predict(model: nnx.Linear, x: jax.Array) -> jax.Array:
     return jnp.log1p(jnp.abs(model(x)))
 
 
-def states(*objects: object) -> list[object]:
-    return [nnx.state(each) for each in objects]
+def changing(function: Callable[..., Any], *objects: Any) -> Callable[..., Any]:
+    """The call with what it changes in place: the objects' states, then what it returns."""
+
+    def call(*arrays: jax.Array) -> tuple[list[Any], Any]:
+        result = function(*objects, *arrays)
+        return [nnx.state(each) for each in objects], result
+
+    return call
 
 
 MODEL = Mlp(nnx.Rngs(0))
@@ -73,8 +82,20 @@ LINEAR = nnx.Linear(4, 3, rngs=nnx.Rngs(1))
 GRAPH, LINEAR_STATE = nnx.split(LINEAR)
 
 PROGRAMS = (
-    Program("a train step", train_step, (MODEL, OPTIMISER, X, Y), line="return jnp.mean((model(x) - y) ** 2)"),
-    Program("a module that counts its calls", counted, (COUNTED, X), line="return jnp.exp(model(x))"),
+    Program(
+        "a train step",
+        train_step,
+        (MODEL, OPTIMISER, X, Y),
+        line="return jnp.mean((model(x) - y) ** 2)",
+        plain=lambda: changing(train_step, MODEL, OPTIMISER)(X, Y),
+    ),
+    Program(
+        "a module that counts its calls",
+        counted,
+        (COUNTED, X),
+        line="return jnp.exp(model(x))",
+        plain=lambda: changing(counted, COUNTED)(X),
+    ),
     Program("split and merged, under jax.jit", functional, (LINEAR_STATE, X), line="return jnp.square(model(x))"),
     Program(
         "a function of a module, not jitted",

@@ -114,7 +114,13 @@ def placed(array: jax.Array, *spec: str | None) -> jax.Array:
 
 MODEL = Model()
 PROGRAMS = (
-    Program("a jitted method, self static", MODEL.apply, (X.reshape(4, 2),), line="return jnp.arctan(x @ self.weight)"),
+    Program(
+        "a jitted method, self static",
+        MODEL.apply,
+        (X.reshape(4, 2),),
+        line="return jnp.arctan(x @ self.weight)",
+        bare=lambda: Model.apply.lower(MODEL, X.reshape(4, 2)),
+    ),
     Program("a bound method", MODEL.__call__, (X[:2],), line="return jnp.sum((x @ self.weight) ** power)"),
     Program(
         "a callable object, static argument",

@@ -41,8 +41,8 @@ class Program:
         the user writes none of the program's lines.
       jit: how a user would jit it (`static_argnums`, `donate_argnums`), for a function that is not jitted.
       bare: lowers it without inspector; None for the function's own `lower`, or `jax.jit`'s.
-      plain: calls it without inspector and gives what the program computes, where that is more than
-        the call returns; None for the call itself.
+      plain: calls it without inspector and gives all that the program computes, where that is more than
+        the call returns, such as state that changes in place; None for the call itself.
     """
 
     name: str
@@ -209,8 +209,9 @@ def _run_equal(explorer: Explorer, program: Program) -> str:
     made = [given.argument.path for given in run.inputs if given.made]
     if made:
         return f"these inputs were made, not the user's: {', '.join(made)}"
+    ours = list(run.outputs) if program.plain is not None else arrays_of(run.result)
     jitted = hasattr(program.function, "lower")
-    return difference(list(run.outputs), program.plain_outputs(), 0.0 if jitted else _EAGER_ROUNDING)
+    return difference(ours, program.plain_outputs(), 0.0 if jitted else _EAGER_ROUNDING)
 
 
 # A function that nobody jits is called one operation after the other, so XLA does not contract its arithmetic.
