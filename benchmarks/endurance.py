@@ -1,6 +1,10 @@
 """What thousands of toggles leave in the kernel, and what they leave where the kernel compiles itself.
 
     python -m benchmarks.endurance [--toggles 2000] [--bare 100] [--workload mlp]
+    python -m benchmarks.endurance --explores 500
+
+The second one opens so many Explorers of new functions in one kernel, each compiled, shown and closed, and tells
+by how much the kernel has grown since a tenth of them.
 
 In one run: so many new settings through `Lowered.compile` in a kernel, that is a Python process of its
 own, and so many through `jax.jit(f).lower(...).compile(compiler_options=...)` in another. Every result
@@ -29,6 +33,7 @@ from benchmarks.measuring import NEUTRAL_FLAG, machine, verdict
 from benchmarks.workloads import make
 
 AIM_BYTES_PER_1000 = 10 << 20
+AIM_EXPLORES_BYTES = 20 << 20
 AIM_MAPS_PER_1000 = 50  # flat: a map or two come and go with a thread
 STAGES = 10
 
@@ -61,11 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--toggles", type=int, default=2000)
     parser.add_argument("--bare", type=int, default=100, help="toggles of the bare loop")
     parser.add_argument("--workload", default="mlp")
-    parser.add_argument("--kernel", choices=("inspector", "bare"), help="be one of the two kernels")
+    parser.add_argument("--explores", type=int, default=0, help="count Explorers instead")
+    parser.add_argument("--kernel", choices=("inspector", "bare", "explores"), help="be one of the kernels")
     options = parser.parse_args(arguments)
     if options.kernel is not None:
-        course = {"inspector": _inspector, "bare": _bare}[options.kernel](options.workload, options.toggles)
+        kernels = {"inspector": _inspector, "bare": _bare, "explores": _explores}
+        course = kernels[options.kernel](options.workload, options.toggles)
         print(json.dumps(dataclasses.asdict(course)))
+        return
+    if options.explores:
+        _report_explores(_course("explores", options.workload, options.explores))
         return
     print(f"{options.workload} {machine()}", flush=True)
     bare = _course("bare", options.workload, options.bare)
@@ -109,6 +119,37 @@ def _inspector(name: str, toggles: int) -> Course:
     # What is remembered on purpose is no leak.
     with settings.scope(cache=False):
         return _follow(toggle, toggles)
+
+
+def _explores(_: str, count: int) -> Course:
+    import gc
+
+    import jax.numpy as jnp
+
+    from inspector import explore
+
+    def one(value: int) -> None:
+        def step(x: jax.Array) -> jax.Array:
+            return jnp.tanh(x @ x) + value
+
+        explorer = explore(step, jnp.ones((16, 16)), target="cpu").wait()
+        explorer._repr_mimebundle_()  # what a cell shows
+        explorer.close()
+        gc.collect()
+
+    return _follow(one, count)
+
+
+def _report_explores(course: Course) -> None:
+    _report("explores", course)
+    grown = growth_since_tenth(course) / (1 << 20)
+    said = verdict((grown, AIM_EXPLORES_BYTES >> 20))
+    print(f"  {course.toggles[-1]} explores, MB since a tenth of them: {grown:+.1f}, {said} {machine()}")
+
+
+def growth_since_tenth(course: Course) -> int:
+    """Bytes by which the kernel is larger at the end than after the first look, when its caches are warm."""
+    return course.resident_bytes[-1] - course.resident_bytes[0]
 
 
 def _bare(name: str, toggles: int) -> Course:

@@ -241,3 +241,21 @@ test("a kernel that cannot be reached is gone", () => {
   synced.start();
   assert.equal(synced.kernel, "gone");
 });
+
+test("what was under way when the kernel went has failed, and says so", () => {
+  const { synced, emit } = connect();
+  emit(variant(0));
+  emit(variant(1, "running"));
+  emit({ type: "run", variant: 0, state: "queued", stage: "", elapsed_s: 1, error: null, result: null });
+  emit({ type: "recording", variant: 0, product: "passes", state: "running", stage: "x", elapsed_s: 1, error: null });
+  const told: string[] = [];
+  synced.signal.on(["variants", "runs", "recordings"], () => told.push("told"));
+  synced.setKernel("gone");
+  const ended = [synced.variants.get(1)!, synced.runs.get(0)!, synced.recorded.recording(0, "passes")!];
+  for (const { state, error, stage } of ended) {
+    assert.deepEqual([state, stage], ["failed", ""]);
+    assert.match(`${error?.kind} ${error?.message}`, /kernel is gone.*Run the cell again/);
+  }
+  assert.equal(synced.variants.get(0)!.state, "done");
+  assert.ok(told.length >= 3);
+});

@@ -157,14 +157,15 @@ class App(anywidget.AnyWidget):
           notes: what the status line says of the program.
           on_request: see the module's description.
         """
-        super().__init__()
-        hold_weakly(self)
-        hold_weakly(self.layout)
+        # Before the widget is opened: a browser that has the app's code answers while it still is being made.
         self._lock = threading.RLock()
         self._kept: dict[Hashable, _Kept] = {}
         self._has_client = self._is_closed = False
         self._on_request = on_request
         self.on_msg(self._receive)
+        super().__init__()
+        hold_weakly(self)
+        hold_weakly(self.layout)
         self.publish(
             messages.Session(
                 type="session",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspector.analysis.stats import program_stats, stats
+from inspector.analysis.stats import Stat, program_stats, stats
 from inspector.compilation.compiled import Compiled
 from inspector.errors import AtLeast, Unavailable
 from inspector.widgets import messages
@@ -27,6 +27,14 @@ def stats_message(variant: int, compiled: Compiled) -> messages.Stats:
                 reason=row.value.reason if isinstance(row.value, (Unavailable, AtLeast)) else None,
                 less_is_better=row.less_is_better,
             )
-            for row in (*stats(compiled), *program_stats(compiled))
+            for row in (*stats(compiled), *_total(compiled), *program_stats(compiled))
         ],
     )
+
+
+def _total(compiled: Compiled) -> tuple[Stat, ...]:
+    """What a variant's chip shows, beside the compile's own time; of what came from the cache it was another's."""
+    total_s = compiled.timings.get("total_s")
+    if total_s is None or compiled.from_cache:
+        return ()
+    return (Stat("total_s", "total time, with waiting and starting", "seconds", total_s),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import nbformat
@@ -10,6 +11,7 @@ from playwright.sync_api import Locator, Page, Position, expect
 
 from tests.absent import needs_tpu
 from tests.browser.conftest import CellResult, Jupyter, Seen
+from tests.lines import expect_in_view
 
 OpenNotebook = Callable[[str], Page]
 RunAll = Callable[[], list[CellResult]]
@@ -64,16 +66,15 @@ def expect_texts(explorer: Locator, count: int) -> None:
     """Waits until each of so many columns has its text."""
     expect(columns(explorer)).to_have_count(count)
     for index in range(count):
-        expect(columns(explorer).nth(index).locator(".cm-line", has_text="HloModule")).to_be_visible(
-            timeout=COMPILE_LIMIT_MS
-        )
+        entry = columns(explorer).nth(index).locator(".cm-line", has_text=re.compile("^ENTRY"))
+        expect(entry).to_be_visible(timeout=COMPILE_LIMIT_MS)
 
 
 def expect_linked(explorer: Locator, text: str, count: int) -> None:
     """A line of the source is linked to lines of every column, and those are in view."""
     explorer.locator("[data-pane=source] .cm-line", has_text=text).first.click(position=AT)
     for index in range(count):
-        expect(columns(explorer).nth(index).locator(".insp-strong").first).to_be_in_viewport()
+        expect_in_view(columns(explorer).nth(index).locator(".insp-strong"))
 
 
 def test_numbers_of_devices_side_by_side(explored: Explore, seen: Seen) -> None:
@@ -92,7 +93,7 @@ def test_numbers_of_devices_side_by_side(explored: Explore, seen: Seen) -> None:
     expect_linked(explorer, "jnp.tanh(x @ x)", 3)
     columns(explorer).nth(2).locator(".insp-strong").first.click(position=AT)
     expect(columns(explorer).nth(2).locator(".insp-chosen")).to_have_count(1)
-    expect(columns(explorer).nth(0).locator(".insp-strong").first).to_be_in_viewport()
+    expect_in_view(columns(explorer).nth(0).locator(".insp-strong"))
     expect(explorer.locator(".insp-chip-main").nth(2)).to_have_attribute("aria-pressed", "true")
     assert seen == Seen()
 

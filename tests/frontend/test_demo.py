@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.lines import expect_in_view
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 OpenDemo = Callable[..., Page]
@@ -40,9 +42,9 @@ def test_a_source_line_lights_what_it_became_in_every_text(demo: OpenDemo) -> No
     page = demo()
     line(page, "source", "jnp.mean(jnp.square").click(position=AT)
     expect(page.locator("[data-pane=source] .insp-chosen")).to_contain_text("jnp.mean")
-    expect(lit(page, "stablehlo").first).to_be_in_viewport()
+    expect_in_view(lit(page, "stablehlo"))
     assert any("stablehlo.reduce" in text for text in lit(page, "stablehlo").all_inner_texts())
-    expect(lit(page, "optimized").first).to_be_in_viewport()
+    expect_in_view(lit(page, "optimized"))
     expect(page.locator(".insp-status")).to_contain_text(re.compile(r"programs\.py:\d+ *→ *\d+ jaxpr *\d+ StableHLO"))
 
 
@@ -106,6 +108,8 @@ def test_steps_go_through_the_matches_of_a_pane(demo: OpenDemo) -> None:
 def test_a_double_click_on_a_name_goes_to_its_definition(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=hlo]")
+    page.locator("[data-pane=hlo] .cm-scroller").evaluate("e => e.scrollTop = 0")
+    line(page, "hlo", "HloModule").wait_for()
     use = line(page, "hlo", " add(")
     name = re.search(r" add\(%?([\w.\-]+)", use.inner_text())
     assert name is not None
@@ -159,6 +163,36 @@ def test_a_search_scrolls_its_pane_alone(demo: OpenDemo) -> None:
     page.wait_for_timeout(200)
     assert page.evaluate("scrollY") == 0
     assert page.locator("[data-pane=stablehlo] .cm-scroller").evaluate("e => e.scrollTop") > 500
+
+
+def test_optimized_hlo_opens_at_its_entry(demo: OpenDemo) -> None:
+    page = demo()
+    expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
+
+
+def test_a_pane_that_was_scrolled_sideways_shows_the_text_of_the_lit_line(demo: OpenDemo) -> None:
+    page = demo()
+    line(page, "source", "logits = h @").click(position=AT)
+    scroller = page.locator("[data-pane=optimized] .cm-scroller")
+    scroller.evaluate("e => { e.scrollLeft = e.scrollWidth }")
+    assert scroller.evaluate("e => e.scrollLeft") > 300
+    line(page, "source", "jax.nn.gelu(dense(x").click(position=AT)
+    expect_in_view(lit(page, "optimized"))
+    assert scroller.evaluate("e => e.scrollLeft") < 60
+
+
+def test_of_many_matches_the_one_that_costs_is_shown(demo: OpenDemo) -> None:
+    page = demo()
+    line(page, "source", "jax.nn.gelu(dense(x").click(position=AT)
+    expect_in_view(lit(page, "optimized"))
+    shown = page.locator("[data-pane=optimized] .cm-line.insp-strong").evaluate_all(
+        """lines => lines.filter(line => {
+            const [own, frame] = [line, line.closest('.cm-scroller')].map(e => e.getBoundingClientRect());
+            return own.top > frame.top && own.bottom < frame.bottom;
+        }).map(line => line.innerText)"""
+    )
+    assert any(" fusion(" in text or " dot(" in text for text in shown)
+    assert not all("f32[] " in text for text in shown)
 
 
 # ---------------------------------------------------------------------- keys

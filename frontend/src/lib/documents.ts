@@ -47,6 +47,16 @@ export class TextDocument {
     return this.instructionLines.get(name) ?? -1;
   }
 
+  /** The line at which a reader begins: of HLO the entry computation, below all that it calls. */
+  get firstLine(): number {
+    return this.language === "hlo"
+      ? Math.max(
+          0,
+          this.lines.findIndex((text) => text.startsWith("ENTRY ")),
+        )
+      : 0;
+  }
+
   /** The number to show beside a line; "" for a heading. */
   label(line: number): string {
     const labels = this.table.labels;

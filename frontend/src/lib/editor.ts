@@ -49,6 +49,8 @@ export interface EditorOptions {
   readonly details: boolean;
 }
 
+/** A line of which less is seen, or of a shorter one not all, is scrolled to sideways. */
+const LEAST_SEEN_PX = 160;
 const DARK: Lights = { chosen: -1, levels: null, hover: null };
 const setLights = StateEffect.define<Lights>();
 const lights = StateField.define<Lights>({
@@ -140,23 +142,38 @@ export function visibleLines(view: EditorView): { first: number; last: number } 
   return { first: lineAt(top + view.defaultLineHeight / 2), last: lineAt(top + box.height - view.defaultLineHeight) };
 }
 
-/** Scrolls a line to the middle of the editor, without moving anything around the editor. */
-export function revealLine(view: EditorView, line: number): void {
+/** Scrolls a line to the middle of the editor, or to its top, without moving anything around the editor. */
+export function revealLine(view: EditorView, line: number, place: "middle" | "top" = "middle"): void {
   const { doc } = view.state;
-  revealPosition(view, doc.line(Math.max(1, Math.min(doc.lines, line + 1))).from);
+  revealPosition(view, doc.line(Math.max(1, Math.min(doc.lines, line + 1))).from, place);
+  revealText(view, line);
 }
 
-function revealPosition(view: EditorView, position: number): void {
+/** Scrolls sideways where a line's text begins, unless enough of it is seen. */
+export function revealText(view: EditorView, line: number): void {
+  const { scrollDOM, defaultCharacterWidth: width } = view;
+  const text = view.state.doc.line(line + 1).text;
+  const from = Math.max(0, text.search(/\S/)) * width;
+  const to = text.length * width;
+  const left = scrollDOM.scrollLeft;
+  const gutters = view.contentDOM.offsetLeft; // they stay at the left edge, over the text
+  const right = left + scrollDOM.clientWidth - gutters;
+  const seen = Math.min(to, right) - Math.max(from, left);
+  if (seen < Math.min(to - from, LEAST_SEEN_PX)) scrollDOM.scrollLeft = Math.max(0, from - 2 * width);
+}
+
+function revealPosition(view: EditorView, position: number, place: "middle" | "top" = "middle"): void {
   expandAt(view, position);
   const scroll = (): void => {
     const scroller = scrollerOf(view);
     const block = view.lineBlockAt(position);
     const offset = view.documentTop - scroller.getBoundingClientRect().top + scroller.scrollTop;
-    scroller.scrollTop = offset + block.top - (scroller.clientHeight - block.height) / 2;
+    const above = place === "top" ? 0 : (scroller.clientHeight - block.height) / 2;
+    scroller.scrollTop = offset + block.top - above;
   };
   scroll();
-  // Heights of lines never drawn are estimates; once drawn they are known.
-  view.requestMeasure({ read: () => undefined, write: scroll });
+  // Heights of lines never drawn are estimates; once drawn they are known, and the editor keeps its own place then.
+  view.requestMeasure({ read: () => undefined, write: () => (scroll(), requestAnimationFrame(scroll)) });
 }
 
 function scrollerOf(view: EditorView): HTMLElement {

@@ -12,7 +12,7 @@ import { type CodeIndex, plainText } from "../state/recorded.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
 import { RowList } from "./rowlist.ts";
-import { empty, failure, loading } from "./states.ts";
+import { awaited, empty, failure } from "./states.ts";
 
 const WHAT =
   "Compiles this variant once more and keeps the back-end's code: each kernel before and after optimization, and as machine code. For a TPU it takes about three times as long.";
@@ -140,7 +140,10 @@ class CodePane implements Pane {
     const { code } = synced.recorded;
     if (code?.message.id !== this.requestId) {
       this.clear();
-      return fill(this.detail, loading(`Reading ${kernel || PROGRAM}`, null));
+      return fill(
+        this.detail,
+        awaited(synced, `Reading ${kernel || PROGRAM}`, `${kernel || PROGRAM} was not received`),
+      );
     }
     if (this.drawn === code.message) return;
     this.clear();

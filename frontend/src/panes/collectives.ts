@@ -10,7 +10,7 @@ import type * as messages from "../messages.ts";
 import { CHOSEN } from "../state/local.ts";
 import { meshDrawing } from "./mesh.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
-import { empty, failure, loading } from "./states.ts";
+import { awaited, empty, failure } from "./states.ts";
 
 const STAGES: Choice<messages.Stage>[] = [
   { value: "hlo", text: "HLO" },
@@ -69,7 +69,12 @@ class CollectivesPane implements Pane {
     if (!variant) return empty("No collectives yet", "They come with the first compiled variant.");
     if (variant.state === "failed") return failure(variant.error, "No collectives: this variant failed");
     if (variant.state === "cancelled") return empty("No collectives", "This variant was cancelled.");
-    return loading(variant.state === "done" ? "Reading the collectives" : "Compiling", variant);
+    return awaited(
+      this.context.synced,
+      variant.state === "done" ? "Reading the collectives" : "Compiling",
+      "The collectives were not received",
+      variant,
+    );
   }
 
   private drawTable(found: messages.Collectives): void {

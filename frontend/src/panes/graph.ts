@@ -7,7 +7,7 @@ import { cleanSvg } from "../lib/svg.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN } from "../state/local.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
-import { empty, failure, loading } from "./states.ts";
+import { awaited, empty, failure, loading } from "./states.ts";
 
 const MODES: Choice<messages.GraphMode>[] = [
   { value: "whole", text: "Whole", title: "Every instruction of the entry computation" },
@@ -100,8 +100,11 @@ class GraphPane implements Pane {
 
   private request(variant: number, selected: string | null): void {
     const key = `${variant}/${this.mode}/${this.mode === "around" ? selected : ""}`;
-    if (this.requested === key) return;
-    this.say(key, loading("Drawing the graph", null));
+    const { synced } = this.context;
+    const isGone = synced.kernel === "gone";
+    if (this.requested === key && (this.svg || !isGone)) return;
+    this.say(key, awaited(synced, "Drawing the graph", "The graph was not drawn"));
+    if (isGone) return;
     this.requestId += 1;
     const selection = this.context.local.selectionMessage();
     this.context.synced.send({

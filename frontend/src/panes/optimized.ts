@@ -14,7 +14,7 @@ import type { OptimizedView } from "../state/local.ts";
 import { Columns } from "./columns.ts";
 import { textOf } from "./labels.ts";
 import type { Context, Pane } from "./pane.ts";
-import { loading } from "./states.ts";
+import { awaited } from "./states.ts";
 import { TextPane } from "./text.ts";
 
 const COLLAPSE = { margin: 3, minSize: 8 };
@@ -82,7 +82,7 @@ class OptimizedPane extends TextPane {
     const diff = synced.diff(reference, local.active!);
     if (!diff) {
       this.clear();
-      return fill(this.body, loading("Comparing with the baseline", null));
+      return fill(this.body, awaited(synced, "Comparing with the baseline", "The comparison was not received"));
     }
     this.drawDiff({ view: local.optimizedView, diff, a: base, b: document });
   }

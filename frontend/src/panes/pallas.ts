@@ -9,7 +9,7 @@ import { BlockDrawing } from "./blocks.ts";
 import { memoryBudget, troubleBox } from "./kernelmemory.ts";
 import { ParamsForm } from "./kernelparams.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
-import { empty, failure, loading } from "./states.ts";
+import { awaited, empty, failure } from "./states.ts";
 
 // Fast enough to see a walk, slow enough to see a step.
 const FRAME_MS = 160;
@@ -87,7 +87,8 @@ class PallasPane implements Pane {
   private absence(variant: messages.Variant | null): HTMLElement {
     if (variant?.state === "failed")
       return failure(variant.error, "No kernels: this variant failed before it was lowered");
-    if (variant && !this.context.synced.kernels.size) return loading("Reading the kernels", null);
+    if (variant && !this.context.synced.kernels.size)
+      return awaited(this.context.synced, "Reading the kernels", "The Pallas kernels were not received");
     return empty("No Pallas kernels", "The program of this variant calls none.");
   }
 

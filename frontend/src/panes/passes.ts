@@ -26,7 +26,7 @@ import type { Change } from "../state/recorded.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
 import { RowList } from "./rowlist.ts";
-import { empty, failure, loading } from "./states.ts";
+import { awaited, empty, failure } from "./states.ts";
 
 type View = "unified" | "split";
 type Which = "changed" | "all";
@@ -161,7 +161,7 @@ class PassesPane implements Pane {
     const { change } = synced.recorded;
     if (change?.message.id !== this.requestId) {
       this.clear();
-      return fill(this.detail, loading(`Reading ${row.name}`, null));
+      return fill(this.detail, awaited(synced, `Reading ${row.name}`, `${row.name} was not received`));
     }
     if (this.drawn?.change === change && this.drawn.view === this.view) return;
     this.clear();

@@ -3,7 +3,7 @@
 import { h } from "../lib/dom.ts";
 import { formatElapsed } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
-import { elapsedNow, type Timed } from "../state/synced.ts";
+import { elapsedNow, type Synced, type Timed } from "../state/synced.ts";
 
 type Work = Timed<{ state: messages.State; elapsed_s: number; stage: string }>;
 
@@ -24,6 +24,11 @@ export function loading(title: string, work: Work | null, ...actions: HTMLElemen
     ),
     h("div", { class: "insp-bones", "aria-hidden": "true" }, ...bars),
   );
+}
+
+/** Something that the kernel was asked for, or will tell; a kernel that is gone will not. */
+export function awaited({ kernel }: Synced, title: string, lost: string, work: Work | null = null): HTMLElement {
+  return kernel === "gone" ? empty(lost, "The kernel is gone. Run the cell again.") : loading(title, work);
 }
 
 /** An error, with the words of whoever raised it. */

@@ -7,7 +7,7 @@ import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
 import { nameOf, nameOfReference, stateMark, tooltipOf } from "./labels.ts";
 import { type Context, Drawing, type Pane } from "./pane.ts";
-import { clock, empty, failure, loading } from "./states.ts";
+import { awaited, clock, empty, failure } from "./states.ts";
 
 class StatsPane implements Pane {
   readonly element = h("div", { class: "insp-stats insp-scroll", tabindex: 0, "aria-label": "Stats" });
@@ -65,7 +65,8 @@ class StatsPane implements Pane {
     if (!baseline) return empty("No numbers yet", "They come with the first compiled variant.");
     if (baseline.state === "failed") return failure(baseline.error, "No numbers: this variant failed");
     if (baseline.state === "cancelled") return empty("No numbers", "This variant was cancelled.");
-    return loading(baseline.state === "done" ? "Receiving the numbers" : "Compiling", baseline);
+    const title = baseline.state === "done" ? "Receiving the numbers" : "Compiling";
+    return awaited(this.context.synced, title, "The numbers were not received", baseline);
   }
 
   private heading(variant: Timed<messages.Variant>, index: number): HTMLElement {

@@ -10,6 +10,7 @@ import {
   type EditorEvents,
   light,
   revealLine,
+  revealText,
   setDetails,
   setWrapping,
   visibleLines,
@@ -20,6 +21,7 @@ import { hasDetails } from "../lib/highlighting.ts";
 import { best, levelsFor, nearestIndex } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import { drawRuler } from "../lib/ruler.ts";
+import { heaviest } from "../lib/weights.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { type Anchor, anchorAt } from "../state/local.ts";
 import { changeLine } from "./change.ts";
@@ -52,6 +54,7 @@ export class TextPane implements Pane {
   private readonly scrolls = new WeakMap<TextDocument, { top: number; left: number }>();
   private readonly resizes = new ResizeObserver(() => this.drawRuler());
   private rulerFrame: number | null = null;
+  private isPlain = false;
   private needsReveal = false;
   private step = -1;
 
@@ -137,12 +140,14 @@ export class TextPane implements Pane {
     this.clear();
     fill(this.body);
     const view = createEditor(document, this.events(document), this.context.local, this.body);
-    this.present([{ view, document }]);
+    this.present([{ view, document }], true);
+    this.beginAtEntry(document);
   }
 
-  /** Takes editors as those on screen. */
-  protected present(shown: Shown[]): void {
+  /** Takes editors as those on screen; only a text by itself, `isPlain`, has a place to come back to. */
+  protected present(shown: Shown[], isPlain = false): void {
     this.shown = shown;
+    this.isPlain = isPlain;
     this.restoreScroll();
     this.onSelection();
     shown.forEach(({ view }) => view.scrollDOM.addEventListener("scroll", () => this.drawRuler(), { passive: true }));
@@ -241,12 +246,14 @@ export class TextPane implements Pane {
     const chosen = this.chosenLine(own.document);
     const lines = chosen >= 0 ? Int32Array.of(chosen) : this.targets();
     const { first, last } = visibleLines(own.view);
-    const nearest = nearestIndex(lines, (first + last) / 2);
-    this.step = chosen >= 0 ? this.targets().indexOf(chosen) : nearest;
-    const line = lines[nearest];
+    const weighed = lines.length > 1 ? heaviest(own.document, lines) : 0;
+    const index = weighed < 0 ? nearestIndex(lines, (first + last) / 2) : weighed;
+    this.step = chosen >= 0 ? this.targets().indexOf(chosen) : index;
+    const line = lines[index];
     if (line === undefined || this.shown.some(({ document }) => isIn(selection, document))) return;
     const isVisible = line >= first && line <= last && isDrawn(own.view, line);
-    if (!isVisible) revealLine(own.view, line);
+    if (isVisible) revealText(own.view, line);
+    else revealLine(own.view, line);
   }
 
   private targets(): Int32Array {
@@ -333,14 +340,21 @@ export class TextPane implements Pane {
   }
 
   private saveScroll(): void {
-    if (this.own && this.drawing.isVisible) {
+    if (this.own && this.isPlain && this.drawing.isVisible) {
       const { scrollTop: top, scrollLeft: left } = this.own.view.scrollDOM;
       this.scrolls.set(this.own.document, { top, left });
     }
   }
 
+  /** A text that was not read before, and in which nothing is selected. */
+  private beginAtEntry(document: TextDocument): void {
+    const line = document.firstLine;
+    if (line <= 0 || this.scrolls.has(document) || this.chosenLine(document) >= 0 || this.targets().length) return;
+    revealLine(this.own!.view, line, "top");
+  }
+
   private restoreScroll(): void {
-    const saved = this.own && this.scrolls.get(this.own.document);
+    const saved = this.own && this.isPlain && this.scrolls.get(this.own.document);
     if (!saved || !this.own) return;
     const { scrollDOM } = this.own.view;
     this.own.view.requestMeasure({

@@ -12,6 +12,7 @@ import type { Timed } from "../state/synced.ts";
 
 /** Whoever wanted to cancel a compile that ends at this moment does not want to remove what came of it. */
 const SETTLE_MS = 600;
+const TOTAL = "From asking to the result, with waiting and starting. The compile alone stands under Stats.";
 
 export class Chip {
   readonly element: HTMLElement;
@@ -68,7 +69,9 @@ export class Chip {
 
 function timeOf(variant: Timed<messages.Variant>): HTMLElement {
   if (variant.cached) return h("span", { class: "insp-chip-time", title: variant.cached }, "cached");
-  return h("span", { class: "insp-chip-time" }, variant.state === "queued" ? "queued" : clock(variant));
+  if (variant.state === "queued") return h("span", { class: "insp-chip-time" }, "queued");
+  const isDone = variant.state === "done";
+  return h("span", { class: "insp-chip-time", title: TOTAL }, isDone && "total ", clock(variant));
 }
 
 function isUnderWay({ state }: messages.Variant): boolean {

@@ -5,25 +5,35 @@ import { fill, h } from "../lib/dom.ts";
 import type { Context } from "../panes/pane.ts";
 
 const SILENCE_MS = 10_000;
+/** A question may be lost, as while the kernel makes the widget; later ones are rarer, as each is answered. */
+const FIRST_WAIT_MS = 1500;
 
 export class Notices {
   readonly element = h("div", { class: "insp-notices" });
   private isSilent = false;
-  private readonly timer: ReturnType<typeof setTimeout>;
+  private timer: ReturnType<typeof setTimeout> | null = null;
   private readonly end: () => void;
 
   constructor(private readonly context: Context) {
     this.end = context.synced.signal.on(["notices", "kernel"], () => this.draw());
-    this.timer = setTimeout(() => {
-      this.isSilent = true;
-      this.draw();
-    }, SILENCE_MS);
+    this.wait(FIRST_WAIT_MS, FIRST_WAIT_MS);
     this.draw();
   }
 
   destroy(): void {
-    clearTimeout(this.timer);
+    if (this.timer !== null) clearTimeout(this.timer);
     this.end();
+  }
+
+  /** Asks a kernel that has not answered again, after `pause`; `total` is how long it will have been silent then. */
+  private wait(pause: number, total: number): void {
+    this.timer = setTimeout(() => {
+      if (this.context.synced.kernel !== "waiting") return;
+      this.isSilent = total >= SILENCE_MS;
+      this.context.synced.start();
+      this.draw();
+      this.wait(2 * pause, total + 2 * pause);
+    }, pause);
   }
 
   private draw(): void {

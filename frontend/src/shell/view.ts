@@ -1,6 +1,7 @@
 // One view of the app: toolbar, panes, status, and what holds them together.
 
 import { fill, h } from "../lib/dom.ts";
+import { shareKeys } from "../lib/shortcuts.ts";
 import { splitter } from "../lib/splitter.ts";
 import { recall, remember } from "../lib/storage.ts";
 import { hideStored } from "../lib/stored.ts";
@@ -80,17 +81,13 @@ export class View {
     host.append(this.root);
     this.ends = [
       followTheme(this.root),
+      shareKeys(this.root),
       synced.signal.on(["variants"], () => this.onVariants()),
       synced.signal.on(["session"], () => this.onSession()),
       synced.signal.on(["variants"], () => this.arrange()),
       this.local.signal.on(["optimizedView"], () => this.onOptimizedView()),
       this.local.signal.on(["reveal"], () => this.local.revealed && this.workspace?.reveal(this.local.revealed)),
     ];
-    // JupyterLab matches its shortcuts on the focused element before it looks at any parent, so the
-    // mark that keeps them off must be on that very element.
-    this.root.addEventListener("focusin", (e) => {
-      if (e.target instanceof Element) e.target.setAttribute("data-lm-suppress-shortcuts", "true");
-    });
     this.root.addEventListener("keydown", (e) => {
       if (e.key === "Escape" && !e.defaultPrevented) this.local.select(null);
     });

@@ -4,7 +4,7 @@ import { TextDocument } from "../lib/documents.ts";
 import { NONE, type Origins } from "../lib/origins.ts";
 import { decodeInt32, decodeJson, decodeText, gunzip } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
-import type { Timed } from "./synced.ts";
+import { endAll, type Timed } from "./synced.ts";
 
 export type RecordedTopic = "recordings" | "passes" | "code" | "passChange" | "codeText";
 
@@ -80,6 +80,11 @@ export class Recorded {
 
   recording(variant: number, product: messages.Product): Timed<messages.Recording> | null {
     return this.recordings.get(`${variant}/${product}`) ?? null;
+  }
+
+  /** The kernel is gone. */
+  endWork(): void {
+    endAll(this.recordings);
   }
 
   passes(variant: number): messages.PassList | null {

@@ -84,7 +84,16 @@ export class Synced {
   setKernel(kernel: Kernel): void {
     if (this.kernel === kernel) return;
     this.kernel = kernel;
+    if (kernel === "gone") this.endWork();
     this.signal.emit("kernel");
+  }
+
+  /** What was under way will not end any more. */
+  private endWork(): void {
+    endAll(this.variants);
+    endAll(this.runs);
+    this.recorded.endWork();
+    for (const topic of ENDED) this.signal.emit(topic);
   }
 
   /** What a text pane shows for a variant: its own document, else the one that all share. */
@@ -243,6 +252,30 @@ export class Synced {
 export function elapsedNow(message: Timed<{ state: messages.State; elapsed_s: number }>): number {
   const goesOn = message.state === "queued" || message.state === "running";
   return message.elapsed_s + (goesOn ? (performance.now() - message.receivedAt) / 1000 : 0);
+}
+
+/** The topics of whatever shows work that may be under way. */
+const ENDED = [
+  "variants",
+  "runs",
+  "recordings",
+  "passChange",
+  "codeText",
+  "diffs",
+  "collectives",
+  "stats",
+  "kernels",
+] as const;
+
+const GONE: messages.Error = { kind: "The kernel is gone.", message: "Run the cell again." };
+
+/** Takes work that is under way as failed, at the time it has come to. */
+export function endAll<K, T extends Timed<Pick<messages.Run, "state" | "elapsed_s" | "stage" | "error">>>(
+  works: Map<K, T>,
+): void {
+  for (const [key, work] of works)
+    if (work.state === "queued" || work.state === "running")
+      works.set(key, { ...work, elapsed_s: elapsedNow(work), state: "failed", stage: "", error: GONE });
 }
 
 function timed<T extends object>(message: T): Timed<T> {

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Origins } from "../src/lib/origins.ts";
+import { heaviest } from "../src/lib/weights.ts";
+import { document } from "./helpers.ts";
+
+const HLO = `HloModule m
+
+%region_0 (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  ROOT %add.1 = f32[] add(%a, %a)
+}
+
+%fused (p: f32[4096,4096]) -> f32[4096,4096] {
+  %p = f32[4096,4096]{1,0} parameter(0)
+  ROOT %mul.1 = f32[4096,4096]{1,0} multiply(%p, %p)
+}
+
+%parallel (q: f32[512,512]) -> f32[512,512] {
+  %q = f32[512,512]{1,0} parameter(0)
+  ROOT %neg.1 = f32[512,512]{1,0} negate(%q)
+}
+
+ENTRY %main (x: f32[1024,1024]) -> f32[1024,1024] {
+  %x = f32[1024,1024]{1,0} parameter(0)
+  %reduce.1 = f32[1024]{0} reduce(%x, %x), dimensions={1}, to_apply=%region_0
+  %dot.1 = f32[1024,1024]{1,0} dot(%x, %x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %call.1 = f32[512,512]{1,0} call(%reduce.1), to_apply=%parallel
+  ROOT %fusion.1 = (f32[1024,1024]{1,0}, bf16[1024]{0}) fusion(%x, %dot.1), kind=kLoop, calls=%fused
+}`;
+
+function hlo(text = HLO) {
+  const lines = text.split("\n");
+  const instructions = lines.map((line) => /^\s+(?:ROOT )?%([\w.]+) = /.exec(line)?.[1] ?? null);
+  return document(new Origins(), "optimized", text, [], { files: [], origins: [] }, { labels: null, instructions });
+}
+
+/** The name of the line that is chosen among those of some instructions. */
+function chosen(...names: string[]): string | null {
+  const text = hlo();
+  const lines = Int32Array.from(names.map((name) => text.lineOfInstruction(name)).sort((a, b) => a - b));
+  const at = heaviest(text, lines);
+  return at < 0 ? null : text.instruction(lines[at]!);
+}
+
+test("what runs comes before what is fused, however large, and that before a scalar reducer", () => {
+  assert.equal(chosen("add.1", "mul.1", "reduce.1", "fusion.1"), "fusion.1");
+  assert.equal(chosen("add.1", "mul.1"), "mul.1");
+  assert.equal(chosen("add.1", "neg.1"), "neg.1");
+  assert.equal(chosen("mul.1", "neg.1"), "neg.1");
+});
+
+test("a product weighs more than a pass over arrays of its size", () => {
+  assert.equal(chosen("dot.1", "fusion.1", "reduce.1"), "dot.1");
+});
+
+test("what hands on what is there weighs nothing", () => {
+  assert.equal(chosen("x", "a"), null);
+  assert.equal(chosen("x", "call.1", "add.1"), "add.1");
+});
+
+test("a text of another language does not tell", () => {
+  const source = document(new Origins(), "source", "a = b", [], undefined, undefined, "python");
+  assert.equal(heaviest(source, Int32Array.of(0)), -1);
+});
+
+test("HLO begins at its entry computation, other texts at their first line", () => {
+  const text = hlo();
+  assert.match(text.lines[text.firstLine]!, /^ENTRY %main/);
+  assert.equal(document(new Origins(), "jaxpr", "x\nENTRY y", [], undefined, undefined, "jaxpr").firstLine, 0);
+});
+
+test("a long text is weighed in little time", () => {
+  const body = Array.from({ length: 200_000 }, (_, i) => `  %n.${i} = f32[8,${i % 64}]{1,0} negate(%n.${i - 1})`);
+  const text = hlo(["HloModule m", "ENTRY %main (x: f32[8]) -> f32[8] {", ...body, "}"].join("\n"));
+  const lines = Int32Array.from({ length: 2000 }, (_, i) => 2 + i * 90);
+  assert.notEqual(heaviest(text, lines), -1);
+});

@@ -1,0 +1,141 @@
+"""The Explorer in its notebook: what is saved, what a busy and a dead kernel leave, and whose keys are whose."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+
+import nbformat
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import CellResult, Jupyter, Seen
+
+OpenNotebook = Callable[[str], Page]
+RunAll = Callable[[], list[CellResult]]
+Explored = Callable[..., Page]
+
+LIMIT_MS = 90_000
+FIRST = """
+import time
+import jax
+import jax.numpy as jnp
+from inspector import explore
+
+def step(x):
+    return jnp.tanh(x @ x).sum()
+
+explore(step, jnp.ones((64, 64)), target="cpu")
+"""
+SAVE = "() => window.jupyterapp.commands.execute('docmanager:save')"
+PATH = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id"
+IS_DIRTY = "() => window.jupyterapp.shell.currentWidget.context.model.dirty"
+
+
+@pytest.fixture
+def explored(jupyter: Jupyter, open_notebook: OpenNotebook, run_all: RunAll) -> Explored:
+    """Runs a notebook of these cells; the first Explorer has its optimized HLO then."""
+
+    def explore(*more: str) -> Page:
+        path = jupyter.root / "notebook.ipynb"
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        cells = [nbformat.v4.new_code_cell(source.strip()) for source in (FIRST, *more)]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
+        page = open_notebook(path.name)
+        assert [cell.error for cell in run_all()] == [None] * len(cells)
+        done(page.locator(".inspector-explorer").first)
+        return page
+
+    return explore
+
+
+def done(explorer: Locator) -> None:
+    explorer.scroll_into_view_if_needed()
+    expect(explorer.locator(".insp-chip-done")).to_have_count(1, timeout=LIMIT_MS)
+    expect(explorer.locator("[data-pane=optimized] .cm-line").first).to_be_attached()
+
+
+def saved(page: Page, jupyter: Jupyter) -> str:
+    """The outputs of the notebook's file, after it was saved."""
+    page.evaluate(SAVE)
+    page.wait_for_function(f"() => !({IS_DIRTY})()")
+    return json.dumps([cell["outputs"] for cell in json.loads((jupyter.root / "notebook.ipynb").read_text())["cells"]])
+
+
+def test_a_saved_notebook_keeps_the_optimized_hlo_and_is_read_without_a_kernel(
+    explored: Explored, jupyter: Jupyter, seen: Seen
+) -> None:
+    page = explored()
+    stored = page.locator("[class^=inspector-stored-]")
+    expect(stored).to_have_count(1)
+    expect(stored).to_be_hidden()
+    explorer = page.locator(".inspector-explorer")
+    explorer.get_by_placeholder(re.compile("^flag")).fill("xla_cpu_enable_fast_math")
+    explorer.get_by_role("button", name="Add variant").click()
+    expect(explorer.locator(".insp-chip-done")).to_have_count(2, timeout=LIMIT_MS)
+    expect(stored).to_contain_text("Optimized HLO of xla_cpu_enable_fast_math=true")
+    expect(explorer.locator(".insp-chip-main").nth(1)).to_have_attribute("aria-pressed", "true")  # not drawn anew
+    text = saved(page, jupyter)
+    assert "ENTRY %main" in text
+    assert "queued" not in text
+    assert len(text) < 100_000
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    page.reload()
+    stored.wait_for(state="visible")
+    stored.get_by_text("Optimized HLO of baseline").click()
+    expect(stored.locator("pre", has_text="ENTRY %main").first).to_be_visible()
+    assert seen.errors == []
+
+
+def test_an_explorer_that_is_shown_while_the_kernel_is_busy_is_there_afterwards(explored: Explored, seen: Seen) -> None:
+    busy = "for _ in range(3):\n    display(explore(step, jnp.ones((32, 32)), target='cpu'))\ntime.sleep(12)"
+    page = explored(busy)
+    explorers = page.locator(".inspector-explorer")
+    expect(explorers).to_have_count(4)
+    for index in range(4):
+        done(explorers.nth(index))
+    expect(page.locator(".insp-notices", has_text="does not answer")).to_have_count(0)
+    assert seen == Seen()
+
+
+def test_a_dead_kernel_leaves_nothing_spinning(explored: Explored) -> None:
+    page = explored("import os\nos.getpid()")
+    explorer = page.locator(".inspector-explorer")
+    pid = int(page.locator(".jp-OutputArea-output pre").last.inner_text())
+    explorer.scroll_into_view_if_needed()
+    os.kill(pid, 19)  # what is asked for now is not answered
+    explorer.locator("[data-tab=graph]").click()
+    expect(explorer.get_by_text("Drawing the graph")).to_be_visible()
+    explorer.locator("[data-tab=run]").click()
+    explorer.get_by_role("button", name="Run baseline").click()
+    explorer.locator("[data-tab=graph]").click()
+    os.kill(pid, 9)
+    expect(explorer.locator(".insp-notices")).to_contain_text("The kernel is gone", timeout=LIMIT_MS)
+    expect(explorer.get_by_text("The graph was not drawn")).to_be_visible()
+    expect(explorer.locator(".insp-spinner")).to_have_count(0)
+    expect(explorer.locator("[data-pane=optimized] .cm-line").first).to_be_visible()
+
+
+def test_combinations_are_the_notebooks_and_letters_the_apps(explored: Explored, jupyter: Jupyter, seen: Seen) -> None:
+    page = explored("1 + 1")
+    explorer = page.locator(".inspector-explorer")
+    cells = page.locator(".jp-Cell").count()
+    explorer.locator("[data-pane=source] .cm-line").first.click(position={"x": 60, "y": 8})
+    for key in ("a", "b", "x", "d", "d", "Shift+A", "m"):
+        page.keyboard.press(key)
+    assert page.locator(".jp-Cell").count() == cells
+    page.evaluate("() => { window.jupyterapp.shell.currentWidget.context.model.dirty = true }")
+    before = (jupyter.root / "notebook.ipynb").stat().st_mtime_ns
+    page.keyboard.press("Control+s")
+    deadline = time.monotonic() + 10
+    while (jupyter.root / "notebook.ipynb").stat().st_mtime_ns == before and time.monotonic() < deadline:
+        page.wait_for_timeout(100)
+    assert (jupyter.root / "notebook.ipynb").stat().st_mtime_ns > before
+    page.keyboard.press("b")
+    page.keyboard.press("Control+f")
+    expect(explorer.locator("[data-pane=source] .cm-search input[name=search]")).to_be_focused()
+    assert page.locator(".jp-Cell").count() == cells
+    assert seen == Seen()
