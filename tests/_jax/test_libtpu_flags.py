@@ -35,6 +35,7 @@ def fields(environment: str) -> set[str]:
     return {line.split(":")[0].split(" ")[0] for line in environment.splitlines() if line[0] not in " }"}
 
 
+@pytest.mark.slow
 @needs_tpu
 def test_the_flags_are_those_that_libtpu_dumps(dumped: Outcome) -> None:
     names = {flag.name for flag in absl_flags(libtpu.libtpu_library())}

@@ -156,6 +156,7 @@ def test_damaged_module(compiled: Compiled) -> None:
         module_digest(with_module(compiled, damage))
 
 
+@pytest.mark.slow
 def test_the_same_compile_in_other_processes(compiled: Compiled) -> None:
     """The ground that all rests on: nothing in a fingerprint is by chance."""
     for _ in range(2):
@@ -211,6 +212,7 @@ def test_changes(compiled: Compiled) -> None:
     assert changes(base, unknown) == {**none, "cost": Unavailable("no cost here")}
 
 
+@pytest.mark.slow
 def test_reliable_leaves_out_what_differs_by_chance() -> None:
     first, second = Fingerprint("h", "m", "c", "x"), Fingerprint("h", "m", "c", "y")
     kept = reliable(first, second)

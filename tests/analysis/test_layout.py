@@ -47,6 +47,7 @@ def test_what_is_no_dot_is_refused(junk: str) -> None:
         svg(junk)
 
 
+@pytest.mark.slow
 def test_graphs_draw_where_no_dot_is_on_the_path(tmp_path: Path, one_device_python: RunPython) -> None:
     script = """
 import shutil

@@ -216,6 +216,7 @@ def test_described_devices_are_the_same(target: str, one_device_python: RunPytho
     assert said.split()[-2:] == ["True", "8"] or said.split()[-1] == "older"
 
 
+@pytest.mark.slow
 @needs_gpu
 def test_a_toolkit_of_the_machine_is_not_asked(one_device_python: RunPython, tmp_path: Path) -> None:
     marker, fake = tmp_path / "asked", tmp_path / "cuda" / "bin" / "ptxas"
@@ -243,6 +244,7 @@ def test_a_toolkit_of_the_machine_is_not_asked(one_device_python: RunPython, tmp
     assert not marker.exists()
 
 
+@pytest.mark.slow
 @needs_gpu
 def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPython) -> None:
     script = textwrap.dedent("""
@@ -312,6 +314,7 @@ def test_what_needs_a_library_of_nvidia_names_it() -> None:
         lower(jnp.linalg.cholesky, F32, target="gpu:h100:1").compile(target="gpu:h100:1")
 
 
+@pytest.mark.slow
 @needs_tpu
 def test_libtpu_leaves_no_logs(one_device_python: RunPython) -> None:
     script = textwrap.dedent("""

@@ -281,6 +281,7 @@ def test_a_place_that_cannot_be_written_costs_no_result(tmp_path: Path, caplog: 
     assert "are not kept on disk: " in caplog.text
 
 
+@pytest.mark.slow
 def test_a_restarted_kernel_gets_its_result_back_and_runs_it(one_device_python: RunPython, tmp_path: Path) -> None:
     script = """
 import numpy as np, jax.numpy as jnp

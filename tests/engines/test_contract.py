@@ -289,6 +289,7 @@ def test_run(engine: Engine) -> None:
     assert reply.device_kind == "cpu"
 
 
+@pytest.mark.slow
 def test_run_from_the_serialized_executable(engine: Engine) -> None:
     compiled = compile_(engine, programs.lower(lambda x: x * 2, spec(3)))
     other: Engine = type(engine)()  # has never seen it
@@ -298,6 +299,7 @@ def test_run_from_the_serialized_executable(engine: Engine) -> None:
         other.close()
 
 
+@pytest.mark.slow
 def test_run_of_another_jaxlib_is_refused(engine: Engine) -> None:
     compiled = compile_(engine, programs.lower(lambda x: x * 5, spec(3)))
     compiled = dataclasses.replace(compiled, versions={**compiled.versions, "jaxlib": "0.0.1"})
@@ -443,6 +445,7 @@ def test_partitions(engine: Engine, shardings: str) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_close_twice_and_after() -> None:
     for engine in (InlineEngine(), WorkerEngine()):
         request = CompileRequest(programs.lower(jnp.sin, spec(3)), Options(), CPU)

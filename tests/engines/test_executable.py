@@ -97,6 +97,7 @@ def test_it_runs_after_a_file(saved: Path) -> None:
     assert isinstance(load_executable(saved).client.platform_version, str)
 
 
+@pytest.mark.slow
 def test_it_runs_in_a_fresh_process(engine: InlineEngine, tmp_path: Path, one_device_python: RunPython) -> None:
     """With LAPACK, which is null in a process that has lowered nothing."""
     matrix = np.diag(np.float32([1, 2, 3]))
@@ -111,6 +112,7 @@ print(np.diag(inverse).tolist())
     assert one_device_python(script).stdout.strip() == "[1.0, 0.5, 0.25]"
 
 
+@pytest.mark.slow
 def test_too_few_devices(engine: InlineEngine, tmp_path: Path, one_device_python: RunPython) -> None:
     lowered = inspector.lower(lambda x: jax.lax.psum(x, "i"), np.ones(2, np.float32), axis_env=[("i", 4)])
     save_executable(lowered.compile(target="cpu:4", engine=engine), tmp_path / "four")

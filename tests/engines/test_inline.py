@@ -113,6 +113,7 @@ def test_cancel_says_that_the_compile_goes_on(engine: InlineEngine) -> None:
             job.result(0)
 
 
+@pytest.mark.slow
 def test_default_engine() -> None:
     plain = programs.lower(jnp.sin, F32X2)
     calling = programs.lower(lambda x: jax.pure_callback(np.sin, F32X2, x), F32X2)
@@ -137,6 +138,7 @@ def test_default_engine_with_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> 
     close_engines()
 
 
+@pytest.mark.slow
 def test_a_fork_of_the_kernel_has_engines_of_its_own(one_device_python: RunPython) -> None:
     script = """
         import os, warnings

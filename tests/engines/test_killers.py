@@ -101,6 +101,7 @@ def test_nothing_of_the_dead_is_left(engine: WorkerEngine) -> None:
     assert scratch_directories() != before
 
 
+@pytest.mark.slow
 def test_a_compile_that_takes_too_much_memory_is_stopped() -> None:
     """Tells apart the limit within a request from the one after it, which gives the result first."""
     engine = WorkerEngine(WorkerSettings(max_memory_bytes=1 << 20))
@@ -129,6 +130,7 @@ def scratch_directories() -> set[Path]:
     return set(Path("/dev/shm").glob(f"inspector-{os.getpid()}-*"))
 
 
+@pytest.mark.slow
 def test_a_fork_server_that_was_killed_costs_no_worker_of_the_next() -> None:
     """A worker of the old server is reaped with the new one, which does not know it."""
     small, large = Target.parse("cpu"), Target.parse("cpu:2")
@@ -150,6 +152,7 @@ def test_a_fork_server_that_was_killed_costs_no_worker_of_the_next() -> None:
         engine.close()
 
 
+@pytest.mark.slow
 def test_a_directory_of_a_killed_kernel_that_no_worker_has_is_not_left() -> None:
     """As when it is killed while it ends a worker."""
     script = """

@@ -43,6 +43,7 @@ def test_those_of_the_process_choose_a_worker(lowered: Lowered, tmp_path: Path) 
     assert any("llo" in path.name for path in tmp_path.rglob("*.txt"))
 
 
+@pytest.mark.slow
 def test_one_that_keeps_a_worker_from_starting_is_named(lowered: Lowered) -> None:
     engine = WorkerEngine()
     try:
@@ -70,6 +71,7 @@ def test_those_of_the_cpu_are_warned_of(lowered: Lowered) -> None:
     assert "XLA accepts it and ignores it" in warning
 
 
+@pytest.mark.slow
 def test_what_they_do(lowered: Lowered) -> None:
     tpu = boolean_flags("tpu")
     assert {"xla_tpu_rwb_fusion", "xla_allow_excess_precision"} <= set(tpu)

@@ -90,6 +90,7 @@ def _instructions(hlo: str) -> list[str]:
     return [line.partition(", metadata=")[0] for line in hlo.splitlines() if " = " in line]
 
 
+@pytest.mark.slow
 def test_xlas_own_count_of_passes_is_met(tmp_path: Path) -> None:
     """Against XLA's log, in a process of its own: the passes in order, each time that one ran."""
     script = """
@@ -206,6 +207,7 @@ def test_a_dump_of_the_users_own_is_refused_beside_it(engine: Engine, tmp_path: 
     assert any(path.name.endswith("after_optimizations.txt") for path in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_remembered_result_without_the_product_is_no_answer(tmp_path: Path) -> None:
     from inspector import settings
 

@@ -60,6 +60,7 @@ class Kernel:
         return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cpu", pytest.param("tpu:v5e:2x2", marks=needs_tpu)])
 def test_two_kernels_at_once(target: str) -> None:
     both = [Kernel(target, target.partition(":")[0]) for _ in range(2)]

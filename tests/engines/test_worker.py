@@ -171,6 +171,7 @@ def test_an_idle_worker_that_died_is_not_noticed(engine: WorkerEngine) -> None:
         assert engine.submit(request(jnp.cos)).result(60).hlo
 
 
+@pytest.mark.slow
 @linux
 def test_a_request_whose_fork_server_died_is_done_by_another_worker() -> None:
     mine = {*all_pids(os.getpid())}
@@ -189,6 +190,7 @@ def test_a_request_whose_fork_server_died_is_done_by_another_worker() -> None:
         engine.close()
 
 
+@pytest.mark.slow
 @linux
 def test_a_fork_server_that_keeps_dying_costs_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = WorkerEngine(WorkerSettings(start="fork"))
@@ -330,6 +332,7 @@ def test_workers_are_replaced_when_they_grow() -> None:
         engine.close()
 
 
+@pytest.mark.slow
 @linux
 def test_the_longest_unused_workers_end() -> None:
     targets = [Target.parse(f"cpu:{n}") for n in (1, 2, 3, 4)]

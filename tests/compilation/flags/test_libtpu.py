@@ -89,6 +89,7 @@ def refused() -> list[Outcome]:
     return compile_with([{name: value} for name, value, _ in BAD])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(GOOD)), ids=[f"{name}={value}" for name, value, _ in GOOD])
 def test_what_we_take_libtpu_takes_and_means_the_same(taken: list[Outcome], index: int) -> None:
     name, value, expected = GOOD[index]
@@ -97,6 +98,7 @@ def test_what_we_take_libtpu_takes_and_means_the_same(taken: list[Outcome], inde
     assert taken[index].field(name) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(BAD)), ids=[f"{name}={value}" for name, value, _ in BAD])
 def test_what_we_refuse_libtpu_refuses(refused: list[Outcome], index: int) -> None:
     name, value, message = BAD[index]
@@ -112,6 +114,7 @@ def test_what_libtpu_would_swallow(name: str, value: object, message: str) -> No
         flags.check_value(name, value)
 
 
+@pytest.mark.slow
 def test_every_flag_at_its_default_is_taken_per_compile() -> None:
     types = {name: flags.flag_type(name) for name in libtpu_flags()}
     defaults = {name: libtpu.default(name, type_) for name, type_ in types.items() if type_.is_per_compile}
@@ -126,6 +129,7 @@ def test_every_flag_at_its_default_is_taken_per_compile() -> None:
         assert set_.field(name) == plain.field(name), name
 
 
+@pytest.mark.slow
 def test_what_no_compile_takes_is_sent_by_init_args() -> None:
     options = Options.parse(
         "--xla_tpu_rwb_fusion=false --xla_jf_dump_llo_text=false --xla_mosaic_dump_to=/tmp/x"

@@ -106,6 +106,7 @@ def assembly_of(compiled: Compiled) -> str:
     return "\n".join(compiled.assembly.code("assembly", kernel).text for kernel in compiled.assembly.kernels)
 
 
+@pytest.mark.slow
 @needs_tpu
 def test_what_libtpu_accepts_for_old_times_sake() -> None:
     (outcome,) = compile_with([{"xla_tpu_log_flags": "@"}])
