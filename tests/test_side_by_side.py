@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pandas as pd
 import pytest
 
 import inspector
@@ -84,14 +85,14 @@ def test_a_tpus_vector_memory_is_replayed(compiled_for: Compile, target: str) ->
 def test_three_platforms_in_one_table(compiled_for: Compile) -> None:
     targets = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:8")
     table = inspector.compare(*(compiled_for(t) for t in targets))
-    assert [c for c in table.columns if not c.startswith("delta")] == list(targets)
+    assert [c for c in table.columns if not c.startswith("delta")] == [*targets, "unknown"]
     for key in ("flops", "bytes_accessed", "compile_s", "kernels", "fusions", "argument_bytes"):
         assert all(table.loc[key, t] > 0 for t in targets), key
     assert table.loc["estimated_cycles", "tpu:v5e:2x4"] > 10_000
-    assert isinstance(table.loc["estimated_cycles", "gpu:h100:8"], Unavailable)
+    assert pd.isna(table.loc["estimated_cycles", "gpu:h100:8"])
     assert table.loc["vmem_allocated_bytes", "tpu:v5e:2x4"] > 1e5
-    assert isinstance(table.loc["vmem_allocated_bytes", "gpu:h100:8"], Unavailable)
-    assert isinstance(table.loc["hbm_allocated_bytes", "cpu:8"], Unavailable)
+    assert pd.isna(table.loc["vmem_allocated_bytes", "gpu:h100:8"])
+    assert "gpu:h100:8: the gpu program has no such memory space" in str(table.loc["vmem_allocated_bytes", "unknown"])
 
 
 @pytest.mark.parametrize("target", [*TPUS, *GPUS])
