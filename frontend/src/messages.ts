@@ -44,6 +44,7 @@ export interface Notice {
 export interface OriginTable {
   files: string[];
   origins: [string, [number, number][]][][];
+  phases: string[];
 }
 
 export interface Session {
@@ -381,8 +382,12 @@ export interface Collective {
   group_mode: string;
   operand_shapes: string[];
   result_shapes: string[];
-  operand_bytes: number | null;
+  operand_bytes: number;
+  executions: number | null;
+  executions_reason: string;
+  phases: string[];
   source: SourceLine | null;
+  source_from: string;
   inserted_by: string;
   members: Member[];
 }
@@ -415,11 +420,11 @@ export interface Graph {
 }
 
 export interface Member {
-  group: number;
-  position: number;
-  device: number | null;
-  replica: number | null;
-  partition: number | null;
+  group: number | null;
+  position: number | null;
+  logical_id: number;
+  replica: number;
+  partition: number;
   coordinates: number[] | null;
   before: string;
   after: string;

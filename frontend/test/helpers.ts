@@ -9,7 +9,7 @@ export function document(
   pane: TextPane,
   text: string,
   lineOrigins: number[] = [],
-  table: OriginTable = { files: [], origins: [] },
+  table: OriginTable = { files: [], origins: [], phases: [] },
   lines: LineTable = { labels: null, instructions: null },
   language: Language = "hlo",
 ): TextDocument {
@@ -21,6 +21,9 @@ export function document(
 }
 
 /** A table whose lines have one origin each. */
-export function single(table: { files: string[]; origins: [string, [number, number][]][] }): OriginTable {
-  return { files: table.files, origins: table.origins.map((origin) => [origin]) };
+export function single(
+  table: { files: string[]; origins: [string, [number, number][]][] },
+  phases: string[] = [],
+): OriginTable {
+  return { files: table.files, origins: table.origins.map((origin) => [origin]), phases };
 }

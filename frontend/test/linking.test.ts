@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { best, levelsFor, linkOf, matchesIn, nearestIndex, STRONG, WEAK } from "../src/lib/linking.ts";
+import {
+  best,
+  levelsFor,
+  linkOf,
+  matchesIn,
+  nearestIndex,
+  phaseCounts,
+  stepTo,
+  STRONG,
+  WEAK,
+} from "../src/lib/linking.ts";
 import { NONE, Origins } from "../src/lib/origins.ts";
 import { document, single } from "./helpers.ts";
 
@@ -103,6 +113,7 @@ test("a line in a function that is called twice is linked to what both calls bec
   const origins = new Origins();
   const inner = document(origins, "stablehlo", "exp", [0], {
     files: ["f.py"],
+    phases: [],
     origins: [
       [
         ["jit(f)/jvp(jit(g))/exp", [[0, 4]]],
@@ -171,4 +182,34 @@ test("a click in 230,000 lines finds its matches in a few milliseconds", () => {
   assert.equal(strong.length, lines.filter((o) => o === lines[77]).length);
   assert.equal(strong.length + weak.length, lines.filter((o) => o % 2000 === lines[77]! % 2000).length);
   assert.ok(elapsed < 50, `${elapsed} ms`);
+});
+
+test("the lines that one source line stands for are told apart by phase", () => {
+  const origins = new Origins();
+  const names = ["jvp()/dot", "transpose(jvp())/dot", "transpose(jvp())/add", "sub"];
+  const table = single({ files: ["f.py"], origins: names.map((name) => [name, [[0, 3]]]) }, [
+    "forward",
+    "backward",
+    "backward",
+    "rest",
+  ]);
+  const hlo = document(origins, "optimized", "dot\ndot\nadd\nsub\nadd", [0, 1, 2, 3, 2], table);
+  const lines = Int32Array.of(0, 1, 2, 3, 4);
+  assert.deepEqual(
+    [...phaseCounts(hlo, lines, origins)],
+    [
+      ["forward", 1],
+      ["backward", 3],
+      ["rest", 1],
+    ],
+  );
+  assert.equal(phaseCounts(hlo, Int32Array.of(1, 2), origins).size, 0);
+  const isBackward = (line: number): boolean => origins.phase(hlo.origin(line)) === "backward";
+  assert.equal(stepTo(lines, -1, 1, isBackward), 1);
+  assert.equal(stepTo(lines, 2, 1, isBackward), 4);
+  assert.equal(stepTo(lines, 4, 1, isBackward), 1);
+  assert.equal(
+    stepTo(lines, 0, 1, () => false),
+    -1,
+  );
 });

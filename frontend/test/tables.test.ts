@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changesOf } from "../src/lib/diffing.ts";
-import { coordinatesOf, gridOf, groupsText, rowMesh } from "../src/lib/meshgrid.ts";
+import { coordinatesOf, gridOf, groupsText, pairsText, rowMesh } from "../src/lib/meshgrid.ts";
 import { Origins } from "../src/lib/origins.ts";
 import { tabulate } from "../src/lib/stats.ts";
 import type { StatsRow } from "../src/messages.ts";
@@ -160,4 +160,14 @@ test("a number known in part has no difference, on either side", () => {
       [6000, null, "unknown"],
     ],
   );
+});
+
+test("a device of a permute is told the pairs that it is in", () => {
+  const pairs = [
+    [3, 0],
+    [0, 1],
+  ];
+  assert.equal(pairsText(pairs, 0), "pair 0: 3 → 0 · pair 1: 0 → 1");
+  assert.equal(pairsText(pairs, 1), "pair 1: 0 → 1");
+  assert.equal(pairsText(pairs, 2), "in no pair");
 });

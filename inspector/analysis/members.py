@@ -7,7 +7,7 @@ A table in words and bytes, from the definitions of the collectives in XLA's ope
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from inspector.analysis.axes import position_of_id
 from inspector.analysis.participation import Groups
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.mesh import Mesh
+from inspector.tables import Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,19 +24,21 @@ if TYPE_CHECKING:
     from inspector.analysis.collectives import Collective
     from inspector.hlo.shape import Shape
 
-COLUMNS = (
-    "group",
-    "position",
-    "device",
-    "replica",
-    "partition",
-    "coordinates",
-    "before",
-    "before_bytes",
-    "after",
-    "after_bytes",
-    "receives_from",
-)
+_KINDS: Mapping[str, Kind] = {
+    "group": "int",
+    "position": "int",
+    "logical_id": "int",
+    "replica": "int",
+    "partition": "int",
+    "coordinates": "object",
+    "before": "text",
+    "before_bytes": "int",
+    "after": "text",
+    "after_bytes": "int",
+    "receives_from": "object",
+}
+
+COLUMNS = tuple(_KINDS)
 """Columns of `members()`."""
 
 _REDUCTIONS = {
@@ -54,7 +57,7 @@ class _Member:
     """One member as the phrases see it.
 
     Attributes:
-      group: the devices of its group, in order.
+      group: the logical ids of its group, in order.
       position: its index in the group.
       collective: the operation.
     """
@@ -64,7 +67,7 @@ class _Member:
     collective: Collective
 
     @property
-    def device(self) -> int:
+    def logical_id(self) -> int:
         return self.group[self.position]
 
     @property
@@ -86,60 +89,46 @@ def members(collective: Collective, mesh: Mesh | None, num_replicas: int, num_pa
       num_partitions: of the program.
 
     Returns:
-      Columns: `group` and `position` in it (of a collective-permute, group 0 holds all devices); `device`
-      is `replica * num_partitions + partition`; `coordinates` are mesh indices in the order of the
-      mesh's axes, or () where the mesh does not hold the device; `before` and `after` say what the
-      device holds, `before_bytes` and `after_bytes` how much; `receives_from` lists the devices whose
-      data it ends up with, itself included.
+      Columns: `group` and `position` in it, missing for a collective-permute, which has pairs and no groups;
+      `logical_id` is `replica * num_partitions + partition`, the place in the program's device assignment
+      (`Compiled.devices[logical_id]` is the device there); `coordinates` are mesh indices in the order of the mesh's
+      axes, or () where the mesh does not hold the id; `before` and `after` say what the id holds, `before_bytes` and
+      `after_bytes` how much; `receives_from` lists the logical ids whose data it ends up with, itself included.
 
     Raises:
       ModuleError: the groups name ids that the program does not have, so its members are not known.
     """
-    import pandas as pd
-
     if isinstance(collective.participants, Unavailable):
         raise ModuleError(f"The members of {collective.name} are not known: {collective.participants.reason}")
 
     coordinates = _coordinates(mesh, num_replicas, num_partitions)
-    rows = []
-    for group, position, device, before, after, sources in _described(
+    rows: list[tuple[object, ...]] = []
+    for group, position, logical_id, before, after, sources in _described(
         collective, collective.participants, num_replicas * num_partitions
     ):
-        rows.append(
-            {
-                "group": group,
-                "position": position,
-                "device": device,
-                "replica": device // num_partitions,
-                "partition": device % num_partitions,
-                "coordinates": coordinates[device],
-                "before": before,
-                "before_bytes": collective.operand_bytes,
-                "after": after,
-                "after_bytes": collective.result_bytes,
-                "receives_from": list(sources),
-            }
-        )
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        place = (group, position, logical_id, logical_id // num_partitions, logical_id % num_partitions)
+        held = (before, collective.operand_bytes, after, collective.result_bytes)
+        rows.append((*place, coordinates[logical_id], *held, list(sources)))
+    return make_table(_KINDS, rows)
 
 
-_Description: TypeAlias = tuple[int, int, int, str, str, tuple[int, ...]]
+_Description: TypeAlias = tuple[int | None, int | None, int, str, str, tuple[int, ...]]
 
 
-def _described(collective: Collective, groups: Groups, device_count: int) -> Iterator[_Description]:
-    """(group, position, device, before, after, sources) of every member."""
+def _described(collective: Collective, groups: Groups, id_count: int) -> Iterator[_Description]:
+    """(group, position, logical id, before, after, sources) of every member."""
     if collective.opcode == "collective-permute":
-        yield from _permuted(collective, groups, device_count)
+        yield from _permuted(collective, groups, id_count)
         return
     describe = _PHRASES[collective.opcode]
     for index, group in enumerate(groups):
-        for position, device in enumerate(group):
+        for position, logical_id in enumerate(group):
             before, after = describe(_Member(group, position, collective))
             sources = group[:1] if collective.opcode == "collective-broadcast" else group
-            yield index, position, device, before, after, sources
+            yield index, position, logical_id, before, after, sources
 
 
-def _permuted(collective: Collective, pairs: Groups, device_count: int) -> Iterator[_Description]:
+def _permuted(collective: Collective, pairs: Groups, id_count: int) -> Iterator[_Description]:
     targets: dict[int, list[int]] = {}
     source: dict[int, int] = {}
     for sender, receiver in pairs:
@@ -147,15 +136,15 @@ def _permuted(collective: Collective, pairs: Groups, device_count: int) -> Itera
         source[receiver] = sender
     operand, result = _shapes(collective.operand_shapes), _shapes(collective.result_shapes)
     no_one: tuple[int, ...] = ()
-    for device in range(device_count):
-        sent = ", ".join(map(str, targets.get(device, ())))
-        before = f"own {operand}, " + (f"sent to device {sent}" if sent else "sent to no one")
-        if device in source:
-            after = f"{result} of device {source[device]}"
-            sources: tuple[int, ...] = (source[device],)
+    for logical_id in range(id_count):
+        sent = ", ".join(map(str, targets.get(logical_id, ())))
+        before = f"own {operand}, " + (f"sent to id {sent}" if sent else "sent to no one")
+        if logical_id in source:
+            after = f"{result} of id {source[logical_id]}"
+            sources: tuple[int, ...] = (source[logical_id],)
         else:
             after, sources = f"zeros {result} (no pair has it as target)", no_one
-        yield 0, device, device, before, after, sources
+        yield None, None, logical_id, before, after, sources
 
 
 def _all_reduce(member: _Member) -> tuple[str, str]:
@@ -203,8 +192,8 @@ def _ragged_all_to_all(member: _Member) -> tuple[str, str]:
 
 def _collective_broadcast(member: _Member) -> tuple[str, str]:
     root = member.group[0]
-    before = "the one that is sent" if member.device == root else "not used"
-    return f"own {member.operand}, {before}", f"{member.result} of device {root}, the first of the group"
+    before = "the one that is sent" if member.logical_id == root else "not used"
+    return f"own {member.operand}, {before}", f"{member.result} of id {root}, the first of the group"
 
 
 _PHRASES: dict[str, Callable[[_Member], tuple[str, str]]] = {
@@ -233,7 +222,7 @@ def _shapes(shapes: tuple[Shape, ...]) -> str:
 
 
 def _coordinates(mesh: Mesh | None, num_replicas: int, num_partitions: int) -> list[tuple[int, ...]]:
-    """Mesh indices of every device, by flattened id; () each where the mesh does not hold the program."""
+    """Mesh indices by logical id; () each where the mesh does not hold the program."""
     count = num_replicas if mesh is None or mesh.kind == "replica" else num_partitions
     if mesh is None or mesh.size != count:
         return [()] * (num_replicas * num_partitions)

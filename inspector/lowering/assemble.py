@@ -17,7 +17,7 @@ from inspector.hlo.mlir_text import read_located_text
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Root
-from inspector.lowering.axis_env import parse_axis_env
+from inspector.lowering.axis_env import parse_axis_env, refuse_empty
 from inspector.lowering.listings import definition, jaxpr_listing, source_listing
 from inspector.lowering.lowered import Lowered
 from inspector.lowering.pallas import Overrides
@@ -96,6 +96,9 @@ def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
         if ours is None:
             raise
         raise LoweringError(f"{fun_name(fun)} {ours} JAX: {str(error).splitlines()[0]}") from error
+    except ZeroDivisionError:
+        refuse_empty(parse_axis_env(axis_env))
+        raise
     except NameError as error:
         if isinstance(error, InspectorError) or "axis name" not in str(error):
             raise

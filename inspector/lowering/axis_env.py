@@ -33,6 +33,20 @@ def parse_axis_env(axis_env: AxisEnv | None) -> tuple[tuple[Hashable, int], ...]
     return tuple(_pair(p) for p in pairs)
 
 
+def refuse_empty(axis_env: Sequence[tuple[Hashable, int]]) -> None:
+    """Refuses an axis that no replica is on.
+
+    Raises:
+      ParameterError: a size is 0.
+    """
+    for name, size in axis_env:
+        if size == 0:
+            raise ParameterError(
+                f"axis_env gives axis {name!r} the size 0, so no replica would run the program, and no collective has"
+                f" anything to work on. Expected a positive integer, such as ({name!r}, 4)."
+            )
+
+
 def _pair(pair: Any) -> tuple[Hashable, int]:
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise ParameterError(

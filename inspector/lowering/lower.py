@@ -14,7 +14,7 @@ from inspector.compilation.target import Target
 from inspector.errors import ParameterError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, names_of, positions
 from inspector.lowering.assemble import fun_name, mapped_errors
-from inspector.lowering.axis_env import AxisEnv, parse_axis_env
+from inspector.lowering.axis_env import AxisEnv, parse_axis_env, refuse_empty
 from inspector.lowering.bindings import PartialBinding
 from inspector.lowering.calls import Marks, PlainCall
 from inspector.lowering.keywords import function_keywords
@@ -95,6 +95,7 @@ def lower(
         given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
         _refuse_parameters(fun, given | dataclasses.asdict(marks))
     axes = None if axis_env is None else parse_axis_env(axis_env)
+    refuse_empty(axes or ())
 
     def lower_for(args: Sequence[Any], named: Mapping[str, Any], platform: str | None, chip: str) -> Lowered:
         lowered_for = platform or attached_platform()

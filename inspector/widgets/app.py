@@ -59,6 +59,7 @@ class TextDocument:
       labels: the line number shown for each line, None for a heading; None: 1, 2, 3, ...
       instructions: the name of the instruction that each line defines, without `%`, or None.
       title: of the pane, such as a file name.
+      phases: for each index the part of a differentiated program, "" where it is not known; () where none is.
     """
 
     pane: messages.TextPane
@@ -71,6 +72,7 @@ class TextDocument:
     labels: Sequence[int | None] | None = None
     instructions: Sequence[str | None] | None = None
     title: str = ""
+    phases: Sequence[str] = ()
 
     @property
     def line_count(self) -> int:
@@ -101,6 +103,7 @@ class TextDocument:
             "origins": [
                 [(name, [(file, line) for file, line in frames]) for name, frames in entry] for entry in self.origins
             ],
+            "phases": list(self.phases),
         }
         lines: messages.LineTable = {
             "labels": None if self.labels is None else list(self.labels),

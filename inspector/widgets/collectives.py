@@ -53,6 +53,7 @@ def _mesh(mesh: Mesh | None) -> messages.Mesh | None:
 
 def _row(collective: Collective, found: Collectives) -> messages.Collective:
     axes, inserted_by = collective.axes, collective.inserted_by
+    executions, source_from = collective.executions, collective.source_from
     frame = collective.origin.frames[0] if collective.origin.frames else None
     return messages.Collective(
         name=collective.name,
@@ -67,7 +68,11 @@ def _row(collective: Collective, found: Collectives) -> messages.Collective:
         operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
         result_shapes=[str(s.without_layout()) for s in collective.result_shapes],
         operand_bytes=collective.operand_bytes,
+        executions=None if isinstance(executions, Unavailable) else executions,
+        executions_reason=executions.reason if isinstance(executions, Unavailable) else "",
+        phases=list(collective.phases),
         source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
+        source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
         members=_members(collective, found),
     )
@@ -78,9 +83,9 @@ def _members(collective: Collective, found: Collectives) -> list[messages.Member
         return []
     return [
         messages.Member(
-            group=int(row["group"]),
-            position=int(row["position"]),
-            device=int(row["device"]),
+            group=None if collective.form is None else int(row["group"]),
+            position=None if collective.form is None else int(row["position"]),
+            logical_id=int(row["logical_id"]),
             replica=int(row["replica"]),
             partition=int(row["partition"]),
             coordinates=[int(c) for c in row["coordinates"]] or None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from inspector.analysis.source import hlo_listing
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Module
+from inspector.hlo.source import PHASES, Origin, phases
 from inspector.widgets import messages
 from inspector.widgets.app import TextDocument
 from inspector.widgets.cells import cell_name, display_file
@@ -38,10 +41,20 @@ def document(pane: messages.TextPane, listing: Listing, variant: int | None = No
         line_origins=np.frombuffer(listing.line_origins, "<i4"),
         files=list(files),
         origins=origins,
+        phases=[_phase(entry) for entry in listing.origins] if pane in _WITH_WHOLE_NAMES else (),
         labels=listing.labels or None,
         instructions=listing.instructions or None,
         title=title,
     )
+
+
+# Names in StableHLO and in HLO before optimization are relative to the function that they are in.
+_WITH_WHOLE_NAMES: tuple[messages.TextPane, ...] = ("jaxpr", "optimized")
+
+
+def _phase(entry: Sequence[Origin]) -> str:
+    found = {phase for origin in entry for phase in phases(origin.op_name)}
+    return " + ".join(phase for phase in PHASES if phase in found)
 
 
 def _with_cell_numbers(listing: Listing) -> str:

@@ -41,12 +41,12 @@ def found() -> Collectives:
     return collectives(Module.from_proto(proto), Mesh(("i", "j"), (2, 2), "replica"), num_replicas=4)
 
 
-def row(table: pd.DataFrame, device: int) -> pd.Series:
-    return table[table["device"] == device].iloc[0]
+def row(table: pd.DataFrame, logical_id: int) -> pd.Series:
+    return table[table["logical_id"] == logical_id].iloc[0]
 
 
 @pytest.mark.parametrize(
-    ("name", "device", "before", "after", "sources"),
+    ("name", "logical_id", "before", "after", "sources"),
     [
         ("reduced", 3, "own f32[4,6]", "sum of all 2: f32[4,6], the same on each", [2, 3]),
         (
@@ -77,15 +77,15 @@ def row(table: pd.DataFrame, device: int) -> pd.Series:
             "operand 0 of each of the 2 members, in their order: (f32[4,6], f32[4,6])",
             [2, 3],
         ),
-        ("sent", 1, "own f32[4,6], sent to device 0", "f32[4,6] of device 0", [0]),
-        ("sent", 2, "own f32[4,6], sent to device 3", "zeros f32[4,6] (no pair has it as target)", []),
-        ("sent", 3, "own f32[4,6], sent to no one", "f32[4,6] of device 2", [2]),
-        ("broadcast", 0, "own f32[4,6], not used", "f32[4,6] of device 1, the first of the group", [1]),
-        ("broadcast", 2, "own f32[4,6], the one that is sent", "f32[4,6] of device 2, the first of the group", [2]),
+        ("sent", 1, "own f32[4,6], sent to id 0", "f32[4,6] of id 0", [0]),
+        ("sent", 2, "own f32[4,6], sent to id 3", "zeros f32[4,6] (no pair has it as target)", []),
+        ("sent", 3, "own f32[4,6], sent to no one", "f32[4,6] of id 2", [2]),
+        ("broadcast", 0, "own f32[4,6], not used", "f32[4,6] of id 1, the first of the group", [1]),
+        ("broadcast", 2, "own f32[4,6], the one that is sent", "f32[4,6] of id 2, the first of the group", [2]),
     ],
 )
-def test_words(found: Collectives, name: str, device: int, before: str, after: str, sources: list[int]) -> None:
-    member = row(found.members(name), device)
+def test_words(found: Collectives, name: str, logical_id: int, before: str, after: str, sources: list[int]) -> None:
+    member = row(found.members(name), logical_id)
     assert (member["before"], member["after"], member["receives_from"]) == (before, after, sources)
 
 
@@ -94,7 +94,7 @@ def test_every_opcode_has_words(found: Collectives) -> None:
     for collective in found:
         table = found.members(collective.name)
         assert tuple(table.columns) == COLUMNS
-        assert sorted(table["device"]) == [0, 1, 2, 3]
+        assert sorted(table["logical_id"]) == [0, 1, 2, 3]
         assert (table["before"].str.len() > 5).all()
 
 
@@ -102,10 +102,17 @@ def test_numbers(found: Collectives) -> None:
     table = found.members("gathered")
     assert table["group"].tolist() == [0, 0, 1, 1]
     assert table["position"].tolist() == [0, 1, 0, 1]
-    assert table["device"].tolist() == table["replica"].tolist() == [1, 0, 3, 2]
+    assert table["logical_id"].tolist() == table["replica"].tolist() == [1, 0, 3, 2]
     assert table["coordinates"].tolist() == [(0, 1), (0, 0), (1, 1), (1, 0)]
     assert set(table["before_bytes"]) == {96}
     assert set(table["after_bytes"]) == {192}
+
+
+def test_a_permute_has_pairs_and_no_groups(found: Collectives) -> None:
+    table = found.members("sent")
+    assert table["group"].isna().all()
+    assert table["position"].isna().all()
+    assert table["logical_id"].tolist() == [0, 1, 2, 3]
 
 
 def test_coordinates_on_a_mesh_with_ids_of_its_own() -> None:

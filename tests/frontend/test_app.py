@@ -136,6 +136,7 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     assert json.loads(table) == {
         "files": ["a.py", "b.py"],
         "origins": [[["x", []]], [["jit(f)/add", [[1, 7], [0, 2]]]]],
+        "phases": [],
     }
     assert json.loads(lines) == {"labels": [None, 10, 11], "instructions": [None, "é", None]}
     assert messages.problem(content, messages.Document) is None

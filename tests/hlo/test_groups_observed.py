@@ -163,7 +163,7 @@ ENTRY main {{
     (permute,) = found
     assert permute.axes == mesh.axis_names
     table = found.members(permute.name)
-    assert list(table["device"]) == list(range(DEVICES))
+    assert list(table["logical_id"]) == list(range(DEVICES))
     for row, observed in zip(table.itertuples(), reply["observed"], strict=True):
         assert observed == (row.receives_from or [0])
         assert ("zeros" in row.after) == (not row.receives_from)
@@ -210,10 +210,10 @@ ENTRY main {{
     collective = found.items[0]
     for row in found.members(collective.name).itertuples():
         own = lambda device: list(range(4 * device, 4 * device + 4))  # noqa: E731
-        assert reply["observed"][row.device] == expected(own, row.receives_from, row.position)
-        assert row.receives_from[row.position] == row.device
+        assert reply["observed"][row.logical_id] == expected(own, row.receives_from, row.position)
+        assert row.receives_from[row.position] == row.logical_id
         assert row.before_bytes == 16
-        assert row.after_bytes == 4 * len(reply["observed"][row.device])
+        assert row.after_bytes == 4 * len(reply["observed"][row.logical_id])
 
 
 def test_versions_are_those_under_test() -> None:

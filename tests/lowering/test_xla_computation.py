@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from inspector import xla_computation
+from inspector import lower, xla_computation
 from inspector.errors import ArgumentError, ParameterError, UnboundAxisError
 
 
@@ -123,3 +123,13 @@ def f(x: jax.Array) -> jax.Array:
 
 
 named_f = f
+
+
+def test_an_axis_of_size_zero() -> None:
+    """JAX 0.4.30 lowered what does not exchange anything (`env_size_zero` of the recorded cases)."""
+    text = xla_computation(lambda x: x, axis_env=[("i", 0)])(jnp.ones(2)).as_hlo_text()
+    assert "f32[2]" in text
+    with pytest.raises(ParameterError, match="axis 'i' the size 0, so no replica would run the program"):
+        xla_computation(lambda x: jax.lax.psum(x, "i"), axis_env=[("i", 0)])(jnp.ones(2))
+    with pytest.raises(ParameterError, match=r"Expected a positive integer, such as \('i', 4\)"):
+        lower(lambda x: x, jnp.ones(2), axis_env=[("i", 0)])

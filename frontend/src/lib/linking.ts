@@ -81,3 +81,23 @@ export function nearestIndex(sorted: Int32Array, value: number): number {
   if (low === sorted.length) return low - 1;
   return low > 0 && value - sorted[low - 1]! <= sorted[low]! - value ? low - 1 : low;
 }
+
+/** The position after a step over `lines`, among those that are wanted; -1 where none is. */
+export function stepTo(lines: Int32Array, from: number, delta: number, isWanted: (line: number) => boolean): number {
+  const { length } = lines;
+  for (let tried = 1, at = from; tried <= length; tried++) {
+    at = (at + (tried === 1 ? delta : Math.sign(delta)) + length) % length;
+    if (isWanted(lines[at]!)) return at;
+  }
+  return -1;
+}
+
+/** How many of the lines belong to each phase of a differentiated program, where they belong to several. */
+export function phaseCounts(document: TextDocument, lines: Int32Array, origins: Origins): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const line of lines) {
+    const phase = origins.phase(document.origin(line));
+    if (phase) counts.set(phase, (counts.get(phase) ?? 0) + 1);
+  }
+  return counts.size > 1 ? counts : new Map();
+}

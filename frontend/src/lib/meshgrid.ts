@@ -77,7 +77,7 @@ export function coordinatesOf(index: number, sizes: readonly number[]): number[]
 /** A mesh for devices that have none: a row of ids. */
 export function rowMesh(ids: readonly number[]): Mesh {
   const sorted = [...new Set(ids)].sort((a, b) => a - b);
-  return { axis_names: ["device"], axis_sizes: [sorted.length], kind: "partition", device_ids: sorted };
+  return { axis_names: ["logical id"], axis_sizes: [sorted.length], kind: "partition", device_ids: sorted };
 }
 
 /** Groups in one line: `4 groups of 2: {0,1} {2,3} …`. */
@@ -94,4 +94,12 @@ export function groupsText(groups: readonly (readonly number[])[], isPairs: bool
 
 function compact(ids: readonly number[]): string {
   return ids.length <= 8 ? ids.join(",") : `${ids.slice(0, 4).join(",")},…,${ids[ids.length - 1]}`;
+}
+
+/** The pairs of a permute that an id is in: "pair 0: 3 → 0 · pair 1: 0 → 1". */
+export function pairsText(pairs: readonly (readonly number[])[], id: number): string {
+  const own = pairs.flatMap(([source, target], pair) =>
+    source === id || target === id ? [`pair ${pair}: ${source} → ${target}`] : [],
+  );
+  return own.join(" · ") || "in no pair";
 }

@@ -25,6 +25,7 @@ export class Origins {
   private readonly sitesOf: number[][] = [];
   private readonly innermostsOf: number[][] = [];
   private readonly framesOf: number[][] = [];
+  private readonly phaseOf: string[] = [];
   private readonly fileIds = new Map<string, number>();
   private readonly nameIds = new Map<string, number>();
   private readonly placeIds = new Map<string, number>();
@@ -38,12 +39,13 @@ export class Origins {
   /** Interns a document's table; gives the number here of each of its entries. */
   add(table: OriginTable): Int32Array {
     const files = table.files.map((f) => internIn(this.fileIds, f, () => this.files.push(f)));
-    return Int32Array.from(table.origins, (entry) =>
+    return Int32Array.from(table.origins, (entry, i) =>
       this.intern(
         entry.map(([name, frames]) => ({
           name: internIn(this.nameIds, name, () => this.names.push(name)),
           frames: frames.map(([file, line]) => this.place(files[file] ?? NONE, line)),
         })),
+        table.phases?.[i] ?? "",
       ),
     );
   }
@@ -51,6 +53,11 @@ export class Origins {
   /** The operation name; the first one of several. */
   operation(origin: number): string {
     return this.names[this.nameOf[origin] ?? NONE] ?? "";
+  }
+
+  /** The part of a differentiated program that an origin belongs to, "" where it is not known. */
+  phase(origin: number): string {
+    return this.phaseOf[origin] ?? "";
   }
 
   /** The numbers of the source lines of an origin, innermost first; of several, all of theirs. */
@@ -79,14 +86,16 @@ export class Origins {
     return internIn(this.placeIds, `${file}:${line}`, () => this.places.push({ file, line }));
   }
 
-  private intern(entry: { name: number; frames: number[] }[]): number {
+  private intern(entry: { name: number; frames: number[] }[], phase: string): number {
     const key = entry.map(({ name, frames }) => `${name}|${frames.join()}`).join(";");
-    return internIn(this.originIds, key, () => {
+    const id = internIn(this.originIds, key, () => {
       this.nameOf.push(entry[0]?.name ?? NONE);
       this.framesOf.push(unique(entry.flatMap(({ frames }) => frames)));
       this.innermostsOf.push(unique(entry.flatMap(({ frames }) => frames.slice(0, 1))));
       this.sitesOf.push(unique(entry.map(({ name, frames }) => this.site(this.names[name] ?? "", frames))));
     });
+    if (phase) this.phaseOf[id] = phase; // not every document says it
+    return id;
   }
 
   private site(name: string, frames: number[]): number {

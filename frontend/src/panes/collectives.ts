@@ -2,7 +2,7 @@
 
 import { type Choice, segments } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
-import { baseName, format } from "../lib/format.ts";
+import { baseName, format, grouped } from "../lib/format.ts";
 import { STRONG, WEAK } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
 import { listSplitter } from "../lib/splitter.ts";
@@ -81,11 +81,11 @@ class CollectivesPane implements Pane {
     this.drawn = found;
     this.focused = 0;
     this.sideRow = null;
-    const titles = ["collective", "axes", "groups", "operand", "bytes", "source"];
+    const titles = ["collective", "axes", "groups", "operand", "bytes", "runs", "source"];
     const head = h(
       "tr",
       {},
-      ...titles.map((t) => h("th", { scope: "col", class: t === "bytes" ? "insp-number" : "" }, t)),
+      ...titles.map((t) => h("th", { scope: "col", class: NUMBERS.has(t) ? "insp-number" : "" }, t)),
     );
     this.rows = found.rows.map((row, i) => this.row(row, i));
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, head), h("tbody", {}, ...this.rows));
@@ -101,7 +101,8 @@ class CollectivesPane implements Pane {
     const source = row.source
       ? `${baseName(row.source.file)}${row.source.line === null ? "" : `:${row.source.line}`}`
       : "";
-    const bytes = row.operand_bytes === null ? "unknown" : format(row.operand_bytes, "bytes");
+    const bytes = format(row.operand_bytes, "bytes");
+    const runs = row.executions === null ? "unknown" : grouped(row.executions);
     const onkeydown = ((e: KeyboardEvent) => this.key(e, index)) as EventListener;
     return h(
       "tr",
@@ -115,10 +116,11 @@ class CollectivesPane implements Pane {
       h("td", {}, axes),
       h("td", { title: groupsText(row.groups, row.is_pairs, 64) }, groupsText(row.groups, row.is_pairs)),
       h("td", {}, h("code", {}, row.operand_shapes.join(", "))),
-      h("td", { class: "insp-number" }, bytes),
+      h("td", { class: "insp-number", title: "of one device, each time that it runs" }, bytes),
+      h("td", { class: "insp-number", title: row.executions_reason || RUNS }, runs),
       h(
         "td",
-        { title: row.source?.file ?? "" },
+        { title: [row.source?.file ?? "", row.source_from].filter(Boolean).join(": ") },
         source || h("span", { class: "insp-dim" }, row.inserted_by ? `by ${row.inserted_by}` : "unknown"),
       ),
     );
@@ -166,6 +168,8 @@ class CollectivesPane implements Pane {
   }
 }
 
+const NUMBERS = new Set(["bytes", "runs"]);
+const RUNS = "how often it runs in one execution of the program";
 const NONE_NOTE = "No instruction of this stage talks to another device.";
 
 function describe(row: messages.Collective): HTMLElement[] {
@@ -173,6 +177,8 @@ function describe(row: messages.Collective): HTMLElement[] {
     row.group_mode.replaceAll("_", " "),
     row.context,
     row.inserted_by && `inserted by ${row.inserted_by}`,
+    row.phases.join(" + "),
+    row.source && row.source_from !== "itself" ? `source of ${row.source_from}` : "",
   ].filter(Boolean);
   const shapes = `${row.operand_shapes.join(", ")} → ${row.result_shapes.join(", ")}`;
   return [

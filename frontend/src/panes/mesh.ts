@@ -2,7 +2,7 @@
 
 import { fill, h, svg } from "../lib/dom.ts";
 import { grouped } from "../lib/format.ts";
-import { type Cell, type Grid, gridOf, rowMesh } from "../lib/meshgrid.ts";
+import { type Cell, type Grid, gridOf, pairsText, rowMesh } from "../lib/meshgrid.ts";
 import type * as messages from "../messages.ts";
 
 const COLORS = 8;
@@ -53,7 +53,7 @@ class Drawing {
 
   private axes(): HTMLElement {
     const { axis_names: names, axis_sizes: sizes, kind } = this.mesh;
-    if (!this.hasAxes) return h("div", { class: "insp-mesh-axes insp-dim" }, "no mesh: devices in a row");
+    if (!this.hasAxes) return h("div", { class: "insp-mesh-axes insp-dim" }, "no mesh: logical ids in a row");
     const used = new Set(this.row.axes ?? []);
     const arrows = [" →", " ↓"];
     const words = names.map((name, i) =>
@@ -150,18 +150,20 @@ class Drawing {
 
   private describe(cell: Cell): HTMLElement[] {
     const place = this.hasAxes ? ` (${coordinateText(this.mesh.axis_names, cell.coordinates)})` : "";
-    const title = h("div", {}, h("strong", {}, `${this.hasAxes ? this.mesh.kind : "device"} ${cell.id}`), place);
+    const title = h("div", {}, h("strong", {}, `${this.hasAxes ? this.mesh.kind : "logical id"} ${cell.id}`), place);
     const members = this.members.get(cell.id) ?? [];
-    if (!members.length)
+    const pairs = this.row.is_pairs ? [h("div", { class: "insp-dim" }, pairsText(this.row.groups, cell.id))] : [];
+    if (!members.length && !pairs.length)
       return [title, h("div", { class: "insp-dim" }, this.groups.has(cell.id) ? "" : "takes no part")];
-    return [title, ...members.flatMap((m) => this.describeMember(m))];
+    return [title, ...pairs, ...members.flatMap((m) => this.describeMember(m))];
   }
 
   private describeMember(member: messages.Member): HTMLElement[] {
-    const part = this.row.is_pairs ? `pair ${member.group}` : `group ${member.group}, position ${member.position}`;
     const line = (name: string, value: string): HTMLElement =>
       h("div", { class: "insp-member-line" }, h("span", { class: "insp-dim" }, name), h("code", {}, value || "–"));
-    return [h("div", { class: "insp-dim" }, part), line("before", member.before), line("after", member.after)];
+    const held = [line("before", member.before), line("after", member.after)];
+    if (member.group === null) return held;
+    return [h("div", { class: "insp-dim" }, `group ${member.group}, position ${member.position}`), ...held];
   }
 
   private key(e: KeyboardEvent): void {
@@ -195,11 +197,12 @@ class Drawing {
     return found;
   }
 
-  /** The group of each id: from the members where there are any, else from the groups' own ids. */
+  /** The group of each id: from the members where there are any, else from the groups' own ids; pairs share one. */
   private indexGroups(): Map<number, number> {
     const found = new Map<number, number>();
-    for (const [id, members] of this.members) found.set(id, members[0]!.group);
-    if (!found.size) this.row.groups.forEach((ids, group) => ids.forEach((id) => found.set(id, group)));
+    for (const [id, members] of this.members) if (members[0]!.group !== null) found.set(id, members[0]!.group);
+    const { groups, is_pairs: isPairs } = this.row;
+    if (!found.size) groups.forEach((ids, group) => ids.forEach((id) => found.set(id, isPairs ? 0 : group)));
     return found;
   }
 }
@@ -211,8 +214,7 @@ function cellClass(group: number | undefined): string {
 }
 
 function idOf(member: messages.Member, kind: messages.Mesh["kind"] | null): number {
-  const own = kind === "replica" ? member.replica : kind === "partition" ? member.partition : member.device;
-  return own ?? member.device ?? member.replica ?? member.partition ?? -1;
+  return kind === null ? member.logical_id : member[kind];
 }
 
 function coordinateText(names: Names, coordinates: readonly number[]): string {

@@ -18,7 +18,7 @@ import {
 import { isDrawn } from "../lib/expand.ts";
 import { grouped, plural } from "../lib/format.ts";
 import { hasDetails } from "../lib/highlighting.ts";
-import { best, levelsFor, nearestIndex } from "../lib/linking.ts";
+import { best, levelsFor, nearestIndex, stepTo } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import { drawRuler } from "../lib/ruler.ts";
 import { heaviest } from "../lib/weights.ts";
@@ -262,11 +262,16 @@ export class TextPane implements Pane {
   }
 
   private onStep(): void {
-    const { pane, variant, delta } = this.context.local.stepped;
+    const { pane, variant, delta, phase } = this.context.local.stepped;
     const isMeant = (pane === null || pane === this.name) && (variant === null || variant === this.ofVariant);
     const lines = this.targets();
     if (!this.own || !this.drawing.isVisible || !lines.length || !isMeant) return;
-    this.step = (this.step + delta + lines.length) % lines.length;
+    const { origins } = this.context.synced;
+    const { document } = this.own;
+    const isOfPhase = (line: number): boolean => phase === null || origins.phase(document.origin(line)) === phase;
+    const next = stepTo(lines, this.step, delta, isOfPhase);
+    if (next < 0) return;
+    this.step = next;
     revealLine(this.own.view, lines[this.step]!);
     this.updateStepper();
   }

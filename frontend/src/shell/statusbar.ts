@@ -3,7 +3,8 @@
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { baseName, grouped } from "../lib/format.ts";
-import type { Matches } from "../lib/linking.ts";
+import type { TextDocument } from "../lib/documents.ts";
+import { best, type Matches, phaseCounts } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import type { TextPane } from "../messages.ts";
 import { type Context, TITLES } from "../panes/pane.ts";
@@ -17,6 +18,13 @@ const SHORT: Record<TextPane, string> = {
   stablehlo: "StableHLO",
   hlo: "HLO",
   optimized: "optimized",
+};
+
+const PHASES: Record<string, string> = {
+  forward: "of the forward pass",
+  backward: "of the backward pass",
+  recomputed: "that jax.checkpoint computes once more",
+  rest: "that are not differentiated",
 };
 
 export class StatusBar {
@@ -102,7 +110,7 @@ export class StatusBar {
       const document = synced.document(pane, local.active);
       const matches = document && local.matches(document);
       if (!matches || pane === selection.pane || (pane === "source" && matches.strong.length)) continue;
-      parts.push(this.count(pane, matches));
+      parts.push(this.count(pane, matches), ...(pane === "optimized" ? this.phases(document, matches) : []));
       if (pane === "optimized") hasVanished = !matches.strong.length && !matches.weak.length;
     }
     if (!parts.length) return [];
@@ -130,6 +138,26 @@ export class StatusBar {
         onclick: () => this.go(pane),
       },
       `${isWeak ? "≈" : ""}${number} ${SHORT[pane]}`,
+    );
+  }
+
+  /** A line that stands for many: what they are, each with a step to the next of its kind. */
+  private phases(document: TextDocument, matches: Matches): HTMLElement[] {
+    const counts = phaseCounts(document, best(matches), this.context.synced.origins);
+    return [...counts].map(([phase, count]) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "insp-link insp-dim",
+          title: `${TITLES.optimized}: the next of ${grouped(count)} ${PHASES[phase] ?? phase}`,
+          onclick: () => {
+            this.context.local.reveal("optimized");
+            this.context.local.step("optimized", 1, null, phase);
+          },
+        },
+        `${grouped(count)} ${phase}`,
+      ),
     );
   }
 

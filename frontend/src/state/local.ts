@@ -46,7 +46,7 @@ export class Local {
   /** A pane that should come to the front, with the signal "reveal". */
   revealed: messages.Pane | null = null;
   /** How far the panes should step through their matches, and which: with the signal "step". */
-  stepped: Step = { pane: null, variant: null, delta: 0 };
+  stepped: Step = { pane: null, variant: null, delta: 0, phase: null };
   private selectionLink: CachedLink | null = null;
   private matchCache = new WeakMap<TextDocument, { link: Link; matches: Matches }>();
   private hoverLink: CachedLink | null = null;
@@ -105,9 +105,9 @@ export class Local {
     this.signal.emit("reveal");
   }
 
-  /** Steps through the matches of a pane, or of all panes at once; of one variant's column or of all. */
-  step(pane: messages.Pane | null, delta: number, variant: number | null = null): void {
-    this.stepped = { pane, variant, delta };
+  /** Steps through the matches of a pane, or of all panes at once; of one variant's column or of all; of one phase. */
+  step(pane: messages.Pane | null, delta: number, variant: number | null = null, phase: string | null = null): void {
+    this.stepped = { pane, variant, delta, phase };
     this.signal.emit("step");
   }
 
@@ -197,11 +197,12 @@ export class Local {
   }
 }
 
-/** A step through matches: null means every pane, or every column of it. */
+/** A step through matches: null means every pane, every column of it, or every phase. */
 interface Step {
   readonly pane: messages.Pane | null;
   readonly variant: number | null;
   readonly delta: number;
+  readonly phase: string | null;
 }
 
 /** The level of the chosen thing itself, above STRONG and WEAK. */

@@ -78,10 +78,13 @@ class OriginTable(TypedDict):
         several places, as inside of a function that is called twice. Each is a pair of an operation
         name (`jit(f)/dot_general`, "" if unknown) and its frames,
         innermost first, each a file index and a line.
+      phases: for each entry of `origins` the part of a differentiated program, such as "forward" or
+        "forward + backward"; "" where it is not known. Empty where none is.
     """
 
     files: list[str]
     origins: list[list[tuple[str, list[tuple[int, int]]]]]
+    phases: list[str]
 
 
 class LineTable(TypedDict):

@@ -52,20 +52,21 @@ class Mesh(TypedDict):
 
 
 class Member(TypedDict):
-    """One device's part in a collective.
+    """One logical id's part in a collective.
 
     Attributes:
-      group: index of its group.
+      group: index of its group, None in a collective-permute, which has pairs.
       position: its place in the group.
+      logical_id: its place in the program's device assignment.
       coordinates: its place on each mesh axis, or None without a mesh.
       before, after: what it holds, in words.
     """
 
-    group: int
-    position: int
-    device: int | None
-    replica: int | None
-    partition: int | None
+    group: int | None
+    position: int | None
+    logical_id: int
+    replica: int
+    partition: int
     coordinates: list[int] | None
     before: str
     after: str
@@ -77,7 +78,10 @@ class Collective(TypedDict):
     Attributes:
       axes: the mesh axes it works over, None when its groups are no axes; then `axes_reason`.
       groups: lists of ids, or source-target pairs when `is_pairs`.
-      operand_bytes: bytes of all operands on one device, None when unknown.
+      operand_bytes: bytes of all operands on one device, each time that it runs.
+      executions: how often it runs in one execution of the program, None when unknown; then `executions_reason`.
+      phases: the parts of a differentiated program that it belongs to.
+      source_from: which instruction `source` is from, or why there is none.
       inserted_by: the pass or partitioner that made it, "" when the program asked for it.
       members: at most as many as are worth drawing.
     """
@@ -93,8 +97,12 @@ class Collective(TypedDict):
     group_mode: str
     operand_shapes: list[str]
     result_shapes: list[str]
-    operand_bytes: int | None
+    operand_bytes: int
+    executions: int | None
+    executions_reason: str
+    phases: list[str]
     source: SourceLine | None
+    source_from: str
     inserted_by: str
     members: list[Member]
 
