@@ -32,7 +32,14 @@ ENTRY %main (x: f32[1024,1024]) -> f32[1024,1024] {
 function hlo(text = HLO) {
   const lines = text.split("\n");
   const instructions = lines.map((line) => /^\s+(?:ROOT )?%([\w.]+) = /.exec(line)?.[1] ?? null);
-  return document(new Origins(), "optimized", text, [], { files: [], origins: [], phases: [] }, { labels: null, instructions });
+  return document(
+    new Origins(),
+    "optimized",
+    text,
+    [],
+    { files: [], origins: [], phases: [] },
+    { labels: null, instructions },
+  );
 }
 
 /** The name of the line that is chosen among those of some instructions. */
