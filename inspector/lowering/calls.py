@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -13,8 +14,10 @@ from inspector.errors import ParameterError
 from inspector.lowering.arguments import argument_names, original_path, resolve_positions
 from inspector.lowering.assemble import fun_name
 from inspector.lowering.bindings import CallBinding
-from inspector.lowering.leaves import Leaves, Outputs, Static, holds_arrays, positional_parameters, traceable
+from inspector.lowering.leaves import NUMBERS, Leaves, Outputs, Static, holds_arrays, positional_parameters, traceable
 from inspector.lowering.wrappers import TracedCall
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class PlainCall:
     @classmethod
     def of(
         cls, fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], marks: Marks, *,
-        are_arrays: bool = False,
+        are_arrays: bool = False, settings: Collection[type] = (),
     ) -> PlainCall:  # fmt: skip
         """Takes a call apart.
 
@@ -81,6 +84,8 @@ class PlainCall:
           kwargs: keyword arguments.
           marks: what is static and what is donated.
           are_arrays: whether an argument that is no array is an error; else it becomes static.
+          settings: types of Python's numbers that are no arrays either. Those that the function itself holds never
+            are: a call of it as it is has them as constants.
 
         Raises:
           ArgumentError: such an argument.
@@ -95,7 +100,13 @@ class PlainCall:
         (dynamic, named), _ = static.split(args, kwargs)
         names = _names(fun, args, static, lifted)
         given = ((fun, *dynamic) if lifted else dynamic, named)
-        return cls(fun, args, kwargs, static, donated, lifted, Leaves.of(given, names, are_arrays=are_arrays))
+
+        def is_setting(path: Sequence[Any], leaf: Any) -> bool:
+            is_own = lifted and path[0].idx == 0 and path[1].idx == 0
+            return type(leaf) in (NUMBERS if is_own else settings)
+
+        leaves = Leaves.of(given, names, is_setting, are_arrays=are_arrays)
+        return cls(fun, args, kwargs, static, donated, lifted, leaves)
 
     @property
     def is_donated(self) -> list[bool]:
@@ -189,6 +200,36 @@ def _names(fun: Any, args: Sequence[Any], static: Static, lifted: bool) -> Calla
 
     return name
 
+
+def settled(args: Any, make: Callable[[tuple[type, ...]], T]) -> T:
+    """Makes something of a call with as few of Python's numbers taken for settings as it needs.
+
+    `jax.jit` traces them all, and fails where the function asks for a value: `if train:`, `jnp.zeros(n)`.
+
+    Args:
+      args: the call's arguments, a pytree.
+      make: traces the call with numbers of such types static.
+
+    Raises:
+      Exception: what `make` raises with all of them traced, where no choice helps.
+    """
+    present = {type(leaf) for leaf in jax.tree_util.tree_leaves(args)}
+    try:
+        return make(())
+    except _VALUE_NEEDED as error:
+        for count in range(1, len(NUMBERS) + 1):
+            if NUMBERS[count - 1] in present:
+                with contextlib.suppress(*_VALUE_NEEDED):
+                    return make(NUMBERS[:count])
+        raise error from error.__cause__
+
+
+_VALUE_NEEDED = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.TracerArrayConversionError,
+    TypeError,
+)
 
 # Of JAX's error for a function that returns something else than arrays.
 _RETURNED = "returned a value of type"

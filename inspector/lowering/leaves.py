@@ -20,6 +20,9 @@ import numpy as np
 from inspector.errors import ExecutionError
 from inspector.lowering.arguments import abstract_leaf, looks_like_array, short
 
+# Of Python's numbers, those that are most likely a setting first.
+NUMBERS = (bool, int, float, complex)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Static:
@@ -90,12 +93,20 @@ class Leaves:
     abstract: Mapping[int, Any]
 
     @classmethod
-    def of(cls, given: Any, names: Callable[[Sequence[Any]], str], *, are_arrays: bool = False) -> Leaves:
+    def of(
+        cls,
+        given: Any,
+        names: Callable[[Sequence[Any]], str],
+        is_setting: Callable[[Sequence[Any], Any], bool] = lambda _path, _leaf: False,
+        *,
+        are_arrays: bool = False,
+    ) -> Leaves:
         """Takes a call's pytree apart.
 
         Args:
           given: the pytree.
           names: a key path into it to what the user would write.
+          is_setting: whether a leaf is fixed though it could be an array, by key path and value.
           are_arrays: whether a leaf that is no array is an error.
 
         Raises:
@@ -103,7 +114,11 @@ class Leaves:
         """
         with_paths, tree = jax.tree_util.tree_flatten_with_path(given)
         paths = tuple(names(path) for path, _ in with_paths)
-        fixed = {i: leaf for i, (_, leaf) in enumerate(with_paths) if not (are_arrays or is_array(leaf))}
+        fixed = {
+            i: leaf
+            for i, (path, leaf) in enumerate(with_paths)
+            if not are_arrays and (not is_array(leaf) or is_setting(path, leaf))
+        }
         abstract = {i: abstract_leaf(leaf, paths[i]) for i, (_, leaf) in enumerate(with_paths) if i not in fixed}
         return cls(tree, tuple(path for path, _ in with_paths), paths, fixed, abstract)
 

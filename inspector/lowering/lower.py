@@ -16,7 +16,7 @@ from inspector.lowering.arguments import abstract_arguments, names_of, positions
 from inspector.lowering.assemble import fun_name, mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env, refuse_empty
 from inspector.lowering.bindings import PartialBinding
-from inspector.lowering.calls import Marks, PlainCall
+from inspector.lowering.calls import Marks, PlainCall, settled
 from inspector.lowering.keywords import function_keywords
 from inspector.lowering.lowered import Again, Lowered
 from inspector.lowering.opened import check_opened, from_stages, open_lowered
@@ -105,8 +105,12 @@ def lower(
         with mapped_errors(fun, axis_env), overrides.device():
             if axes is None:
                 return _lower_jit(fun, args, named, marks, platform, overrides)
-            call = PlainCall.of(fun, args, named, marks)
-            return lower_replicas(call, axes, platform, fun_name(fun), overrides)
+            return settled(
+                (args, named),
+                lambda settings: lower_replicas(
+                    PlainCall.of(fun, args, named, marks, settings=settings), axes, platform, fun_name(fun), overrides
+                ),
+            )
 
     lowered = lower_for(args, named, platform, chip)
     if not is_function and (
@@ -138,7 +142,9 @@ def _lower_jit(
         if call is not None and (bound[0] or bound[1]):
             binding = PartialBinding(call.binding, more[: bound[0]], bound[1])
             call = dataclasses.replace(call, binding=binding)
-    call = call or PlainCall.of(fun, args, kwargs, marks).trace(marks)
+    call = call or settled(
+        (args, kwargs), lambda settings: PlainCall.of(fun, args, kwargs, marks, settings=settings).trace(marks)
+    )
     return from_stages(call.traced, None, fun, platform, call, overrides)
 
 

@@ -192,6 +192,52 @@ def test_stages_inside_a_library_s_object() -> None:
     assert inspector.lower(wrapped.lower(MODEL, X)).stablehlo == inspector.lower(wrapped, MODEL, X).stablehlo
 
 
+class TestNumbers:
+    """Python's numbers are traced, as `jax.jit` does, unless the function needs their values."""
+
+    @staticmethod
+    def scaled(x: Any, by: float, train: bool, shape: tuple[int, ...] = ()) -> Any:
+        return (x * by if train else x) + jnp.zeros(shape)
+
+    def test_what_the_function_asks_for_becomes_static_and_is_said(self) -> None:
+        lowered = inspector.lower(self.scaled, X, 2.0, train=True)
+        assert lowered.notes == ("train = True",)
+        assert [argument.path for argument in lowered.program.arguments] == ["x", "by"]
+        assert_equal(ran(lowered, X, 3.0, train=True), X * 3)
+        with pytest.raises(ExecutionError, match="train is static"):
+            lowered.compile(target="cpu").run(X, 3.0, train=False)
+
+    def test_no_more_kinds_than_needed(self) -> None:
+        lowered = inspector.lower(self.scaled, X, 2.0, True, (4, 3))
+        assert lowered.notes == ("train = True", "shape[0] = 4", "shape[1] = 3")
+
+    def test_nothing_is_static_where_nothing_is_asked_for(self) -> None:
+        lowered = inspector.lower(lambda x, flag: jnp.where(flag, x, 0), X, True)
+        assert lowered.notes == ()
+        assert len(lowered.program.arguments) == 2
+
+    def test_those_of_a_module_are_its_constants(self) -> None:
+        class Scaled(Model):
+            def __call__(self, x: Any) -> Any:
+                return x @ self.weight * self.activation
+
+        jax.tree_util.register_pytree_with_keys_class(Scaled)
+        lowered = inspector.lower(Scaled(MODEL.weight, 2.0), X)
+        assert [argument.path for argument in lowered.inputs] == ["self.weight", "x"]
+        assert lowered.notes == ("self.activation = 2.0",)
+
+    def test_replicas_too(self) -> None:
+        lowered = inspector.lower(self.scaled, X, 2.0, True, axis_env=[("i", 2)])
+        assert len(lowered.program.arguments) == 2
+
+    def test_an_error_that_no_choice_mends_is_the_first(self) -> None:
+        def wrong(x: Any, flag: bool) -> Any:
+            return x if x.sum() > 0 else flag
+
+        with pytest.raises(jax.errors.TracerBoolConversionError, match=r"args\[0\]|argument x"):
+            inspector.lower(wrong, X, True)
+
+
 class TestModules:
     def test_arrays_of_what_is_called_are_arguments(self) -> None:
         lowered = inspector.lower(MODEL, X)
