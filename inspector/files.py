@@ -87,8 +87,9 @@ def read(path: AnyPath, limit_bytes: int, *, own: bool = False) -> bytes:
       OSError: it cannot be read.
     """
     with open_regular(path, own=own) as file:
-        data = file.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
+        # By the size first, so that a long file costs nothing; it may grow meanwhile.
+        data = file.read(limit_bytes + 1) if os.fstat(file.fileno()).st_size <= limit_bytes else None
+    if data is None or len(data) > limit_bytes:
         raise RefusedError(f"{os.fspath(path)!r} has more than {limit_bytes} bytes")
     return data
 

@@ -75,8 +75,10 @@ class Participations:
         devices = self._devices(form, mode)
         if isinstance(devices, Unavailable):
             return Participation(_tuples(ids), form, mode, devices, devices)
-        axes = axes_of_groups(devices, form, *self._program, ordered=ordered)
-        return Participation(_tuples(ids), form, mode, _tuples(devices), axes)
+        axes, groups = axes_of_groups(devices, form, *self._program, ordered=ordered), _tuples(ids)
+        # One tuple for both where ids are devices: those of a million are large.
+        taking_part = groups if np.array_equal(ids, devices) else _tuples(devices)
+        return Participation(groups, form, mode, taking_part, axes)
 
     def _devices(self, form: ReplicaGroups, mode: GroupMode) -> Ids | Unavailable:
         try:

@@ -8,12 +8,16 @@ and quotes around a whole flag, as a shell would.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
+from inspector import files
 from inspector.compilation import flags
 from inspector.errors import FlagTypeError, OptionError
+
+MAX_FILE_BYTES = 16 << 20
+"""Of a file of flags."""
 
 _QUOTES = "'\""
 
@@ -27,19 +31,12 @@ def flags_text(text: str) -> str:
     given: Any = text  # a user's, whatever the annotation says
     if not isinstance(given, str):
         raise OptionError(f"Flags must be the text of an XLA_FLAGS variable, got {type(given).__name__}: {given!r}.")
-    if text.lstrip()[:1] in ("", "-", *_QUOTES) or "=" in text or not _is_file(text):
+    if text.lstrip()[:1] in ("", "-", *_QUOTES) or "=" in text or not os.path.exists(text):  # noqa: PTH110 - False for a long text
         return text
     try:
-        return Path(text).read_text(encoding="utf-8")
+        return files.read(text, MAX_FILE_BYTES).decode()
     except (OSError, UnicodeDecodeError) as e:
         raise OptionError(f"Cannot read the file of flags {text!r}: {e}. Write the flags themselves.") from e
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # longer than a name can be, or with a null character
-        return False
 
 
 def words(text: str) -> Iterator[tuple[str, str]]:

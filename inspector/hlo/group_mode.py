@@ -11,7 +11,7 @@ import enum
 import numpy as np
 
 from inspector.errors import ModuleError
-from inspector.hlo.replica_groups import Ids, ListGroups, ReplicaGroups
+from inspector.hlo.replica_groups import Ids, ListGroups, ReplicaGroups, check_count
 
 # Collectives with the attribute use_global_device_ids; for the others a channel id means partitions.
 _WITH_GLOBAL_IDS = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
@@ -70,8 +70,9 @@ def participants(groups: ReplicaGroups, mode: GroupMode, num_replicas: int, num_
       groups are padded with -1.
 
     Raises:
-      ModuleError: an id that the program does not have, or `{}` where XLA does not allow it.
+      ModuleError: an id that the program does not have, `{}` where XLA does not allow it, or too many devices.
     """
+    check_count(num_replicas * num_partitions)
     if mode is GroupMode.FLATTENED_ID and groups == ListGroups(()):
         raise ModuleError("Replica groups {} (all) are not allowed with use_global_device_ids=true.")
     id_counts = {
@@ -93,6 +94,7 @@ def _flattened(ids: Ids, mode: GroupMode, num_replicas: int, num_partitions: int
     """Ids of groups as flattened device ids."""
     if mode is GroupMode.FLATTENED_ID:
         return ids
+    check_count(ids.size * (num_replicas if mode is GroupMode.CROSS_PARTITION else num_partitions))
     replicas = np.arange(num_replicas, dtype=np.int64)
     partitions = np.arange(num_partitions, dtype=np.int64)
     members = ids[:, None, :]

@@ -30,6 +30,20 @@ from inspector.hlo.cursor import Cursor
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 
+MAX_IDS = 1 << 21
+"""Groups with more ids are not written out: no machine has as many devices, and a module may claim any number."""
+
+
+def check_count(count: int) -> int:
+    """How many ids there are, where they can be written out.
+
+    Raises:
+      ModuleError: more than `MAX_IDS`.
+    """
+    if count > MAX_IDS:
+        raise ModuleError(f"Groups of {count:,} ids are not written out: expected at most {MAX_IDS:,}.")
+    return count
+
 
 class _Form:
     """What the three forms share."""
@@ -58,13 +72,14 @@ class ListGroups(_Form):
           id_count: how many ids there are; needed for `{}` only.
 
         Raises:
-          ModuleError: `{}` without `id_count`.
+          ModuleError: `{}` without `id_count`, or too many ids.
         """
         if not self.groups:
             if id_count is None:
                 raise ModuleError("Replica groups {} mean all ids: say how many there are (id_count).")
-            return np.arange(id_count, dtype=np.int64)[None]
+            return np.arange(check_count(id_count), dtype=np.int64)[None]
         longest = max(map(len, self.groups))
+        check_count(len(self.groups) * longest)
         padded = (group + (-1,) * (longest - len(group)) for group in self.groups)
         return np.array(list(padded), dtype=np.int64).reshape(len(self.groups), longest)
 
@@ -99,7 +114,7 @@ class Iota:
 
     def expand(self) -> Ids:
         """The ids, flat."""
-        ids = np.arange(self.size, dtype=np.int64).reshape(self.dims)
+        ids = np.arange(check_count(self.size), dtype=np.int64).reshape(self.dims)
         return (ids if self.permutation is None else ids.transpose(self.permutation)).reshape(-1)
 
     def __str__(self) -> str:
@@ -176,7 +191,7 @@ class MeshGroups(_Form):
     def mesh_ids(self) -> Ids:
         """The id at each mesh position, flat and row-major."""
         if self.device_ids is None:
-            return np.arange(math.prod(size for _, size in self.mesh_axes), dtype=np.int64)
+            return np.arange(check_count(math.prod(size for _, size in self.mesh_axes)), dtype=np.int64)
         if isinstance(self.device_ids, Iota):
             return self.device_ids.expand()
         return np.array(self.device_ids, dtype=np.int64)

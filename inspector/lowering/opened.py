@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import pathlib
 from typing import Any
 
 import jax
 import jax.extend
 
+from inspector import files
 from inspector._jax import configuration, jaxprs, modules, pallas, reading, stages
 from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import Options
@@ -23,6 +23,9 @@ from inspector.lowering.bindings import StageBinding
 from inspector.lowering.lowered import Lowered
 from inspector.lowering.pallas import Overrides
 from inspector.lowering.wrappers import TracedCall
+
+MAX_MODULE_BYTES = 2 << 30
+"""So much fits into one message of protobuf, which XLA's modules are."""
 
 
 def check_opened(given: Any) -> None:
@@ -119,9 +122,12 @@ def _read(given: Any) -> bytes | str:
         isinstance(given, str) and "\n" not in given and os.path.exists(given)  # noqa: PTH110 - False for a long text
     ):
         try:
-            return _text_if_utf8(pathlib.Path(given).read_bytes())
+            return _text_if_utf8(files.read(given, MAX_MODULE_BYTES))
         except OSError as e:
-            raise ParameterError(f"Cannot read {os.fspath(given)!r}: {e.strerror}.") from e
+            raise ParameterError(
+                f"Cannot read {os.fspath(given)!r}: {e.strerror or e}. Expected a file with StableHLO or HLO, as text or"
+                " bytes."
+            ) from e
     return str(given)
 
 

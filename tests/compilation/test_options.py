@@ -112,6 +112,17 @@ def test_a_text_may_name_a_file_of_flags_as_in_xla(tmp_path: Path) -> None:
         Options.parse(str(file))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.timeout(20)
+def test_a_file_of_flags_is_regular_and_bounded(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(1 << 40)
+    for path, why in ((tmp_path / "pipe", "a pipe"), (tmp_path / "long", "has more than"), ("/dev/zero", "a device")):
+        with pytest.raises(OptionError, match=f"Cannot read the file of flags .*{why}.*Write the flags themselves"):
+            Options.parse(str(path))
+
+
 @pytest.mark.parametrize("given", [None, b"--xla_dump_to=a", 5])
 def test_parse_takes_text_alone(given: Any) -> None:
     with pytest.raises(OptionError, match="Flags must be the text of an XLA_FLAGS variable, got "):

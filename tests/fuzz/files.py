@@ -284,7 +284,7 @@ def outcome(kind: str, number: int, ask: Callable[[], object]) -> Outcome:
 
 
 def fuzz(seed: int, files: int, modules: int, minutes: float) -> tuple[list[Outcome], int]:
-    """The outcomes, and by how many bytes the process has grown at its largest."""
+    """The outcomes, and by how many bytes the process has grown at its largest. Says on stderr how far it is."""
     until, found = time.monotonic() + 60 * minutes, list[Outcome]()
     with tempfile.TemporaryDirectory(prefix="fuzz-files-") as name, settings.scope(cache=False):
         folder = Path(name)
@@ -303,9 +303,11 @@ def fuzz(seed: int, files: int, modules: int, minutes: float) -> tuple[list[Outc
             if kind == "damaged bytes":
                 found.append(outcome("load_executable", number, lambda path=path: load_executable(path)))
             path.rmdir() if path.is_dir() else path.unlink()
+            _say("files", number, files)
             if time.monotonic() > until:
                 break
         for number in range(modules):
+            _say("modules", number, modules)
             if time.monotonic() > until:
                 break
             source = random.Random(f"{seed}:module:{number}")
@@ -313,6 +315,11 @@ def fuzz(seed: int, files: int, modules: int, minutes: float) -> tuple[list[Outc
             module = MODULES[kind](good, source)
             found.append(outcome(kind, number, lambda module=module: use_module(module)))
         return found, _largest() - largest
+
+
+def _say(what: str, number: int, of: int) -> None:
+    if number % 50 == 0:
+        print(f"{what}: {number} of {of}, at most {_largest() >> 20} MiB", file=sys.stderr, flush=True)
 
 
 def _largest() -> int:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.errors import ModuleError
+from inspector.hlo.group_mode import GroupMode, participants
 from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, parse, parse_pairs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "oracle"))
@@ -91,6 +92,28 @@ def test_pairs() -> None:
 
 def test_uneven_groups_are_padded() -> None:
     assert parse("{{0},{1,2,3}}").expand().tolist() == [[0, -1, -1], [1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "[1,1099511627776]<=[1099511627776]", "[2,8388608]<=[4096,4096]T(1,0)", "mesh['a'=1099511627776] {'a'}"],
+)
+def test_more_ids_than_devices_can_be_are_not_written_out(text: str) -> None:
+    groups = parse(text)
+    with pytest.raises(ModuleError, match=r"Groups of [\d,]+ ids are not written out: expected at most 2,097,152"):
+        groups.expand(1 << 40)
+
+
+def test_uneven_groups_do_not_multiply() -> None:
+    with pytest.raises(ModuleError, match="ids are not written out"):
+        ListGroups((tuple(range(3000)), *((n,) for n in range(3000, 6000)))).expand()
+
+
+@pytest.mark.parametrize("counts", [(2**31 - 1, 1), (1, 2**31 - 1), (2**16, 2**16)])
+@pytest.mark.parametrize("mode", GroupMode)
+def test_participants_of_a_claimed_multitude_are_refused(mode: GroupMode, counts: tuple[int, int]) -> None:
+    with pytest.raises(ModuleError, match="ids are not written out"):
+        participants(ListGroups(((0,),)), mode, *counts)
 
 
 def test_a_million_devices() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import types
 import warnings
@@ -135,6 +136,22 @@ def test_module_text_bytes_and_path(tmp_path: Path) -> None:
     path.write_text(lowered.stablehlo)
     forms = [lowered.stablehlo, lowered.stablehlo.encode(), lowered.program.module, path, str(path)]
     assert {inspector.lower(form).stablehlo for form in forms} == {lowered.stablehlo}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.timeout(20)
+def test_a_module_is_read_from_a_regular_file_of_bounded_size(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(1 << 40)
+    given = (
+        (tmp_path / "pipe", "is a pipe"), (str(tmp_path / "pipe"), "is a pipe"), (tmp_path, "is a folder|Is a directory"),
+        (Path("/dev/zero"), "is a device"), (tmp_path / "long", "has more than"), (tmp_path / "loop", "symbolic links"),
+    )  # fmt: skip
+    for path, why in given:
+        with pytest.raises(ParameterError, match=rf"Cannot read '.*({why}).*Expected a file with StableHLO or HLO"):
+            inspector.lower(path)
 
 
 def test_hlo_text_proto_and_computation() -> None:
