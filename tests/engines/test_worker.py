@@ -250,6 +250,7 @@ def test_nothing_is_left_when_a_kernel_goes_before_it_reads_a_reply() -> None:
     with ours, theirs, process.Log().file as log:
         order = {"do": "fork", "environment": {"platform": "cpu", "device_count": 1, "max_executables": 1}}
         socket.send_fds(control, [json.dumps(order).encode()], [theirs.fileno(), log.fileno()])
+        assert "scratch" not in json.loads(control.recv(1 << 16))  # it says first that it has started
         scratch = Path(json.loads(control.recv(1 << 16, socket.MSG_PEEK))["scratch"])
         assert scratch.is_dir()
         control.close()  # with a reply in it, which makes the other end's next read an error
