@@ -105,7 +105,7 @@ def test_what_is_no_array_is_said_and_the_run_takes_it(opened: list[Explorer]) -
     opened.append(shown)
     box = Mailbox(shown)
     assert box.last("session")["notes"] == ["settings['mode'] = 'tanh'"]
-    assert "static: settings['mode'] = 'tanh'" in repr(shown)
+    assert "lowered with: settings['mode'] = 'tanh'" in repr(shown)
     shown.wait(120)
     box.send({"type": "run", "variant": 0, "repeat": 2})
     assert finished_run(shown, box)["note"] is not None

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.extend
+from jax.sharding import AbstractMesh, AxisType
 
 from inspector import files
 from inspector._jax import configuration, jaxprs, modules, pallas, reading, stages
@@ -277,7 +278,27 @@ def from_stages(
         keepalive=facts.keepalive,
         binding=call.binding,
     )  # fmt: skip
-    return assemble(program, facts.module, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides, notes=call.notes)
+    return assemble(
+        program, facts.module, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
+        notes=(*call.notes, *_mesh_notes(facts)),
+    )  # fmt: skip
+
+
+def _mesh_notes(facts: stages.LoweredFacts) -> tuple[str, ...]:
+    """What a user who only wrote `AbstractMesh` in place of `Mesh` may not know: other axis types, another program."""
+    if AxisType.Explicit not in AbstractMesh((1,), ("i",)).axis_types:
+        return ()  # this JAX makes them Auto: whoever has others asked for them
+    shardings = [s for s in (*facts.argument_shardings, *facts.result_shardings) if hasattr(s, "mesh")]
+    meshes = [s.mesh for s in shardings if s.mesh.size > 1]
+    if not meshes or not all(isinstance(mesh, AbstractMesh) for mesh in meshes):
+        return ()
+    if {axis_type for mesh in meshes for axis_type in mesh.axis_types} != {AxisType.Explicit}:
+        return ()
+    note = (
+        "the AbstractMesh has Explicit axes, its default; a Mesh has Auto axes, whose program can be another:"
+        f" AbstractMesh(..., axis_types=(AxisType.Auto,) * {len(meshes[0].axis_names)}) gives that"
+    )
+    return (note,)
 
 
 def _partition_mesh(facts: stages.LoweredFacts, module_facts: modules.ModuleFacts, jaxpr: Any) -> Mesh | None:

@@ -28,7 +28,7 @@ def text_form(explorer: Explorer) -> str:
     program = explorer.lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
     if explorer.lowered.notes:
-        lines.append(f"  static: {_cut(', '.join(explorer.lowered.notes))}")
+        lines.append(f"  lowered with: {_cut(', '.join(explorer.lowered.notes))}")
     for variant in explorer.variants:
         target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
         line = f"  {variant.label}{target}: {variant.state}"
@@ -51,7 +51,7 @@ def html_form(explorer: Explorer, name: str = "") -> str:
     mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
     parts = [
         f"<div class='{html.escape(name)}'><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
-        *(f"<p>static: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [explorer.lowered.notes] if notes),
+        *(f"<p>lowered with: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [explorer.lowered.notes] if notes),
         _numbers(explorer),
         *_failures(explorer),
         *_kernels(explorer),

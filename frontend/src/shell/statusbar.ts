@@ -56,13 +56,13 @@ export class StatusBar {
     fill(this.text, ...this.place(selection), ...this.counts(selection));
   }
 
-  /** Arguments that are no arrays, with their values: they are part of the program. */
+  /** Arguments that are no arrays, with their values, and what else is to be known of how it was lowered. */
   private note(): HTMLElement | null {
     const notes = this.context.synced.session?.notes ?? [];
     if (!notes.length) return null;
-    const title = `No arrays, so part of the program:\n${notes.join("\n")}`;
+    const title = `Lowered with:\n${notes.join("\n")}`;
     const more = notes.length > 2 ? ` and ${notes.length - 2} more` : "";
-    return h("span", { class: "insp-note", title }, `static: ${notes.slice(0, 2).join(", ")}${more}`);
+    return h("span", { class: "insp-note", title }, `lowered with: ${notes.slice(0, 2).join(", ")}${more}`);
   }
 
   private place(selection: Anchor): (HTMLElement | null)[] {
