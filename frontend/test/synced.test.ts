@@ -61,6 +61,11 @@ function documentMessage(pane: messages.TextPane, variantNumber: number | null, 
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
 
+/** Waits for what is unpacked, however busy the machine is. */
+async function until(holds: () => boolean): Promise<void> {
+  for (let round = 0; round < 400 && !holds(); round++) await settled();
+}
+
 test("the browser says ready once, with a name that replies carry", () => {
   const { sent, synced, emit } = connect();
   assert.equal(sent.length, 1);
@@ -77,7 +82,7 @@ test("documents unpack, and a variant's own comes before the shared one", async 
   const { synced, emit } = connect();
   emit(...documentMessage("hlo", null, "shared"));
   emit(...documentMessage("hlo", 2, "own\ntwo"));
-  await settled();
+  await until(() => !!synced.document("hlo", 1) && synced.document("hlo", 2)?.lines.length === 2);
   assert.deepEqual(synced.document("hlo", 1)?.lines, ["shared"]);
   assert.deepEqual(synced.document("hlo", 2)?.lines, ["own", "two"]);
   assert.equal(synced.document("hlo", 2)?.instruction(1), "i1");
@@ -87,7 +92,7 @@ test("of two documents for one slot the later stays, whichever unpacks first", a
   const { synced, emit } = connect();
   emit(...documentMessage("hlo", null, "x\n".repeat(200_000)));
   emit(...documentMessage("hlo", null, "new"));
-  await settled();
+  await until(() => synced.document("hlo", null)?.lines.length === 1);
   await settled();
   assert.deepEqual(synced.document("hlo", null)?.lines, ["new"]);
   emit({ type: "unavailable", pane: "hlo", variant: null, reason: "gone", remedy: "" });
@@ -101,7 +106,7 @@ test("a removed variant takes everything of its own along", async () => {
   emit(...documentMessage("optimized", 1, "a"));
   emit({ type: "stats", variant: 1, rows: [] });
   emit({ type: "diff", baseline: 0, variant: 1, hunks: [], summary: "" });
-  await settled();
+  await until(() => !!synced.document("optimized", 1));
   emit({ type: "variant_removed", variant: 1 });
   assert.deepEqual([...synced.variants.keys()], [0]);
   assert.equal(synced.document("optimized", 1), null);
@@ -113,7 +118,7 @@ test("selecting an instruction from a graph selects its origin in every text", a
   const { synced, sent, emit } = connect();
   emit(variant(0));
   emit(...documentMessage("optimized", 0, "a\nb\nc"));
-  await settled();
+  await until(() => !!synced.document("optimized", 0));
   const local = new Local(synced);
   local.setActive(0);
   local.selectInstruction("graph", "optimized", "i1");
@@ -136,7 +141,7 @@ test("selecting an instruction from a graph selects its origin in every text", a
 test("a selection is told to Python at most once in 200 ms, the last one last", async () => {
   const { synced, sent, emit } = connect();
   emit(...documentMessage("hlo", null, "a\nb\nc\nd"));
-  await settled();
+  await until(() => !!synced.document("hlo", null));
   const local = new Local(synced);
   const text = synced.document("hlo", null)!;
   for (let line = 0; line < 4; line++) local.select(anchorAt(text, line));
@@ -149,11 +154,11 @@ test("a selection is told to Python at most once in 200 ms, the last one last", 
 test("origins that come after a selection are linked to it", async () => {
   const { synced, emit } = connect();
   emit(...documentMessage("hlo", null, "a\nb"));
-  await settled();
+  await until(() => !!synced.document("hlo", null));
   const local = new Local(synced);
   local.select(anchorAt(synced.document("hlo", null)!, 1));
   emit(...documentMessage("optimized", null, "x\ny\nz"));
-  await settled();
+  await until(() => !!synced.document("optimized", null));
   assert.deepEqual([...local.matches(synced.document("optimized", null)!)!.strong], [1]);
 });
 
@@ -222,7 +227,7 @@ test("instructions of one name in two variants are two", async () => {
     emit(variant(number));
     emit(...documentMessage("optimized", number, number ? "a\nb" : "other\nlines\nhere"));
   }
-  await settled();
+  await until(() => !!synced.document("optimized", 0) && !!synced.document("optimized", 1));
   local.setActive(0);
   local.select(anchorAt(synced.document("optimized", 0)!, 1));
   assert.equal(local.levelOfInstruction("optimized", "i1"), CHOSEN);

@@ -374,11 +374,11 @@ def test_long_reasons_do_not_break_the_numbers(demo: OpenDemo) -> None:
     assert box["height"] < 30
 
 
-def test_it_stays_fluid_with_three_columns_of_200_000_lines(demo: OpenDemo) -> None:
-    page = demo("columns", lines=200_000)
-    expect(page.locator(".insp-column .cm-editor")).to_have_count(3, timeout=20_000)
+def quickest_click(page: Page) -> float:
+    """Milliseconds of the quickest of nine clicks on lines of three columns: what a busy machine adds the least to."""
+    expect(page.locator(".insp-column .cm-editor")).to_have_count(3, timeout=60_000)
     page.wait_for_timeout(500)
-    clicks = page.evaluate(
+    clicks: list[float] = page.evaluate(
         """async () => {
             const times = [];
             for (let i = 3; i < 12; i++) {
@@ -390,10 +390,16 @@ def test_it_stays_fluid_with_three_columns_of_200_000_lines(demo: OpenDemo) -> N
                 times.push(performance.now() - start);
                 await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
             }
-            return times.sort((a, b) => a - b);
+            return times;
         }"""
     )
     for variant in range(3):
         expect(column(page, variant).locator(".insp-strong, .insp-chosen").first).to_be_attached()
-    # Aim: 50 ms on a quiet machine; two columns are scrolled to lines never drawn before.
-    assert clicks[len(clicks) // 2] < 150
+    return min(clicks)
+
+
+def test_it_stays_fluid_with_three_columns_of_200_000_lines(demo: OpenDemo) -> None:
+    short = quickest_click(demo("columns", lines=4_000))
+    page = demo("columns", lines=200_000)
+    assert quickest_click(page) < 15 * short  # of fifty times the lines
+    assert page.locator(".insp-column .cm-line").count() < 1000

