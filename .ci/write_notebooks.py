@@ -49,7 +49,7 @@ def write(path: Path) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if "outputs" in cell:
-            cell.outputs = [output for output in cell.outputs if not _is_start_of_jax(output)]
+            cell.outputs = [output for output in cell.outputs if not _is_left_out(output)]
         for output in cell.get("outputs", ()):
             _clean(output)
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
@@ -60,8 +60,10 @@ def write(path: Path) -> None:
     print(f"{path.relative_to(ROOT)}: {len(text) / 1e3:.0f} kB")
 
 
-def _is_start_of_jax(output: nbformat.NotebookNode) -> bool:
-    """Whether it is what JAX says where its CUDA plugin is installed and there is no GPU."""
+def _is_left_out(output: nbformat.NotebookNode) -> bool:
+    """Whether it is a widget view, or what JAX says where its CUDA plugin is installed and there is no GPU."""
+    if WIDGET_VIEW in output.get("data", {}):
+        return True
     if output.get("name") != "stderr":
         return False
     return all(any(words in line for words in START_OF_JAX) for line in output.text.splitlines())
@@ -69,8 +71,6 @@ def _is_start_of_jax(output: nbformat.NotebookNode) -> bool:
 
 def _clean(output: nbformat.NotebookNode) -> None:
     data = output.get("data", {})
-    if "text/html" in data:
-        data.pop(WIDGET_VIEW, None)
     if "image/svg+xml" in data:
         data["image/svg+xml"] = TOOLTIP.sub("", data["image/svg+xml"])
 
