@@ -78,8 +78,8 @@ class ForkServer:
             return self._fork(environment, until)
 
     def _fork(self, environment: Mapping[str, Any], until: float) -> Process:
-        ours, theirs = socket.socketpair()
         log = Log()
+        ours, theirs = socket.socketpair()
         order = {"do": "fork", "environment": environment}
         try:
             with self._held(until):
@@ -151,8 +151,8 @@ class ForkServer:
             raise lost(f"The fork server failed: {e!r}. It wrote: {said[-2000:] or 'nothing'}") from e
 
     def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = Log()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
         self._started = time.monotonic()
         with theirs:

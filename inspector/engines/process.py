@@ -76,7 +76,17 @@ class Log:
     """A file without a name that a process writes to and the kernel reads, also after its death."""
 
     def __init__(self) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
+        """Makes the file.
+
+        Raises:
+          StartError: there is no place for it.
+        """
+        try:
+            self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
+        except OSError as e:
+            raise StartError(
+                f"No temporary file could be made for what a worker writes: {e}. Set TMPDIR to a folder that has room."
+            ) from e
         self._offset = 0
         self._rest = ""
 

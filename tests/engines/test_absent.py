@@ -162,6 +162,13 @@ def test_several_targets_at_once() -> None:
         assert str(job.result(120).target) == target
 
 
+@needs_gpu
+def test_the_compiler_for_gpus_is_quiet_where_there_is_none(one_device_python: RunPython) -> None:
+    said = one_device_python("import jax; print(jax.devices())", {"JAX_PLATFORMS": "cpu"})
+    assert said.stdout == "[CpuDevice(id=0)]\n"
+    assert said.stderr == ""
+
+
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(

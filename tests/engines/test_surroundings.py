@@ -77,6 +77,15 @@ def test_limits_are_answered(tmp_path: Path, limit: str) -> None:
     assert last == "lives"
 
 
+def test_no_file_can_be_written(tmp_path: Path) -> None:
+    first, last = lines(
+        run(tmp_path, "tell()\nprint('lives')", {"INSPECTOR_CACHE": "off"}, "trap '' XFSZ; ulimit -f 0;")
+    )
+    assert first.startswith("refused ")
+    assert "No temporary file could be made" in first
+    assert last == "lives"
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_children_of_multiprocessing(tmp_path: Path, method: str) -> None:
     """The parent compiled before; a child must not use its parent's workers, nor end them."""
@@ -107,3 +116,19 @@ def test_a_running_event_loop(tmp_path: Path) -> None:
     asyncio.run(main())
     """
     assert lines(run(tmp_path, script)) == [COMPILED, "explored True", *[COMPILED] * 3]
+
+
+def test_eight_processes_on_one_cache(tmp_path: Path) -> None:
+    script = """
+    import multiprocessing
+    if __name__ == "__main__":
+        context = multiprocessing.get_context("spawn")
+        children = [context.Process(target=tell) for _ in range(8)]
+        [child.start() for child in children]
+        [child.join(200) for child in children]
+        print([child.exitcode for child in children])
+    """
+    assert lines(run(tmp_path, script)) == [COMPILED] * 8 + ["[0, 0, 0, 0, 0, 0, 0, 0]"]
+    left = [path.name for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert left
+    assert not [name for name in left if name.startswith(".")]  # none half written
