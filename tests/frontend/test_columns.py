@@ -401,5 +401,5 @@ def quickest_click(page: Page) -> float:
 def test_it_stays_fluid_with_three_columns_of_200_000_lines(demo: OpenDemo) -> None:
     short = quickest_click(demo("columns", lines=4_000))
     page = demo("columns", lines=200_000)
-    assert quickest_click(page) < 15 * short  # of fifty times the lines
+    assert quickest_click(page) < max(100, 15 * short)  # of fifty times the lines; a slow machine is slow at both
     assert page.locator(".insp-column .cm-line").count() < 1000

