@@ -46,7 +46,7 @@ def test_all_is_put_back() -> None:
 @pytest.mark.parametrize("timeout_s", [0, -1])
 def test_a_time_that_is_none(timeout_s: float) -> None:
     with (
-        pytest.raises(ParameterError, match=f"timeout_s must be positive, got {timeout_s}"),
+        pytest.raises(ParameterError, match=f"timeout_s must be a number of seconds above 0, got {timeout_s}"),
         inspector.share_compiles(timeout_s),
     ):
         pass  # pragma: no cover

@@ -21,6 +21,7 @@ from inspector.analysis.fingerprint import (
     reliable,
 )
 from inspector.compilation.compiled import Compiled
+from inspector.compilation.memory import Memory
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.module import Module
@@ -202,7 +203,9 @@ def test_changes(compiled: Compiled) -> None:
     assert not isinstance(compiled.memory, Unavailable)
     assert not isinstance(compiled.cost, Unavailable)
     base = fingerprint(compiled)
-    memory = fingerprint(dataclasses.replace(compiled, memory=dataclasses.replace(compiled.memory, temp_bytes=1)))
+    assert isinstance(compiled.memory, Memory)
+    spaces = {name: dataclasses.replace(space, temp_bytes=1) for name, space in compiled.memory.spaces.items()}
+    memory = fingerprint(dataclasses.replace(compiled, memory=dataclasses.replace(compiled.memory, spaces=spaces)))
     cost = fingerprint(dataclasses.replace(compiled, cost=dataclasses.replace(compiled.cost, flops=1.0)))
     none = dict.fromkeys(ASPECTS, False)
     assert changes(base, base) == none

@@ -33,7 +33,7 @@ def test_blocks_twice_and_scratch_once() -> None:
     ]  # fmt: skip
     assert found.total_bytes == 2 * (131072 + 65536 + 131072) + 131072
     assert found.fits
-    assert str(found) == "768 KiB of 16 MiB VMEM (the default of v5e; v5e has 128 MiB): fits"
+    assert str(found) == "about 768 KiB of 16 MiB VMEM (the default of v5e; v5e has 128 MiB): fits"
 
 
 def test_a_limit_of_its_own_and_internal_scratch() -> None:
@@ -50,7 +50,7 @@ def test_a_limit_beyond_the_core_is_all_there_is() -> None:
     assert not isinstance(found, Unavailable)
     assert (found.total_bytes, found.limit_bytes, found.fits) == (128 * MIB, 64 * MIB, False)
     assert str(found) == (
-        "128 MiB of 64 MiB VMEM (all there is, less than its vmem_limit_bytes; tpu7x has 64 MiB): does not fit"
+        "about 128 MiB of 64 MiB VMEM (all there is, less than its vmem_limit_bytes; tpu7x has 64 MiB): does not fit"
     )
 
 
