@@ -56,6 +56,7 @@ _BORING = (
     "Invalid backend config found for instruction",
     "=== Source Location Trace",
     "Compiler may not do what you expect",
+    "Unable to dump host DMA stats",
 )
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import jax
 
-from inspector._jax import jitted_calls, stages
-from inspector._jax.attached import attached_platform
+from inspector._jax import attached, jitted_calls, stages
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, names_of, positions
@@ -99,7 +98,7 @@ def lower(
     refuse_empty(axes or ())
 
     def lower_for(args: Sequence[Any], named: Mapping[str, Any], platform: str | None, chip: str) -> Lowered:
-        lowered_for = platform or attached_platform()
+        lowered_for = platform or attached.attached_platform()
         overrides = Overrides(compiler_params, interpret=interpret, platform=lowered_for, chip=chip)
         if not is_function:
             return open_lowered(fun, platform, overrides)
@@ -151,7 +150,7 @@ def _lower_jit(
 
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:
     """What to lower for, said by a target or itself."""
-    if platform is not None and platform not in (*_PLATFORMS, attached_platform()):
+    if platform is not None and platform not in (*_PLATFORMS, attached.attached_platform()):
         raise ParameterError(
             f"platform is {platform!r}. Expected one of {', '.join(_PLATFORMS)}, or None for JAX's own."
         )
@@ -159,7 +158,7 @@ def _platform_and_chip(target: str | Target | None, platform: str | None, chip: 
     if target is None:
         return platform, chip
     parsed = Target.parse(target)
-    if platform not in (None, parsed.platform or attached_platform()):
+    if platform not in (None, parsed.platform or attached.attached_platform()):
         raise ParameterError(f"platform={platform!r} and target={str(parsed)!r} differ. Give one of them: the target.")
     return platform or parsed.platform, chip or parsed.chip
 

@@ -9,8 +9,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from inspector._jax import modules
-from inspector._jax.attached import attached_platform
+from inspector._jax import attached, modules
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.portable import Portable
 from inspector.compilation.program import Argument, Program, Result
@@ -198,7 +197,7 @@ class Lowered(Portable):
         parsed = Target.parse(target)
         if self.again is None:
             return self
-        platform = parsed.platform or attached_platform()
+        platform = parsed.platform or attached.attached_platform()
         other_chip = bool(self.kernels) and parsed.chip not in ("", self.again.chip)
         if platform == self.program.platform and not other_chip:
             return self

@@ -124,7 +124,7 @@ def test_it_cannot_run_here(target: str) -> None:
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
 def test_requests_that_do_not_fit(target: str) -> None:
     with pytest.raises(TargetError, match=r"was lowered for cpu, and .* takes programs for"):
-        inspector.lower(step, F32).compile(target=target)
+        inspector.lower(inspector.lower(step, F32).stablehlo).compile(target=target)
     nine = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 9)], target=target)
     with pytest.raises(
         TargetError, match=r"takes 9 devices \(num_replicas 9 x num_partitions 1\).* Use (tpu:v5e:2x6|gpu:h100:2x8)"
