@@ -6,6 +6,8 @@ Reads one JSON request a line from standard input, answers one JSON line each:
     {"do": "shard_map", "names", "sizes", "devices", "axes"}      all_gather of device ids under jax.shard_map
     {"do": "groups", "groups", "group_size", "placeholder", "replicas", "partitions", "attributes"}
         an all-gather of device ids with exactly these groups (HLO text of the attribute)
+    {"do": "collective", "primitive", "names", "sizes", "devices", "axes", "index_groups", "pairs", "lengths", "length"}
+        one collective of jax.lax in nested scans, of `length` values `1000 * position + index` on each device
     {"do": "operation", "hlo", "replicas", "partitions"}          any module of one s32 parameter and result
 
 Answers hold "observed" (by device: replica * partitions + partition) and "module" (base64 of the
@@ -18,6 +20,7 @@ import base64
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -107,6 +110,48 @@ def shard_map(names: list[str], sizes: list[int], devices: list[int], axes: list
     return answer([by_device[device] for device in range(len(devices))], compiled.runtime_executable().hlo_modules()[0])
 
 
+def collective(
+    primitive: str,
+    names: list[str],
+    sizes: list[int],
+    devices: list[int],
+    axes: list[str],
+    index_groups: list[list[int]] | None,
+    pairs: list[list[int]],
+    lengths: list[int],
+    length: int,
+) -> dict[str, Any]:
+    of_one = {"axis_index_groups": index_groups}
+    named = axes[0] if index_groups or len(axes) == 1 else tuple(axes)
+    apply: dict[str, Callable[[Any], Any]] = {
+        "psum": lambda x: lax.psum(x, named, **of_one),
+        "pmean": lambda x: lax.pmean(x, named),
+        "all_gather": lambda x: lax.all_gather(x, named, **of_one).reshape(-1),
+        "all_gather_tiled": lambda x: lax.all_gather(x, named, tiled=True, **of_one),
+        "psum_scatter": lambda x: lax.psum_scatter(x, named, tiled=True, **of_one),
+        "all_to_all": lambda x: lax.all_to_all(x, named, 0, 0, tiled=True, **of_one),
+        "ppermute": lambda x: lax.ppermute(x, named, pairs),
+    }
+
+    def nested(depth: int, x: Any) -> Any:
+        if depth == len(lengths):
+            return apply[primitive](x)
+
+        def body(carry: Any, factor: Any) -> tuple[Any, Any]:
+            return carry + 1, nested(depth + 1, x * factor + carry)  # so that no round is that of another
+
+        return lax.scan(body, np.float32(0), np.ones(lengths[depth], np.float32))[1][0]
+
+    mesh = Mesh(np.array(_DEVICES)[devices].reshape(sizes), tuple(names))
+    spec = P(tuple(names))
+    mapped = jax.shard_map(lambda x: nested(0, x), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    values = (1000 * np.arange(len(devices))[:, None] + np.arange(length)).astype(np.float32).reshape(-1)
+    array = jax.device_put(values, NamedSharding(mesh, spec))
+    compiled = jax.jit(mapped).lower(array).compile()
+    by_device = {shard.device.id: np.asarray(shard.data).tolist() for shard in compiled(array).addressable_shards}
+    return answer([by_device[device] for device in devices], compiled.runtime_executable().hlo_modules()[0])
+
+
 def groups(
     groups: str, group_size: int, placeholder: str, replicas: int, partitions: int, attributes: str
 ) -> dict[str, Any]:
@@ -119,12 +164,20 @@ def groups(
         _wanted = None
 
 
+_ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "shard_map": shard_map,
+    "collective": collective,
+    "groups": groups,
+    "operation": execute,
+}
+
+
 def main() -> None:
     hooks.register_hlo_module_transformation(put_groups, name="put_groups", platforms="cpu")
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            reply = {"shard_map": shard_map, "groups": groups, "operation": execute}[request.pop("do")](**request)
+            reply = _ANSWERS[request.pop("do")](**request)
         except Exception as e:  # reported to the test that asked
             reply = {"error": f"{type(e).__name__}: {e}"}
         print(json.dumps(reply), flush=True)
