@@ -265,11 +265,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         Raises:
           ValueError: it is the baseline, not of this Explorer, or no variant.
+          ClosedError: the Explorer is closed.
         """
-        if not isinstance(variant, Variant):
-            raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
         with self._lock:
             self._check_open()
+            if not isinstance(variant, Variant):
+                raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
             if variant.is_baseline or self._variants.get(variant.number) is not variant:
                 raise ValueError(f"{variant.label} cannot be removed: it is the baseline, or gone already.")
             cancel = self._forget(variant)

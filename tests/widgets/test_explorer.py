@@ -177,7 +177,7 @@ def test_a_failure_is_the_variants_own(work: FakeWork, explorer: Explorer, box: 
     assert box.last("variant", variant=1)["error"] == {"kind": "CompilationError", "message": "XLA refused <b>"}
     with pytest.raises(CompilationError):
         _ = variant.compiled
-    assert list(explorer.compare().columns) == ["defaults"]
+    assert list(explorer.compare().columns) == ["defaults", "unknown"]
     assert not box.of("diff")
 
 
