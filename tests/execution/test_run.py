@@ -99,7 +99,7 @@ def test_without_arguments_inputs_are_made_and_said_to_be(engine: Engine) -> Non
 def test_impossible_numbers_of_executions_are_refused(engine: Engine) -> None:
     compiled = inspector.lower(jnp.sin, X).compile(engine=engine)
     for repeat, warmup in ((0, 0), (1, -1)):
-        with pytest.raises(ExecutionError, match=f"repeat={repeat}, warmup={warmup}: expected at least 1 measured"):
+        with pytest.raises(ExecutionError, match=f"repeat={repeat}, warmup={warmup}: expected numbers of executions"):
             compiled.run(X, repeat=repeat, warmup=warmup, engine=engine)
 
 
