@@ -118,7 +118,8 @@ def test_numbers_are_those_of_jax(lowered: Lowered, engine: WorkerEngine) -> Non
     assert row["flops"] == cost["flops"]
     assert row["bytes_accessed"] == cost["bytes accessed"]
     assert row["temp_bytes"] == memory.temp_size_in_bytes > 0
-    assert row["peak_bytes"] == memory.temp_size_in_bytes + 2 * 4 * 32 * 48
+    constants = row["peak_bytes"] - memory.temp_size_in_bytes - 2 * 4 * 32 * 48
+    assert 0 <= constants <= 64
     assert row["collectives"] == 0
     assert 0 < row["compile_s"] < 60
 
