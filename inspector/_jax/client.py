@@ -141,11 +141,11 @@ class Client:
         try:
             with self._watched(watch, build_options, assignment, detailed_logging, early, costing) as options:
                 raw = self._compile_module(parsed, assignment, options, host_callbacks)
+                reading = time.perf_counter()  # what follows reads the last of the dump
         except InspectorError:
             raise
         except Exception as e:
             raise _options.map_compile_error(e, build_options) from e
-        reading = time.perf_counter()
         progress("reading")
         executable = (
             Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks))) if self.can_run else None

@@ -7,6 +7,7 @@ at the sight of some other statistics of marks.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -22,7 +23,7 @@ _HOST_LEVEL = 1  # XLA's own marks, no finer ones
 _S = 1e-9
 
 TimedPass = tuple[str, str, float, float]
-"""Pipeline, pass, start and end in seconds."""
+"""Pipeline, pass, start and end in seconds since the epoch."""
 
 
 class PassTimes:
@@ -30,6 +31,7 @@ class PassTimes:
 
     def __init__(self) -> None:
         self._session: Any = None
+        self._origin_s = 0.0
         self._profile: Any = Unavailable("the compile has not ended")
 
     def __enter__(self) -> PassTimes:
@@ -40,6 +42,7 @@ class PassTimes:
         options.raise_error_on_start_failure = True
         try:
             self._session = _profiler.ProfilerSession(options)
+            self._origin_s = time.time()  # the profile counts from its start
         except Exception as e:
             self._profile = _failed(e)
         return self
@@ -60,7 +63,8 @@ class PassTimes:
             return self._profile
         suffix = f" ({module})"
         lines = (line for plane in self._profile.planes for line in plane.lines)
-        found = [timed for line in lines for timed in _passes_of(line.events, suffix)]
+        marks = (timed for line in lines for timed in _passes_of(line.events, suffix))
+        found = [(pipeline, name, self._origin_s + s, self._origin_s + e) for pipeline, name, s, e in marks]
         return found or Unavailable(f"XLA marked no pass of {module!r} for JAX's profiler")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.dump_names import module_file, snapshot_name
 from inspector.compilation.records.pass_metadata import timed_passes
 from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
+from inspector.compilation.records.phases import Span
 from inspector.compilation.records.texts import TextsBuilder
 from inspector.errors import Unavailable
 
@@ -38,6 +40,7 @@ BACK_END_ARGS = (
 
 _INITIAL = "before_optimizations.txt"
 _METADATA = ".metadata.textproto"
+_OPTIMIZED = "after_optimizations.txt"
 _ASSIGNMENT_TEXT = "after_optimizations-buffer-assignment.txt"
 _FINAL_PROTO, _LIVE_RANGE = "after_optimizations.hlo.pb", "after_optimizations-live-range.txt"
 
@@ -58,6 +61,8 @@ class Recording:
         self._buffers = _BufferFiles()
         self._assembly = AssemblyRecorder(platform)
         self._assignments: dict[str, bytes] = {}
+        self._optimized_s: dict[str, float] = {}
+        self._started_s = 0.0
 
     @property
     def flags(self) -> Mapping[str, Any]:
@@ -80,6 +85,8 @@ class Recording:
 
     def see(self, file: Path) -> None:
         """Takes what is wanted of a file that XLA has written."""
+        if file.name.endswith(_OPTIMIZED):
+            self._optimized_s[file.name] = file.stat().st_mtime
         if file.name.endswith(_ASSIGNMENT_TEXT):
             self._assignments[file.name] = file.read_bytes()
         if "passes" in self._products:
@@ -92,6 +99,7 @@ class Recording:
     @contextlib.contextmanager
     def timing(self) -> Iterator[None]:
         """Around the compile."""
+        self._started_s = time.time()
         if "passes" not in self._products or self._platform != "cpu":
             yield
             return
@@ -109,11 +117,19 @@ class Recording:
         """
         module = _module_name(products.hlo)
         read = {
-            "passes": lambda: self._passes.read(module),
+            "passes": lambda: self._passes.read(module, self._span(module, products.timings)),
             "buffers": lambda: self._buffers.read(module),
             "assembly": lambda: self._assembly.read(module, products.executable),
         }
         return {name: _guarded(name, read[name]) for name in sorted(self._products)}
+
+    def _span(self, module: str, timings: Mapping[str, float]) -> Span | None:
+        """XLA's part of the compile, on the wall clock; None of one that had no end."""
+        if "compile_s" not in timings:
+            return None
+        start_s = self._started_s + timings.get("parse_s", 0.0)
+        end_s = start_s + timings["compile_s"]
+        return Span(start_s, end_s, _of_module(self._optimized_s, module), self._platform)
 
     def assignment(self, products: Products) -> bytes:
         """XLA's text of the buffer assignment, b"" where it wrote none; for compiles that dump no protos."""
@@ -148,7 +164,7 @@ class _PassFiles:
         elif file.name.endswith(_METADATA):
             self._metadata[file.name] = file.read_text()
 
-    def read(self, module: str) -> bytes | Unavailable:
+    def read(self, module: str, span: Span | None) -> bytes | Unavailable:
         # One dump may have several modules: XLA compiles kernels to try them out.
         numbers = [s.name.number for s in self._snapshots if s.name.module.startswith(module)]
         if not numbers:
@@ -156,7 +172,8 @@ class _PassFiles:
         number = max(set(numbers), key=numbers.count)
         snapshots = [s for s in self._snapshots if s.name.number == number and s.name.module.startswith(module)]
         initial = next((i for f, i in self._initial.items() if (module_file(f, module) or (None,))[0] == number), None)
-        return record_passes(self._texts.build(), initial, snapshots, self._timed(module, number)).to_bytes()
+        timed = self._timed(module, number)
+        return record_passes(self._texts.build(), initial, snapshots, timed, span).to_bytes()
 
     def _timed(self, module: str, number: int) -> list[TimedPass] | Unavailable:
         if self.times is not None:

@@ -20,6 +20,7 @@ from inspector.compilation.records.passes import Passes
 from inspector.compilation.request import CompileRequest
 from inspector.errors import CancelledError, ExecutionError, Unavailable
 from inspector.hlo.module import Module
+from inspector.units import format_seconds
 from inspector.widgets import messages
 from inspector.widgets.documents import document
 from inspector.widgets.work import LoweredView
@@ -209,7 +210,14 @@ def _pass_list(number: int, passes: Passes | Unavailable) -> messages.PassList:
         )
         for p in passes
     ]
-    return messages.PassList(type="passes", variant=number, rows=rows, note=passes.note)
+    return messages.PassList(type="passes", variant=number, rows=rows, note=_rest(passes))
+
+
+def _rest(passes: Passes) -> str:
+    """What the list of passes leaves out, and the time that is no pass's."""
+    said = [f"{phase.name}, {format_seconds(phase.duration_s)}" for phase in passes.phases]
+    parts = [passes.note, f"Besides the passes: {'; '.join(said)}." if said else ""]
+    return " ".join(part for part in parts if part)
 
 
 def _code_list(number: int, compiled: Compiled) -> tuple[messages.CodeList, messages.CodeTable]:

@@ -110,10 +110,12 @@ jax.jit(step).lower(jax.ShapeDtypeStruct((16, 8), f32), jax.ShapeDtypeStruct((4,
     ran = [name for name in logged if ":" not in name and " " not in name]
     with_engine = WorkerEngine()
     try:
-        passes = with_engine.submit(request("passes")).result(120).passes
+        result = with_engine.submit(request("passes")).result(120)
     finally:
         with_engine.close()
+    passes = result.passes
     assert not isinstance(passes, Unavailable)
+    assert passes.table()["duration_s"].sum() == pytest.approx(result.timings["compile_s"], rel=0.02)
     timed = [p for p in passes if not isinstance(p.duration_s, Unavailable)]
     assert len(timed) > 100
     assert sorted(p.name for p in timed if " " not in p.name) == sorted(ran)

@@ -12,21 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from inspector.compilation.records.dump_names import START, SnapshotName, as_in_files
 from inspector.compilation.records.passes import Pass, Passes
+from inspector.compilation.records.phases import Phase, Span, own_durations, phases
+from inspector.compilation.records.phases import TimedPass as TimedPass
 from inspector.compilation.records.texts import Texts
 from inspector.errors import Unavailable
 
 _UNTIMED = Unavailable("XLA wrote no time for it, as for steps within a pass")
 _BETWEEN = Unavailable("a change between two pipelines, which XLA does not time")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TimedPass:
-    """A pass that was timed: names in XLA's words, seconds on any one clock."""
-
-    pipeline: str
-    name: str
-    start_s: float
-    end_s: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +30,11 @@ class Snapshot:
 
 
 def record_passes(
-    texts: Texts, initial: int | None, snapshots: Sequence[Snapshot], timed: Sequence[TimedPass] | Unavailable
+    texts: Texts,
+    initial: int | None,
+    snapshots: Sequence[Snapshot],
+    timed: Sequence[TimedPass] | Unavailable,
+    span: Span | None = None,
 ) -> Passes:
     """The passes of a compile.
 
@@ -48,24 +44,28 @@ def record_passes(
       snapshots: of one module, in any order.
       timed: every pass in any order, or why passes were not timed: then those that changed nothing are
         not known either.
+      span: the whole compile on the passes' clock, None where that is not known.
     """
     ordered = sorted(snapshots, key=lambda s: s.name.order)
     if initial is None and ordered:
         initial = ordered[0].text
-    known = () if isinstance(timed, Unavailable) else timed
-    walk = _Walk(initial or 0, {as_in_files(t.pipeline): t.pipeline for t in known})
+    known = [] if isinstance(timed, Unavailable) else [t for t in timed if t.name != START]
+    walk = _Walk(initial or 0, {as_in_files(t.pipeline): t.pipeline for t in known}, known)
     if isinstance(timed, Unavailable):
         for snapshot in ordered:
             walk.step(snapshot, timed)
     else:
-        queue = sorted((t for t in timed if t.name != START), key=lambda t: t.end_s)
-        _join(walk, ordered, queue)
+        _join(walk, ordered, sorted(known, key=lambda t: t.end_s))
     entries = tuple(
         Pass(i, e.pipeline, e.name, e.before != e.after, e.duration_s, e.before, e.after, texts)
         for i, e in enumerate(walk.entries)
     )
     note = "Passes that changed nothing are not listed." if isinstance(timed, Unavailable) else ""
-    return Passes(entries, note)
+    return Passes(entries, note, _rest(known or timed, entries, span))
+
+
+def _rest(timed: Sequence[TimedPass] | Unavailable, entries: Sequence[Pass], span: Span | None) -> tuple[Phase, ...]:
+    return () if span is None or not entries else phases(timed, span)
 
 
 def _join(walk: _Walk, snapshots: Iterable[Snapshot], queue: Sequence[TimedPass]) -> None:
@@ -104,8 +104,9 @@ class _Entry:
 class _Walk:
     """Where the module stands, pass by pass."""
 
-    def __init__(self, text: int, pipelines: Mapping[str, str]) -> None:
+    def __init__(self, text: int, pipelines: Mapping[str, str], timed: Sequence[TimedPass]) -> None:
         """Begins with a text; `pipelines` are names as files have them, with XLA's own."""
+        self._own_s = dict(zip(map(id, timed), own_durations(timed), strict=True))
         self.entries: list[_Entry] = []
         self._pipelines = pipelines
         self._text = text
@@ -133,8 +134,7 @@ class _Walk:
         if isinstance(timed, Unavailable):
             self.entries.append(_Entry(pipeline, name, timed, before, self._text, None))
         else:
-            duration_s = timed.end_s - timed.start_s
-            self.entries.append(_Entry(pipeline, name, duration_s, before, self._text, timed.start_s))
+            self.entries.append(_Entry(pipeline, name, self._own_s[id(timed)], before, self._text, timed.start_s))
 
 
 def _is_within(inner: _Entry, name: str, timed: TimedPass | Unavailable) -> bool:

@@ -7,13 +7,14 @@ of all snapshots together stays compressed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 from inspector.compilation.records.packed import pack, unpack
+from inspector.compilation.records.phases import Phase
 from inspector.compilation.records.texts import Texts
 from inspector.errors import ModuleError, Unavailable
-from inspector.tables import Tabular
+from inspector.tables import UNKNOWN, Kind, Tabular, make_table
 from inspector.units import format_seconds
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Pass:
       pipeline: the pipeline that ran it.
       name: the pass, in XLA's words; `pipeline-start` for what changed between two pipelines.
       changed: whether the module's text is another one after it.
-      duration_s: seconds, passes within it included, or why that is not known.
+      duration_s: seconds of its own, without the passes within it, or why that is not known.
       before_index, after_index: of the module's text in `texts`.
       texts: the snapshots of all passes.
     """
@@ -66,10 +67,12 @@ class Passes(Tabular, Sequence[Pass]):
     Attributes:
       entries: the passes.
       note: what the list leaves out, or "".
+      phases: what else XLA did: with the passes' durations they add up to the time of the compile.
     """
 
     entries: tuple[Pass, ...]
     note: str = ""
+    phases: tuple[Phase, ...] = ()
 
     @overload
     def __getitem__(self, index: int) -> Pass: ...
@@ -95,11 +98,13 @@ class Passes(Tabular, Sequence[Pass]):
         return self.entries[0].texts.byte_size if self.entries else 0
 
     def table(self) -> pd.DataFrame:
-        """One row a pass: `index, pipeline, name, changed, duration_s`."""
-        import pandas as pd
+        """One row a pass, then one a phase without passes: `index, pipeline, name, changed, duration_s, unknown`.
 
-        rows = [(p.index, p.pipeline, p.name, p.changed, p.duration_s) for p in self.entries]
-        return pd.DataFrame(rows, columns=["index", "pipeline", "name", "changed", "duration_s"])
+        The sum of `duration_s` is the time of the compile (`timings["compile_s"]`). A phase has no index and no pipeline.
+        """
+        rows: list[tuple[object, ...]] = [(p.index, p.pipeline, p.name, p.changed, p.duration_s) for p in self.entries]
+        rows += [(None, None, phase.name, None, phase.duration_s) for phase in self.phases]
+        return make_table(_COLUMNS, rows)
 
     def to_bytes(self) -> bytes:
         """For another process or a file; `from_bytes` is the inverse."""
@@ -108,7 +113,7 @@ class Passes(Tabular, Sequence[Pass]):
         rows = [
             (p.pipeline, p.name, _encode(p.duration_s, reasons), p.before_index, p.after_index) for p in self.entries
         ]
-        return pack(_Header(tuple(rows), tuple(reasons), self.note), [texts.lines, *texts.orders])
+        return pack(_Header(tuple(rows), tuple(reasons), self.note, self.phases), [texts.lines, *texts.orders])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Passes:
@@ -121,7 +126,7 @@ class Passes(Tabular, Sequence[Pass]):
         try:
             texts = Texts(blobs[0], tuple(blobs[1:]))
             entries = tuple(_decode(i, row, header.reasons, texts) for i, row in enumerate(header.rows))
-            return cls(entries, header.note)
+            return cls(entries, header.note, header.phases)
         except (IndexError, ValueError) as e:
             raise ModuleError(f"The recorded passes cannot be read ({type(e).__name__}: {e}). Compile again.") from e
 
@@ -140,6 +145,12 @@ class _Header:
     rows: tuple[_Row, ...]
     reasons: tuple[Unavailable, ...]
     note: str
+    phases: tuple[Phase, ...]
+
+
+_COLUMNS: Mapping[str, Kind] = {
+    "index": "int", "pipeline": "text", "name": "text", "changed": "bool", "duration_s": "float", UNKNOWN: "reasons",
+}  # fmt: skip
 
 
 def _encode(duration_s: float | Unavailable, reasons: Sequence[Unavailable]) -> float | tuple[int]:

@@ -6,6 +6,7 @@ from inspector.compilation.records.dump_names import SnapshotName
 from inspector.compilation.records.pass_metadata import timed_passes
 from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
 from inspector.compilation.records.passes import Passes
+from inspector.compilation.records.phases import Span, own_durations, phases
 from inspector.compilation.records.texts import Texts
 from inspector.errors import Unavailable
 from inspector.hlo.schema import fallback_schema
@@ -52,7 +53,7 @@ def test_every_timed_pass_is_listed_with_what_changed_and_when_it_ended() -> Non
         ("last", "cleanup", False, "three", "three"),
     ]
     assert [p.index for p in passes] == list(range(7))
-    assert [p.duration_s for p in passes if p.name != "pipeline-start"] == [1.0, 0.5, 1.0, 2.5, 0.25, 0.5]
+    assert [p.duration_s for p in passes if p.name != "pipeline-start"] == [1.0, 0.5, 1.0, 1.0, 0.25, 0.5]
     assert passes.note == ""
 
 
@@ -92,7 +93,8 @@ def test_a_pass_that_runs_again_is_matched_in_order() -> None:
 
 def test_the_value_survives_bytes() -> None:
     for timed in (TIMED, WHY_NOT):
-        passes = record_passes(TEXTS, 0, SNAPSHOTS, timed)
+        passes = record_passes(TEXTS, 0, SNAPSHOTS, timed, Span(-1.0, 9.0, 8.0, "tpu"))
+        assert len(passes.phases) == (3 if timed is TIMED else 1)
         assert Passes.from_bytes(passes.to_bytes()) == passes
     empty = record_passes(Texts(), None, [], WHY_NOT)
     assert (len(empty), Passes.from_bytes(empty.to_bytes())) == (0, empty)
@@ -100,8 +102,38 @@ def test_the_value_survives_bytes() -> None:
 
 def test_a_table_has_one_row_a_pass() -> None:
     table = record_passes(TEXTS, 0, SNAPSHOTS, TIMED).table()
-    assert list(table.columns) == ["index", "pipeline", "name", "changed", "duration_s"]
-    assert list(table["name"][table["changed"]]) == ["simplify", "inner pipe", "pipeline-start"]
+    assert list(table.columns) == ["index", "pipeline", "name", "changed", "duration_s", "unknown"]
+    assert list(table["name"][table["changed"].fillna(False)]) == ["simplify", "inner pipe", "pipeline-start"]
+
+
+def test_durations_add_up_to_the_whole_compile() -> None:
+    """Ten seconds: 1 before the first pass, 4.25 in passes, 3.75 between them and the HLO's end, 1 of code generation."""
+    passes = record_passes(TEXTS, 0, SNAPSHOTS, TIMED, Span(-1.0, 9.0, 8.0, "tpu"))
+    assert [phase.duration_s for phase in passes.phases] == [1.0, 3.75, 1.0]
+    assert passes.phases[-1].name == "code generation: LLO, and writing the executable"
+    table = passes.table()
+    assert table["duration_s"].sum() == 10.0
+    assert table["index"].isna().sum() == 3
+    assert str(table["duration_s"].dtype) == "Float64"
+    assert "which XLA does not time" in table["unknown"][5]
+    untimed = record_passes(TEXTS, 0, SNAPSHOTS, WHY_NOT, Span(0.0, 10.0, None, "cpu"))
+    assert untimed.table()["duration_s"].sum() == 10.0
+
+
+def test_a_pass_of_the_back_end_does_not_move_code_generation_before_it() -> None:
+    timed = [TimedPass("p", "a", 1.0, 2.0), TimedPass("llo", "late", 7.0, 8.0)]
+    assert [p.duration_s for p in phases(timed, Span(0.0, 10.0, 3.0, "tpu"))] == [1.0, 1.0, 6.0]
+    assert [p.duration_s for p in phases(timed, Span(0.0, 10.0, None, "tpu"))] == [1.0, 5.0, 2.0]
+
+
+def test_a_moment_belongs_to_the_innermost_pass() -> None:
+    nested = [
+        TimedPass("outer", "pipeline", 0.0, 10.0), TimedPass("pipeline", "inner pipeline", 1.0, 9.0),
+        TimedPass("inner pipeline", "a", 1.0, 4.0), TimedPass("inner pipeline", "b", 4.0, 8.0),
+    ]  # fmt: skip
+    assert own_durations(nested) == [2.0, 1.0, 3.0, 4.0]
+    assert own_durations(nested[::-1]) == [4.0, 3.0, 1.0, 2.0]
+    assert own_durations([]) == []
 
 
 METADATA = """

@@ -1,0 +1,102 @@
+"""Where the time of one compile went: each pass its own part, and the rest by what it lies between.
+
+Passes nest: a pipeline is a pass of the one that runs it. A moment belongs to the innermost pass that runs in it,
+or else to a phase, so that all parts add up to the whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from inspector.errors import Unavailable
+
+IMPORT = "StableHLO to HLO, until the first pass"
+BETWEEN = "between passes: snapshots, scheduling, buffer assignment"
+WHOLE = "the whole compile, whose passes were not timed"
+BACK_ENDS: Mapping[str, str] = {
+    "cpu": "code generation: LLVM",
+    "gpu": "code generation: LLVM, ptxas",
+    "tpu": "code generation: LLO, and writing the executable",
+}
+"""What follows the optimized HLO, but for passes that run then, by platform."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TimedPass:
+    """A pass that was timed: names in XLA's words, seconds on any one clock."""
+
+    pipeline: str
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a compile in which no pass runs.
+
+    Attributes:
+      name: what XLA does then.
+      duration_s: seconds.
+    """
+
+    name: str
+    duration_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """A compile on the clock of its passes.
+
+    Attributes:
+      start_s, end_s: of the whole.
+      optimized_s: when the optimized HLO was written, None where that is not known.
+      platform: "cpu", "gpu" or "tpu".
+    """
+
+    start_s: float
+    end_s: float
+    optimized_s: float | None
+    platform: str
+
+
+def own_durations(timed: Sequence[TimedPass]) -> list[float]:
+    """Of each pass the seconds in which no pass within it runs."""
+    own = [each.end_s - each.start_s for each in timed]
+    running: list[int] = []
+    for number in _outermost_first(timed):
+        each = timed[number]
+        while running and timed[running[-1]].end_s <= each.start_s:
+            running.pop()
+        if running:
+            own[running[-1]] -= max(0.0, min(each.end_s, timed[running[-1]].end_s) - each.start_s)
+        running.append(number)
+    return [max(0.0, seconds) for seconds in own]
+
+
+def phases(timed: Sequence[TimedPass] | Unavailable, span: Span) -> tuple[Phase, ...]:
+    """What passes leave of a compile; with their own durations it adds up to the whole."""
+    whole = span.end_s - span.start_s
+    if isinstance(timed, Unavailable) or not timed:
+        return (Phase(WHOLE, whole),)
+    first, last = min(t.start_s for t in timed), max(t.end_s for t in timed)
+    before = min(max(0.0, first - span.start_s), whole)
+    optimized = min(last if span.optimized_s is None else max(first, span.optimized_s), span.end_s)
+    in_passes = sum(own_durations(timed))
+    between = max(0.0, optimized - first - sum(own_durations([_until(optimized, t) for t in timed])))
+    rest = max(0.0, whole - before - in_passes - between)
+    return (
+        Phase(IMPORT, before),
+        Phase(BETWEEN, between),
+        Phase(BACK_ENDS.get(span.platform, "code generation"), rest),
+    )
+
+
+def _until(moment_s: float, timed: TimedPass) -> TimedPass:
+    return dataclasses.replace(timed, start_s=min(timed.start_s, moment_s), end_s=min(timed.end_s, moment_s))
+
+
+def _outermost_first(timed: Sequence[TimedPass]) -> list[int]:
+    """Numbers in the order of the starts; a pass before those that start with it and end sooner."""
+    return sorted(range(len(timed)), key=lambda n: (timed[n].start_s, -timed[n].end_s, -n))
