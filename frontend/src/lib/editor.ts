@@ -93,6 +93,9 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     detailing.of(options.details ? [] : hideDetails(document.language)),
     keys(events),
     mouse(document, events),
+    // CodeMirror, focused at the top, goes back to where it last heard of a scroll. The event of the scroll to the top
+    // may be yet to come, and the line under the pointer would be another when the button is let go.
+    EditorView.domEventObservers({ mousedown: (_event, view) => view.scrollDOM.dispatchEvent(new Event("scroll")) }),
     // Reveals a line inside the editor alone; CodeMirror would scroll the notebook as well.
     EditorView.scrollHandler.of((view, range) => {
       if (!isOwnScroller(view)) return false;
