@@ -19,6 +19,7 @@ from inspector._jax.cache_state import Entry
 from inspector.compilation.jax_cache import CacheKey, Ingredient
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, ParameterError, Unavailable
+from inspector.lowering.keywords import function_keywords
 
 _AUTOTUNE_SHARING = Unavailable(
     "JAX has no jax_share_autotune_config_between_hosts any more; XLA splits autotuning over the processes and"
@@ -92,21 +93,25 @@ def cache_status(
     *args: Any,
     kwargs: Mapping[str, Any] | None = None,
     options: Options | Mapping[str, Any] | str | None = None,
+    **keywords: Any,
 ) -> CacheStatus:
     """Would `jax.jit(fun).lower(*args).compile(options)` hit JAX's persistent cache? If not, why?
 
     Args:
       fun: a plain or jitted function, or a `jax.stages.Traced` or `Lowered`.
       args: the arguments of a function, as for `jax.jit`; the devices that they are on count.
-      kwargs: its keyword arguments.
+      kwargs: keyword arguments of the function, those with the names of the parameters here included.
       options: flags for this compile, `compiler_options` of `jax.stages.Lowered.compile`; an `Options` or the text
         of an XLA_FLAGS variable too.
+      keywords: more keyword arguments of the function.
 
     Raises:
       OptionError: options besides flags, which JAX's compile does not take.
-      ParameterError: something else than a function, or arguments for what is lowered already.
+      ParameterError: something else than a function, or arguments for what is lowered already; or a keyword that
+        neither the function nor `cache_status` has.
     """
-    arguments = cache_key.compile_arguments(_lowered(fun, args, kwargs), _flags(options))
+    named = function_keywords(fun, args, kwargs, keywords, cache_status)
+    arguments = cache_key.compile_arguments(_lowered(fun, args, named), _flags(options))
     facts = cache_key.key_facts(arguments)
     text = "" if isinstance(facts, Unavailable) else facts.text
     entry = cache_state.read_entry(text) if text else Unavailable("there is no key")

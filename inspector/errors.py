@@ -31,6 +31,8 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
 _MOST_CHARACTERS = 100_000  # more than any compiler says for people to read
 
 
@@ -120,6 +122,22 @@ class ClosedError(InspectorError, RuntimeError):
 
 class MissingPackageError(InspectorError, ImportError):
     """An optional package is not installed."""
+
+
+def check_bool(name: str, value: object, error: type[ValueError] = ParameterError) -> bool:
+    """A parameter that is yes or no: a text such as "no" counts as true in a condition, and is refused.
+
+    Args:
+      name: of the parameter.
+      value: what was given.
+      error: what to raise.
+
+    Raises:
+      ValueError: of that type; it is neither True nor False.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise error(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inspector import files
+from inspector.errors import check_bool
 
 
 def _cache_directory() -> str:
@@ -58,8 +59,7 @@ class Settings:
             value = getattr(self, name)
             if not _is_number(value, int) or value < 0:
                 raise ValueError(f"{name} must be a number of bytes, 0 or more, got {value!r}.")
-        if not isinstance(self.cache, bool):
-            raise ValueError(f"cache must be True or False, got {self.cache!r}.")
+        object.__setattr__(self, "cache", check_bool("cache", self.cache, ValueError))
         for name in ("cache_directory", "dump_directory"):
             value = getattr(self, name)
             if not isinstance(value, (str, os.PathLike)):

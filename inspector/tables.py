@@ -23,7 +23,7 @@ _NUMBERS: Mapping[Kind, Any] = {"int": "Int64", "float": "Float64", "bool": "boo
 _MAX_ROWS = 60  # that a notebook shows, as of any table of pandas
 
 UNKNOWN = "unknown"
-"""The column that says what is not known in its row, and why: `column: reason`, joined by `; `."""
+"""The column that says what is not known in its row, and why: `column, column: reason`, joined by `; `."""
 
 
 def make_table(kinds: Mapping[str, Kind], rows: Iterable[Sequence[object]]) -> pd.DataFrame:
@@ -74,11 +74,11 @@ def _column(values: Sequence[object], kind: Kind) -> pd.Series:
 
 
 def _reasons(cells: Mapping[str, Sequence[object]], count: int) -> list[str]:
-    said: list[list[str]] = [[] for _ in range(count)]
+    said: list[dict[str, list[str]]] = [{} for _ in range(count)]
     for name, values in cells.items():
         for row, value in enumerate(values):
             if isinstance(value, Unavailable):
-                said[row].append(f"{name}: {str(value).removeprefix('unavailable: ')}")
+                said[row].setdefault(str(value).removeprefix("unavailable: "), []).append(name)
             elif isinstance(value, AtLeast):
-                said[row].append(f"{name}: at least; {value.reason}")
-    return ["; ".join(parts) for parts in said]
+                said[row].setdefault(f"at least; {value.reason}", []).append(name)
+    return ["; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items()) for reasons in said]

@@ -450,6 +450,7 @@ def test_the_forms_of_a_function() -> None:
         key_of(status).text
         for status in (
             inspector.cache_status(jitted, X, kwargs=kwargs),
+            inspector.cache_status(jitted, X, **kwargs),
             inspector.cache_status(jitted.trace(X, **kwargs)),
             inspector.cache_status(jitted.lower(X, **kwargs)),
             inspector.cache_status(step, X, kwargs=kwargs, options={"xla_cpu_enable_fast_math": True}),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import inspector
@@ -69,3 +72,25 @@ def test_a_module_with_a_long_header_gives_no_long_error() -> None:
     with pytest.raises(errors.ModuleError) as caught:
         inspector.lower(f"HloModule {'x' * 5_000_000} broken (((\nENTRY")
     assert len(str(caught.value)) < 110_000
+
+
+@pytest.mark.parametrize("value", ["no", "yes", "", 0, 1, None, [True]])
+def test_what_is_neither_true_nor_false_is_refused(value: object) -> None:
+    lowered = inspector.lower(lambda x: x + 1, 1.0)
+    calls: dict[str, Callable[[], object]] = {
+        "isolate": lambda: lowered.compile(target="cpu", isolate=value),  # type: ignore[arg-type]
+        "interpret": lambda: inspector.lower(lambda x: x + 1, 1.0, interpret=value),  # type: ignore[arg-type]
+        "return_shape": lambda: inspector.xla_computation(lambda x: x, return_shape=value),  # type: ignore[arg-type]
+        "detailed_logging": lambda: inspector.get_compile_options(1, 1, detailed_logging=value),  # type: ignore[arg-type]
+        "cache": lambda: inspector.settings.Settings(cache=value),  # type: ignore[arg-type]
+    }
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=f"^{name} must be True or False, got {re.escape(repr(value))}"):
+            call()
+    with pytest.raises(errors.OptionError, match="interpret must be True or False"):
+        inspector.explore(lambda x: x + 1, 1.0, target="cpu", interpret=value)  # type: ignore[arg-type]
+
+
+def test_numpys_booleans_are_booleans() -> None:
+    assert errors.check_bool("isolate", np.True_) is True
+    assert inspector.Options(use_spmd_partitioning=np.False_).use_spmd_partitioning is False  # type: ignore[arg-type]

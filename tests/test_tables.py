@@ -32,7 +32,7 @@ def test_numbers_are_numbers_beside_what_is_missing() -> None:
     assert table.sort_values("count")["name"].tolist() == ["a", "c", "b"]
     assert table[UNKNOWN].tolist() == [
         "seconds: nobody counted (count)",
-        "count: nobody counted (count); changed: nobody counted (count)",
+        "count, changed: nobody counted (count)",
         "parts: nobody counted (count)",
     ]
     assert table["parts"].tolist() == [[1], [], None]

@@ -21,7 +21,7 @@ import numpy as np
 from inspector.compilation import flags as flag_types
 from inspector.compilation import options_text, plain
 from inspector.compilation.target import Target
-from inspector.errors import OptionError, TargetError
+from inspector.errors import OptionError, TargetError, check_bool
 
 FlagValue = bool | int | float | str
 
@@ -65,8 +65,8 @@ class Options:
                 object.__setattr__(self, name, _count(name, value))
         for name in _BOOLEANS:
             value = getattr(self, name)
-            if value is not None and not isinstance(value, bool):
-                raise OptionError(f"{name} must be True or False, got {value!r}.")
+            if value is not None:
+                object.__setattr__(self, name, check_bool(name, value, OptionError))
         for name in _TUPLES:
             value = getattr(self, name)
             if value is not None:

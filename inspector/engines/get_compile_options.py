@@ -17,7 +17,7 @@ from inspector.compilation import flags, options_proto
 from inspector.compilation.flags.targets import check_targets
 from inspector.compilation.options import Options
 from inspector.compilation.request import DEVICE_COUNT_FLAG
-from inspector.errors import OptionError, UnknownFlagError
+from inspector.errors import OptionError, UnknownFlagError, check_bool
 
 if TYPE_CHECKING:
     from inspector._jax.compile_options import CompileOptions
@@ -81,10 +81,10 @@ def get_compile_options(
         ("use_auto_spmd_partitioning", use_auto_spmd_partitioning),
         ("detailed_logging", detailed_logging),
     ):
-        _boolean(name, value)
+        check_bool(name, value, OptionError)
     if use_shardy_partitioner is None:
         use_shardy_partitioner = configuration.uses_shardy()
-    _boolean("use_shardy_partitioner", use_shardy_partitioner)
+    check_bool("use_shardy_partitioner", use_shardy_partitioner, OptionError)
     if backend is not None and not hasattr(backend, "platform"):
         raise OptionError(f"backend must be a client, such as jax.devices()[0].client, got {backend!r}.")
     if fdo_profile is not None and not isinstance(fdo_profile, bytes):
@@ -119,11 +119,6 @@ def _positive(name: str, value: Any) -> int:
     if not 1 <= number < 2**31:
         raise OptionError(f"{name} must be an integer from 1 (XLA aborts on 0) to 2147483647, got {value!r}.")
     return number
-
-
-def _boolean(name: str, value: Any) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        raise OptionError(f"{name} must be True or False, got {value!r}.")
 
 
 def _list(part: Any) -> list[Any]:

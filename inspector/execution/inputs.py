@@ -84,6 +84,8 @@ def made_inputs(program: Program) -> tuple[Input, ...]:
 
 
 def _input(argument: Argument, leaf: Any, num_replicas: int, index: int) -> Input:
+    if hasattr(leaf, "__jax_array__"):
+        leaf = leaf.__jax_array__()
     if isinstance(leaf, jax.ShapeDtypeStruct) or (not hasattr(leaf, "__array__") and hasattr(leaf, "dtype")):
         _check_stand_in(argument, leaf)
         return Input(argument, _made(argument, index), made=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inspector.errors import OptionError, Unavailable
+from inspector.errors import OptionError, Unavailable, check_bool
 from inspector.hlo.source import Origin
 from inspector.tables import Tabular
 from inspector.units import format_array
@@ -218,6 +218,9 @@ class Tuning:
     params: Params = ()
     interpret: bool = False
     chip: str = ""
+
+    def __post_init__(self) -> None:
+        check_bool("interpret", self.interpret, OptionError)
 
     @classmethod
     def of(

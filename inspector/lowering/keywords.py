@@ -11,8 +11,10 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from inspector._jax import jitted_calls
 from inspector.errors import ParameterError
 from inspector.lowering.assemble import fun_name
+from inspector.lowering.opened import check_opened
 
 
 class KeywordError(ParameterError, TypeError):
@@ -32,6 +34,7 @@ def function_keywords(
       caller: `lower` or `explore`, whose parameters count.
 
     Raises:
+      ParameterError: what cannot be lowered at all.
       KeywordError: a name that the function does not take, or that is given twice; or one of its own that it lacks
         because the caller has a parameter of that name.
     """
@@ -42,6 +45,8 @@ def function_keywords(
         raise KeywordError(f"{twice[0]} is given twice, by itself and in kwargs. Give it once.")
     for name in keywords:
         if not _takes(fun, name):
+            if not callable(fun):
+                check_opened(jitted_calls.innermost(fun))
             raise KeywordError(_unknown(fun, name, own, caller.__name__))
     named |= keywords
     lacking = [name for name in _lacking(fun, args, named) if name in own]

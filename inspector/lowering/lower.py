@@ -23,7 +23,7 @@ from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 from inspector.lowering.wrappers import is_jitted, traced_call, unbound
 
-_PLATFORMS = ("cpu", "tpu", "gpu", "cuda", "rocm")
+_PLATFORMS = ("cpu", "tpu", "gpu", "rocm")
 
 
 def lower(
@@ -150,11 +150,11 @@ def _lower_jit(
 
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:
     """What to lower for, said by a target or itself."""
+    platform = "gpu" if platform == "cuda" else platform
     if platform is not None and platform not in (*_PLATFORMS, attached.attached_platform()):
         raise ParameterError(
             f"platform is {platform!r}. Expected one of {', '.join(_PLATFORMS)}, or None for JAX's own."
         )
-    platform = "gpu" if platform == "cuda" else platform
     if target is None:
         return platform, chip
     parsed = Target.parse(target)

@@ -15,7 +15,7 @@ from inspector.compilation.portable import Portable
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
-from inspector.errors import ParameterError, Unavailable
+from inspector.errors import ParameterError, Unavailable, check_bool
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.pallas import Kernel
@@ -227,14 +227,14 @@ class Lowered(Portable):
 
         Raises:
           OptionError, TargetError: the request is wrong.
-          ParameterError: an engine that is none.
+          ParameterError: an engine that is none; `isolate` is neither True nor False.
           CompilationError: XLA refused it.
           WorkerDiedError: XLA crashed; its worker is lost, nothing else.
         """
         from inspector.engines import chosen_engine, default_engine
 
         request = self.request(options, target, products)
-        chosen = chosen_engine(engine or ("worker" if isolate else None))
+        chosen = chosen_engine(engine or ("worker" if check_bool("isolate", isolate) else None))
         return (chosen or default_engine(request.program, request.target)).submit(request).result()
 
     def preview(

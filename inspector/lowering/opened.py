@@ -33,7 +33,7 @@ def check_opened(given: Any) -> None:
     """Refuses what is neither a stage, a saved program nor a module.
 
     Raises:
-      ParameterError: with all that can be lowered.
+      ParameterError: with all that can be lowered, or with the functions that the value is made of.
     """
     kinds = (
         stages.Traced,
@@ -48,11 +48,23 @@ def check_opened(given: Any) -> None:
         os.PathLike,
     )
     if not isinstance(given, kinds) and not hasattr(given, "as_serialized_hlo_module_proto"):
+        if functions := _functions_of(given):
+            raise ParameterError(
+                f"A {type(given).__name__} is no function, but holds some: {', '.join(functions)}. Pass one of them, such"
+                f" as {type(given).__name__.lower()}.{functions[-1]}, and then its arguments."
+            )
         raise ParameterError(
             f"Cannot lower a value of type {type(given).__name__}. Expected a function first and then its arguments, a"
             " jax.stages.Traced or Lowered, a jax.export.Exported, a Lowered or Compiled of inspector, or StableHLO or"
             " HLO as text, bytes or a path."
         )
+
+
+def _functions_of(given: Any) -> list[str]:
+    """Fields of a named tuple or a dataclass that can be called, such as the `init` and `apply` of a transformation."""
+    fields = dataclasses.fields(given) if dataclasses.is_dataclass(given) else ()
+    names = getattr(given, "_fields", None) or [field.name for field in fields]
+    return [name for name in names if callable(getattr(given, name, None))]
 
 
 def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from inspector._jax import jaxprs, pallas, pallas_device, pallas_params
 from inspector.compilation.chips import GPUS
-from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable
+from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable, check_bool
 from inspector.hlo.pallas import (
     MAX_STEPS,
     Backend,
@@ -71,13 +71,13 @@ class Overrides:
             or "h100"; "" for the usual one.
 
         Raises:
-          OptionError: the fields are not by kernel.
+          OptionError: the fields are not by kernel; `interpret` is neither True nor False.
           ParameterError: no such chip.
         """
         if chip and chip not in _KINDS:
             raise ParameterError(f"chip is {chip!r}, which is none of {', '.join(_KINDS)}.")
         self._wanted = dict(by_kernel(compiler_params))
-        self._interpret, self._platform = interpret, platform
+        self._interpret, self._platform = check_bool("interpret", interpret, OptionError), platform
         self._chip = chip
         self._names: dict[int, tuple[str, ...]] = {}
         self._has_none = False

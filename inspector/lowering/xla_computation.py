@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from inspector._jax import stages
-from inspector.errors import ParameterError
+from inspector.errors import ParameterError, check_bool
 from inspector.lowering.arguments import positions
 from inspector.lowering.assemble import mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
@@ -68,6 +68,9 @@ def xla_computation(
         raise TypeError(f"Expected a callable value, got {fun!r}.")
     if inspect.isgeneratorfunction(fun):
         raise TypeError(f"Expected a function, got a generator function: {fun!r}.")
+    check_bool("return_shape", return_shape)
+    if tuple_args is not None:  # as those who called JAX's own wrote it
+        check_bool("tuple_args", tuple_args)
     marks = Marks(positions(static_argnums), donate_argnums=positions(donate_argnums))
     if backend not in (None, "cpu"):
         jax.devices(backend)

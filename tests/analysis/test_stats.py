@@ -84,7 +84,7 @@ def test_what_one_does_not_know_has_no_difference(compiled: Compiled) -> None:
         for key in ("peak_bytes", "host_temp_bytes", "flops"):
             assert table["cpu:2"].isna()[key], key
             assert table[f"delta {name}"].isna()[key], key
-            assert table.loc[key, "unknown"] == f"{'; '.join(f'{n}: no statistics' for n in table if n in unknown)}"
+            assert table.loc[key, "unknown"] == f"{', '.join(n for n in table if n in unknown)}: no statistics"
         known = [next(row.value for row in stats(c) if row.key == "transcendentals") for c in (a, b)]
         assert table.loc["transcendentals", f"delta {name}"] == known[1] - known[0]  # type: ignore[operator]
         assert table[f"delta {name}"].isna()["compile_s"]

@@ -175,6 +175,19 @@ def test_shapes_stand_for_values_that_are_made() -> None:
         given_inputs(p, ({"a": jax.ShapeDtypeStruct((2,), jnp.int32), "b": np.arange(3, dtype=np.int32)},), {})
 
 
+def test_what_is_an_array_for_jax_gives_its_value() -> None:
+    class Weights:
+        shape, dtype = (2,), np.dtype(np.float32)
+
+        def __jax_array__(self) -> jax.Array:
+            return jnp.array([3.0, 4.0])
+
+    given = Weights()
+    (weights,) = given_inputs(program(lambda w: jnp.asarray(w) + 1, given), (given,), {})
+    assert not weights.made
+    assert weights.value.tolist() == [3, 4]
+
+
 def test_an_array_that_was_donated_is_gone_and_says_so() -> None:
     gone = jnp.ones(2)
     gone.delete()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import pickle
 import types
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.extend
@@ -193,6 +196,29 @@ def test_bad_arguments() -> None:
         inspector.lower(3)
 
 
+class Transformed(NamedTuple):
+    init: Callable[..., Any]
+    apply: Callable[..., Any]
+    name: str = "net"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampler:
+    seed: int
+    step: Callable[..., Any]
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    (Transformed(jnp.sin, jnp.cos), r"A Transformed is no function, but holds some: init, apply\..*transformed\.apply,"),
+    (Sampler(1, jnp.cos), r"A Sampler is no function, but holds some: step\. .*such as sampler\.step, and then"),
+])  # fmt: skip
+@pytest.mark.parametrize("named", [{}, {"is_training": True}])
+def test_what_holds_functions_names_them(given: Any, said: str, named: dict[str, bool]) -> None:
+    for call in (inspector.lower, inspector.explore):
+        with pytest.raises(ParameterError, match=said):
+            call(given, X, **named)
+
+
 def test_wrong_rank_is_jax_s_own_message() -> None:
     with pytest.raises(TypeError, match="dot_general requires contracting dimensions"):
         inspector.lower(loss, PARAMS, jax.ShapeDtypeStruct((4, 7), jnp.float32))
@@ -306,5 +332,5 @@ def test_a_gpu_has_one_name() -> None:
 
 
 def test_a_platform_that_is_none_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"platform is 'tpus'\. Expected one of cpu, tpu, gpu, cuda, rocm"):
+    with pytest.raises(ParameterError, match=r"platform is 'tpus'\. Expected one of cpu, tpu, gpu, rocm"):
         inspector.lower(lambda x: x + 1, jax.ShapeDtypeStruct((2,), jnp.float32), platform="tpus")
