@@ -31,10 +31,11 @@ class Source:
     """Where a collective comes from.
 
     Attributes:
-      op_name: the name stack of the operation itself, of what holds or ends it, or of its relative; "" when lost.
+      op_name: the name stack of the operation itself, of what holds or ends it, or of its relative; of a sum that XLA
+        made of several, those of all, as XLA joins them (`hlo/source.py`); "" when lost.
       frames: Python call stack, innermost first; empty when lost.
-      via: "itself", "<instruction>, which holds it", "its user <instruction>" or "its operand <instruction>";
-        Unavailable when nothing knows.
+      via: "itself", "<instruction>, which holds it", "its user <instruction>", "its operand <instruction>" or
+        "<instruction>, the largest of its 3 operands"; Unavailable when nothing knows.
     """
 
     op_name: str
@@ -52,8 +53,11 @@ class Sources:
     def of(self, found: Operation) -> Source:
         """Where an operation comes from."""
         near = self._near(found)
+        merged = self._merged(found) if found.opcode in _OF_OPERANDS else None
         if near is not None:
-            return near
+            return near if merged is None else dataclasses.replace(near, op_name=f"{near.op_name};{merged.op_name}")
+        if merged is not None:
+            return merged
         made_from = ("operand", found.holder, self._operands)
         used_by = ("user", found.done or found.holder, self._using)
         for kind, start, step in (made_from, used_by) if found.opcode in _OF_OPERANDS else (used_by, made_from):
@@ -70,6 +74,23 @@ class Sources:
                 via = "itself" if instruction.name in own else f"{instruction.name}, which holds it"
                 return Source(instruction.op_name, instruction.frames, via)
         return None
+
+    def _merged(self, found: Operation) -> Source | None:
+        """Of several sums in one: the largest part's, with the names of all; None for a single one, or when lost."""
+        parts = [part for operand in found.holder.operands for part in _concatenated(operand)]
+        if len(parts) < 2:
+            return None
+        made = [(part.shape.byte_size, next((i for i in self._makers(part) if i.frames), None)) for part in parts]
+        known = sorted(((size, i) for size, i in made if i is not None), key=lambda each: -each[0])
+        if not known:
+            return None
+        names = dict.fromkeys(i.op_name for _, i in known)
+        largest = known[0][1]
+        return Source(";".join(names), largest.frames, f"{largest.name}, the largest of its {len(parts)} operands")
+
+    def _makers(self, part: Instruction) -> Iterator[Instruction]:
+        yield from (*_fused_root(part), part)
+        yield from _walk(part, self._operands)
 
     def _operands(self, instruction: Instruction) -> Sequence[Instruction]:
         """What an instruction is made from: of a fusion, first what makes its result."""
@@ -102,6 +123,24 @@ def _walk(start: Instruction, step: Callable[[Instruction], Sequence[Instruction
         here = [i for i in dict.fromkeys(reached) if i.name not in seen]
         seen.update(instruction.name for instruction in here)
         yield from here
+
+
+def _concatenated(operand: Instruction) -> Sequence[Instruction]:
+    """What GPU compilers put one behind the other to sum it at once; the operand itself where it is none of that."""
+    operand = _reshaped(operand)
+    fused = _fused_root(operand)
+    root = fused[0] if fused else operand
+    if root.opcode != "concatenate" or root.frames:  # a line of its own: the user's
+        return (operand,)
+    outside = dict(zip((p.name for p in root.computation.parameters), operand.operands, strict=True)) if fused else {}
+    return [outside.get(part.name, part) for part in map(_reshaped, root.operands)]
+
+
+def _reshaped(instruction: Instruction) -> Instruction:
+    """What has the same values in another shape."""
+    while instruction.opcode in ("bitcast", "copy", "reshape"):
+        instruction = instruction.operands[0]
+    return instruction
 
 
 def _fused_root(instruction: Instruction) -> tuple[Instruction, ...]:

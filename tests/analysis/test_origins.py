@@ -61,6 +61,50 @@ def test_a_sum_is_that_of_what_made_the_parts(found: Collectives) -> None:
     assert isinstance(reduced.inserted_by, Unavailable)  # who wrote the product did not write this
 
 
+MERGED = f"""HloModule merged, num_partitions=2
+
+add {{ x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] add(x, y) }}
+
+joined {{
+  p = f32[8]{{0}} parameter(0)
+  q = f32[1]{{0}} parameter(1)
+  ROOT c = f32[9]{{0}} concatenate(p, q), dimensions={{0}}
+}}
+
+ENTRY main {{
+  a = f32[2,4]{{1,0}} parameter(0)
+  gradient = f32[2,4]{{1,0}} negate(a), metadata={{op_name="jit(f)/transpose(jvp())/mul" source_file="f.py" source_line=3}}
+  further = f32[2,4]{{1,0}} copy(gradient)
+  flat = f32[8]{{0}} bitcast(further)
+  l = f32[] parameter(1)
+  loss = f32[] negate(l), metadata={{op_name="jit(f)/jvp()/reduce_sum" source_file="f.py" source_line=7}}
+  one = f32[1]{{0}} bitcast(loss)
+  fused = f32[9]{{0}} fusion(flat, one), kind=kLoop, calls=joined
+  at_once = f32[9]{{0}} all-reduce(fused), {GROUPS}, to_apply=add
+  users = f32[9]{{0}} concatenate(one, flat), dimensions={{0}}, metadata={{op_name="jit(f)/concatenate" source_file="f.py" source_line=9}}
+  own = f32[9]{{0}} all-reduce(users), {GROUPS}, to_apply=add
+  bare = f32[9]{{0}} concatenate(one, flat), dimensions={{0}}
+  unfused = f32[9]{{0}} all-reduce(bare), {GROUPS}, to_apply=add
+  tuple = (f32[2,4]{{1,0}}, f32[]) all-reduce(gradient, loss), {GROUPS}, to_apply=add, metadata={{op_name="jit(f)/transpose(jvp())/mul" source_file="f.py" source_line=3}}
+  ROOT t = (f32[9]{{0}}, f32[9]{{0}}, f32[9]{{0}}, (f32[2,4]{{1,0}}, f32[])) tuple(at_once, own, unfused, tuple)
+}}
+"""
+
+
+@pytest.mark.parametrize(("name", "number", "via", "phases"), [
+    ("at_once", 3, "gradient, the largest of its 2 operands", ("forward", "backward")),
+    ("unfused", 3, "gradient, the largest of its 2 operands", ("forward", "backward")),
+    ("own", 9, "its operand users", ("rest",)),
+    ("tuple", 3, "itself", ("forward", "backward")),
+])  # fmt: skip
+def test_several_sums_in_one_belong_to_all_their_phases(
+    name: str, number: int, via: str, phases: tuple[str, ...]
+) -> None:
+    proto = _hlo.hlo_module_from_text(MERGED).as_serialized_hlo_module_proto()
+    found = collectives(Module.from_proto(proto), None, num_partitions=2)[name]
+    assert (line(found), found.source_from, found.phases) == (number, via, phases)
+
+
 def test_what_is_lost_says_so(found: Collectives) -> None:
     alone = found["alone"]
     assert alone.origin.frames == ()
