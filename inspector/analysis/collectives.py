@@ -18,6 +18,7 @@ from inspector.analysis.operations import Operation, bytes_put_in, operations
 from inspector.analysis.origins import Sources
 from inspector.analysis.participation import Groups, Participation, Participations
 from inspector.analysis.phases import Phases, phases_text
+from inspector.analysis.shards import kept_blocks
 from inspector.compilation.program import NamedAxes
 from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, total
 from inspector.hlo.executions import executions
@@ -63,6 +64,8 @@ class Collective:
       phases: the parts of a differentiated program that it belongs to (`hlo/source.py`); () where nothing tells.
       source_from: which instruction the frames of `origin` are from: "itself", "fusion.3, which holds it", "its user
         dot.4", "its operand dot.4". Unavailable when the compiler lost it.
+      blocks: of a reduce-scatter that a compiler wrote as an all-reduce: the number of the block that each partition keeps;
+        () for any other, whose members' positions in the group say so.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Collective:
     executions: int | Unavailable
     phases: tuple[str, ...]
     source_from: str | Unavailable
+    blocks: tuple[int, ...] | Unavailable = ()
 
     def __repr__(self) -> str:
         said_by = "" if isinstance(self.inserted_by, Unavailable) else f", {self.inserted_by}"
@@ -320,6 +324,7 @@ class _Program:
             executions=self._executions.get(computation.name, Unavailable(f"nothing calls {computation.name}")),
             phases=self._phases.of(found.instruction, source.op_name or own_name),
             source_from=source.via,
+            blocks=kept_blocks(found.parts, self.num_partitions) if found.parts else (),
         )
 
     def _axes(self, who: Participation, origin: Origin) -> Axes | Unavailable:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+from inspector.analysis.shards import sliced_dimension
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.shape import Shape
 
@@ -47,6 +48,7 @@ class Operation:
       operand_shapes: what one device puts in, one shape an operand.
       result_shapes: what one device gets out, one shape an array.
       dimensions: gathered, scattered or split dimension; () where the opcode has none.
+      parts: of a reduce-scatter that is written as an all-reduce: the slices of it that are kept, one an array.
     """
 
     opcode: str
@@ -57,6 +59,7 @@ class Operation:
     operand_shapes: tuple[Shape, ...]
     result_shapes: tuple[Shape, ...]
     dimensions: tuple[int, ...]
+    parts: tuple[Instruction, ...] = ()
 
     @property
     def operand_bytes(self) -> int:
@@ -119,6 +122,7 @@ class _Operations:
             operand_shapes=tuple(operand.shape for operand in operation.operands),
             result_shapes=tuple(part.shape for part in parts) or results,
             dimensions=_sliced(parts) if parts else operation.dimensions,
+            parts=parts,
         )
 
     def _sent(self, send: Instruction) -> Operation:
@@ -176,12 +180,9 @@ def _parts(operation: Instruction) -> tuple[Instruction, ...]:
 
 def _sliced(parts: tuple[Instruction, ...]) -> tuple[int, ...]:
     """The dimension of the operands that all slices are smaller in."""
-    whole = [part.operands[0].shape.dimensions for part in parts]
-    smaller = {
-        tuple(d for d, (a, b) in enumerate(zip(part.shape.dimensions, of, strict=True)) if a < b)
-        for part, of in zip(parts, whole, strict=True)
-    }
-    return smaller.pop() if len(smaller) == 1 else ()
+    found = {sliced_dimension(part) for part in parts}
+    dimension = found.pop() if len(found) == 1 else None
+    return () if dimension is None else (dimension,)
 
 
 def _holder(module: Module, instruction: Instruction) -> Instruction:

@@ -109,7 +109,11 @@ def _element(instruction: Instruction) -> int | None:
 
 
 def _integer(constant: Instruction) -> int | None:
-    if constant.shape.dimensions:
-        return None
+    values = integers(constant)
+    return values[0] if len(values) == 1 and not constant.shape.dimensions else None
+
+
+def integers(constant: Instruction) -> tuple[int, ...]:
+    """The values of a constant of 32 or 64 bit integers; () for any other."""
     values: Any = getattr(constant.proto.literal, _INTEGERS.get(constant.shape.element_type, ""), ())
-    return int(values[0]) if len(values) == 1 else None
+    return tuple(map(int, values))

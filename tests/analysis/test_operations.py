@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
-from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib import _hlo
 
@@ -13,6 +13,7 @@ import inspector
 from inspector.analysis.collectives import collectives
 from inspector.analysis.kernels import structure
 from inspector.analysis.operations import operations
+from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from tests.absent import needs_tpu
@@ -176,6 +177,57 @@ def test_a_reduce_scatter_that_is_written_as_an_all_reduce() -> None:
     assert (scatter.origin.frames[0].line, scatter.source_from) == (7, "f, which holds it")
     assert (scatter.inserted_by, scatter.phases) == ("partitioner", ("forward",))
     assert (reduce.opcode, reduce.operand_bytes, reduce.result_bytes) == ("all-reduce", 128, 128)
+
+
+# The partitions of each group keep blocks in another order than the group's.
+KEPT = """HloModule kept, num_partitions=8
+
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] add(x, y) }
+
+all-reduce-scatter {
+  p = f32[256,1024]{1,0} parameter(0)
+  r = f32[256,1024]{1,0} all-reduce(p), channel_id=1, replica_groups={{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true, to_apply=add
+  zero = u32[] constant(0)
+  table = u32[8]{0} constant({0, 2, 1, 3, 0, 1, 2, 3})
+  id = u32[] partition-id()
+  row = u32[1]{0} dynamic-slice(table, id), dynamic_slice_sizes={1}
+  index = u32[] bitcast(row)
+  size = u32[] constant(256)
+  offset = u32[] multiply(index, size)
+  ROOT kept = f32[256,256]{1,0} dynamic-slice(r, zero, OFFSET), dynamic_slice_sizes={256,256}
+}
+
+ENTRY main {
+  a = f32[256,1024]{1,0} parameter(0)
+  ROOT f = f32[256,256]{1,0} fusion(a), kind=kCustom, calls=all-reduce-scatter
+}
+"""
+
+
+@pytest.mark.parametrize(("offset", "blocks", "said"), [
+    ("offset", (0, 2, 1, 3, 0, 1, 2, 3), "block 2 of 4 along dimension 1 of the sum of all 4: f32[256,256]"),
+    ("id", Unavailable("the slice's offset is not one that inspector can read from a table of partitions"),
+     "along dimension 1 of the sum of all 4: f32[256,256]"),
+])  # fmt: skip
+def test_which_block_each_keeps_is_read_and_not_assumed(offset: str, blocks: object, said: str) -> None:
+    found = collectives(module_of(KEPT.replace("OFFSET", offset)), None, num_partitions=8)
+    assert found[0].blocks == blocks
+    members = found.members("r").set_index("logical_id")
+    assert members.loc[1, "position"] == 1
+    assert members.loc[1, "after"].endswith(said)
+    assert ("which, is not known: the slice's offset" in members.loc[1, "after"]) == (offset == "id")
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_the_blocks_that_a_tpu_keeps_are_those_of_the_sharding() -> None:
+    mesh = AbstractMesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    x = jax.ShapeDtypeStruct((512, 1024), jnp.float32, sharding=NamedSharding(mesh, P("data", "model")))
+    w = jax.ShapeDtypeStruct((1024, 1024), jnp.float32, sharding=NamedSharding(mesh, P("model", None)))
+    step = jax.jit(lambda x, w: jax.lax.with_sharding_constraint(x @ w, NamedSharding(mesh, P("data", "model"))))
+    compiled = inspector.lower(step, x, w, target="tpu:v5e:2x4").compile(target="tpu:v5e:2x4")
+    (scatter,) = compiled.collectives()
+    assert (scatter.opcode, scatter.blocks) == ("reduce-scatter", (0, 1, 2, 3, 0, 1, 2, 3))
 
 
 def test_a_collective_permute_that_is_written_as_send_and_recv() -> None:
