@@ -36,8 +36,13 @@ def leave_no_core_file() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def need_less() -> None:
-    """What this process survives must fit its parent too: half the stack, and no more memory than there is."""
+def need_less(memory_bytes: int, cpu_s: int) -> None:
+    """What this process survives must fit its parent too: half the stack.
+
+    Args:
+      memory_bytes: of addresses, the most that it may take; no more than the machine has in any case.
+      cpu_s: of processor time, after which SIGXCPU ends it.
+    """
     if sys.platform != "win32":
         import resource
 
@@ -45,6 +50,16 @@ def need_less() -> None:
         resource.setrlimit(
             resource.RLIMIT_STACK, (_MAIN_STACK if stack == resource.RLIM_INFINITY else stack // 2, most)
         )
-        with contextlib.suppress(ValueError, OSError):  # not known, or not to be limited, on this system
-            memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-            resource.setrlimit(resource.RLIMIT_AS, (max(memory, _LEAST_MEMORY), resource.RLIM_INFINITY))
+        _limit(resource.RLIMIT_CPU, cpu_s)
+        with contextlib.suppress(ValueError, OSError):  # not known on this system
+            machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            memory_bytes = min(memory_bytes, max(machine, _LEAST_MEMORY))
+        _limit(resource.RLIMIT_AS, memory_bytes)
+
+
+def _limit(kind: int, most: int) -> None:
+    import resource
+
+    _, allowed = resource.getrlimit(kind)
+    with contextlib.suppress(ValueError, OSError):  # not to be limited, on this system
+        resource.setrlimit(kind, (most if allowed == resource.RLIM_INFINITY else min(most, allowed), allowed))

@@ -17,11 +17,14 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, mpmd, sdy, stablehlo
 
-from inspector._jax.reading import EXPECTED
 from inspector.errors import ModuleError
 
 # More elements of a dense constant are left out of text that is for reading.
 _ELEMENTS_SHOWN = 32
+EXPECTED = {
+    "HLO": "Expected an HLO module as text (`HloModule name ...`) or a serialized HloModuleProto.",
+    "StableHLO": "Expected StableHLO as MLIR text, MLIR bytecode or a serialized portable artifact.",
+}
 # The producer that a portable artifact names after the magic number of MLIR bytecode.
 _PORTABLE = b"StableHLO_v"
 
@@ -56,6 +59,21 @@ class ModuleFacts:
     num_partitions: int
     meshes: tuple[tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None], ...]
     uses_shardy: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Forms:
+    """A StableHLO module in the forms that people read.
+
+    Attributes:
+      located: its text with locations, see `located_text`.
+      hlo: the text of its HLO, before any optimization, with metadata.
+      hlo_proto: the same as a serialized HloModuleProto.
+    """
+
+    located: str
+    hlo: str
+    hlo_proto: bytes
 
 
 def parse_stablehlo(module: bytes | str) -> Any:
@@ -95,15 +113,6 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, int, int]:
     return stablehlo_bytes, int(attributes.get("replica_count", 1)), int(attributes.get("num_partitions", 1))
 
 
-def rehearse(bytecode: bytes) -> None:
-    """Does everything with a module that a kernel will: only for `reader.py`, which it may end."""
-    module = parse_stablehlo(bytecode)
-    module_facts(module)
-    located_text(module)
-    full_text(bytecode)
-    hlo_text(to_computation(module).as_serialized_hlo_module_proto())
-
-
 def _context() -> Any:
     """With the dialects that a context of JAX's has (`make_ir_context`)."""
     registry = ir.DialectRegistry()
@@ -128,6 +137,23 @@ def to_bytecode(module: Any) -> bytes:
 def located_text(module: Any) -> str:
     """Text with locations, long constants left out: for reading, not for parsing back."""
     return str(module.operation.get_asm(enable_debug_info=True, large_elements_limit=_ELEMENTS_SHOWN))
+
+
+def forms(module: Any, *, tuple_args: bool = False, return_tuple: bool = False) -> Forms:
+    """The forms of an `ir.Module`.
+
+    Args:
+      module: StableHLO.
+      tuple_args: whether its HLO takes all arguments as one tuple.
+      return_tuple: whether it gives a tuple whatever the results are.
+
+    Raises:
+      ModuleError: XLA's, where it takes no HLO of it.
+    """
+    computation = to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
+    hlo_proto = computation.as_serialized_hlo_module_proto()
+    del computation  # as large as the module
+    return Forms(located_text(module), hlo_text(hlo_proto), hlo_proto)
 
 
 def full_text(module: bytes) -> str:

@@ -1,8 +1,8 @@
-"""Modules that come from outside: read first in a process that may be lost, because they can end the one that reads them.
+"""Modules that come from outside: read in a process that may be lost, because they can end the one that reads them.
 
-Malformed HLO aborts XLA's parser, and damaged MLIR bytecode ends a process in nanobind, when the
-diagnostic quotes bytes that are not UTF-8. What comes back was read, converted and printed once
-already, so this process can do the same. The other side is `reader.py`.
+Malformed HLO aborts XLA's parser, damaged MLIR bytecode ends a process in nanobind, when the
+diagnostic quotes bytes that are not UTF-8, and a line of HLO can stand for gigabytes. What comes back is
+all that a `Lowered` holds, so that this process reads nothing itself. The other side is `reader.py`.
 """
 
 from __future__ import annotations
@@ -12,49 +12,68 @@ import json
 import os
 import signal
 import subprocess
-from typing import Literal
+from typing import Any, Literal
 
 from inspector import subprocesses
+from inspector._jax import modules
+from inspector._jax.modules import EXPECTED
 from inspector.errors import ModuleError
 
 Language = Literal["HLO", "StableHLO"]
+Wanted = Literal["forms", "text"]
 
 _LIMIT_S = 600
+_LARGE_BYTES = 4 << 20  # printed in about the time that a process takes to start
 _MAIN = "from inspector._jax.reader import main; main(*sys.argv[1:])"
-EXPECTED = {
-    "HLO": "Expected an HLO module as text (`HloModule name ...`) or a serialized HloModuleProto.",
-    "StableHLO": "Expected StableHLO as MLIR text, MLIR bytecode or a serialized portable artifact.",
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Read:
-    """A module that can be read, converted and printed.
+    """A module that was read, converted and printed.
 
     Attributes:
       stablehlo: MLIR bytecode.
-      num_replicas, num_partitions: as the header of HLO says, 1 where it says none.
+      facts: what it says of itself, with the counts in the header of HLO.
+      forms: what people read of it.
     """
 
     stablehlo: bytes
-    num_replicas: int
-    num_partitions: int
+    facts: modules.ModuleFacts
+    forms: modules.Forms
 
 
 def read(module: bytes | str, language: Language) -> Read:
-    """Reads a module in a process of its own, and does there all that a `Lowered` does with one.
+    """Reads a module in a process of its own.
 
     Args:
       module: HLO as text or a serialized HloModuleProto; StableHLO as text, bytecode or portable artifact.
       language: which of them.
 
     Raises:
-      ModuleError: with XLA's or MLIR's message.
+      ModuleError: with XLA's or MLIR's message; also for one that becomes too much of what it is.
     """
+    head, blobs = _ask(module, language, "forms")
+    stablehlo, located, hlo, hlo_proto = blobs
+    return Read(stablehlo, _facts(head["facts"]), modules.Forms(located.decode(), hlo.decode(), hlo_proto))
+
+
+def full_text(module: bytes) -> str:
+    """`modules.full_text`; of a large module in a process of its own, because MLIR takes many times the text to print.
+
+    Raises:
+      ModuleError: that process did not succeed.
+    """
+    if len(module) < _LARGE_BYTES:
+        return modules.full_text(module)
+    _, (text,) = _ask(module, "StableHLO", "text")
+    return text.decode()
+
+
+def _ask(module: bytes | str, language: Language, wanted: Wanted) -> tuple[dict[str, Any], list[bytes]]:
     form, data = ("text", module.encode(errors="surrogatepass")) if isinstance(module, str) else ("bytes", module)
     try:
         child = subprocess.run(
-            subprocesses.python(_MAIN, str(os.getpid()), language, form),
+            subprocesses.python(_MAIN, str(os.getpid()), language, form, wanted),
             env=subprocesses.environ(),
             input=data,
             capture_output=True,
@@ -63,20 +82,37 @@ def read(module: bytes | str, language: Language) -> Read:
         )
     except subprocess.TimeoutExpired as e:
         raise ModuleError(f"The {language} module was not read within {_LIMIT_S} s, and its reader stopped.") from e
-    head, _, stablehlo = child.stdout.partition(b"\n")
-    if child.returncode != 0 or not head:
+    if child.returncode != 0 or not child.stdout:
         how = _how(child.returncode)
         said = _last_words(child.stderr.decode(errors="replace").strip()) or "it said nothing"
         raise ModuleError(f"Cannot read the {language} module: its reader {how}: {said}\n{EXPECTED[language]}")
-    answer = json.loads(head)
-    if "error" in answer:
-        raise ModuleError(answer["error"])
-    return Read(stablehlo, answer["num_replicas"], answer["num_partitions"])
+    return _taken_apart(child.stdout)
+
+
+def _taken_apart(answer: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    end = answer.index(b"\n")
+    head, blobs, place = json.loads(answer[:end]), list[bytes](), end + 1
+    if "error" in head:
+        raise ModuleError(head["error"])
+    for size in head["sizes"]:
+        blobs.append(answer[place : place + size])
+        place += size
+    return head, blobs
+
+
+def _facts(said: dict[str, Any]) -> modules.ModuleFacts:
+    return modules.ModuleFacts(**{name: _as_tuples(value) for name, value in said.items()})
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def _how(status: int) -> str:
     if status >= 0:
         return f"ended with exit status {status}"
+    if -status == getattr(signal, "SIGXCPU", None):
+        return "was ended: it took more processor time than a module of this size should"
     known = {int(number): number.name for number in signal.Signals}
     return f"was ended by {known.get(-status, f'signal {-status}')}"
 

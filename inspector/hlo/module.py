@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError
 from inspector.hlo.group_mode import GroupMode, group_mode
-from inspector.hlo.replica_groups import ReplicaGroups, parse_pairs
+from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
 from inspector.hlo.schema import Schema, installed_schema
 from inspector.hlo.shape import Shape
@@ -54,18 +54,7 @@ class Module:
         Raises:
           ModuleError: neither, or truncated.
         """
-        schema = schema or installed_schema()
-        proto = _decode(data, schema.message("xla.HloModuleProto"))
-        if proto is None:
-            wrapper = _decode(data, schema.message("xla.HloProto"))
-            proto = wrapper.hlo_module if wrapper is not None and _is_module(wrapper.hlo_module) else None
-        if proto is None:
-            raise ModuleError(
-                f"Cannot read {len(data)} bytes as an HLO module: expected a serialized xla.HloModuleProto or"
-                " xla.HloProto with an entry computation. Such bytes come from"
-                " hlo_module.as_serialized_hlo_module_proto() or from a *.hlo.pb dump."
-            )
-        return cls(proto)
+        return cls(decoded(data, schema))
 
     @property
     def entry(self) -> Computation:
@@ -346,10 +335,15 @@ class Instruction:
 
     @property
     def source_target_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Of a collective-permute, and of a `send` or `recv` among devices; () for others."""
+        """Of a collective-permute, and of a `send` or `recv` among devices; () for others.
+
+        Raises:
+          ModuleError: too many.
+        """
         if self.opcode in ("send", "recv"):
             pairs = self.frontend_attributes.get("_xla_send_recv_source_target_pairs")
             return parse_pairs(pairs) if pairs is not None else ()
+        check_count(2 * len(self.proto.source_target_pairs))
         return tuple((pair.source, pair.target) for pair in self.proto.source_target_pairs)
 
     @property
@@ -389,6 +383,22 @@ class Instruction:
 
 
 _CALLING_OTHERWISE = frozenset({"while", "conditional", "fusion", "async-start", "async-update", "async-done"})
+
+
+def decoded(data: bytes, schema: Schema | None = None) -> Any:
+    """The `xla.HloModuleProto` itself; arguments and errors as for `Module.from_proto`."""
+    schema = schema or installed_schema()
+    proto = _decode(data, schema.message("xla.HloModuleProto"))
+    if proto is None:
+        wrapper = _decode(data, schema.message("xla.HloProto"))
+        proto = wrapper.hlo_module if wrapper is not None and _is_module(wrapper.hlo_module) else None
+    if proto is None:
+        raise ModuleError(
+            f"Cannot read {len(data)} bytes as an HLO module: expected a serialized xla.HloModuleProto or"
+            " xla.HloProto with an entry computation. Such bytes come from"
+            " hlo_module.as_serialized_hlo_module_proto() or from a *.hlo.pb dump."
+        )
+    return proto
 
 
 def _decode(data: bytes, message: Any) -> Any | None:

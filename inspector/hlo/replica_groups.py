@@ -30,7 +30,7 @@ from inspector.hlo.cursor import Cursor
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 
-MAX_IDS = 1 << 21
+MAX_IDS = 1 << 18
 """Groups with more ids are not written out: no machine has as many devices, and a module may claim any number."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, ReplicaGroups
+from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, ReplicaGroups, check_count
 
 
 def from_instruction_proto(proto: Any) -> ReplicaGroups:
@@ -14,7 +14,7 @@ def from_instruction_proto(proto: Any) -> ReplicaGroups:
       proto: an `xla.HloInstructionProto` of an installed or fallback schema.
 
     Raises:
-      ModuleError: the groups do not fit their mesh.
+      ModuleError: the groups do not fit their mesh, or have too many ids.
     """
     form = proto.WhichOneof("replica_group_list")
     if form == "iota_collective_device_list":
@@ -22,6 +22,8 @@ def from_instruction_proto(proto: Any) -> ReplicaGroups:
     if form == "mesh_axes_replica_group_list":
         return _mesh_groups(proto.mesh_axes_replica_group_list)
     groups = proto.collective_device_list.replica_groups if form else proto.replica_groups
+    check_count(len(groups))
+    check_count(sum(len(group.replica_ids) for group in groups))
     return ListGroups(tuple(tuple(group.replica_ids) for group in groups))
 
 

@@ -14,7 +14,7 @@ from inspector.compilation.program import NamedAxes, Program
 from inspector.errors import InspectorError, LoweringError, Unavailable, UnboundAxisError
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
-from inspector.hlo.module import Module
+from inspector.hlo.module import decoded
 from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Root
 from inspector.lowering.axis_env import parse_axis_env, refuse_empty
@@ -24,14 +24,12 @@ from inspector.lowering.pallas import Overrides
 
 
 def assemble(
-    program: Program, module: Any, jaxpr: Any, fun: Any, *, tuple_args: bool = False, return_tuple: bool = False,
+    program: Program, forms: modules.Forms, jaxpr: Any, fun: Any, *, tuple_args: bool = False, return_tuple: bool = False,
     out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
 ) -> Lowered:  # fmt: skip
-    """A `Lowered` of a program, its `ir.Module`, and its jaxpr and function where they are known."""
-    computation = modules.to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
-    hlo_proto = computation.as_serialized_hlo_module_proto()
-    root = _root(program, fun, hlo_proto)
-    stablehlo = read_located_text(modules.located_text(module), root)
+    """A `Lowered` of a program, the forms of its module, and its jaxpr and function where they are known."""
+    root = _root(program, fun, forms.hlo_proto)
+    stablehlo = read_located_text(forms.located, root)
     listing: Listing | Unavailable = Unavailable(
         "the program was given after tracing, so it has no jaxpr", "lower the function itself"
     )
@@ -46,8 +44,8 @@ def assemble(
         source=source_listing(fun, known),
         jaxpr_listing=listing,
         stablehlo_listing=stablehlo,
-        hlo=modules.hlo_text(hlo_proto),
-        hlo_proto=hlo_proto,
+        hlo=forms.hlo,
+        hlo_proto=forms.hlo_proto,
         root=root,
         tuple_args=tuple_args,
         return_tuple=return_tuple,
@@ -72,9 +70,9 @@ def _root(program: Program, fun: Any, hlo_proto: bytes) -> Root:
 
 def _scope(name: str, hlo_proto: bytes) -> str:
     """What every op_name begins with: `jit(<lambda>)` in the module `jit__lambda`, whose name lost characters."""
-    for computation in reversed(Module.from_proto(hlo_proto).computations):
+    for computation in reversed(decoded(hlo_proto).computations):
         for instruction in computation.instructions:
-            first = instruction.op_name.partition("/")[0]
+            first = str(instruction.metadata.op_name).partition("/")[0]
             if first and _as_module_name(first) == _as_module_name(name):
                 return first
     # No operation bears it. Our replica lowering puts the name itself first.

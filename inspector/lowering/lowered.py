@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from inspector._jax import attached, modules
+from inspector._jax import attached, modules, reading
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.portable import Portable
 from inspector.compilation.program import Argument, Program, Result
@@ -101,7 +101,7 @@ class Lowered(Portable):
     @property
     def stablehlo(self) -> str:
         """The whole StableHLO module as MLIR text, every constant included."""
-        return modules.full_text(self.program.module)
+        return reading.full_text(self.program.module)
 
     @property
     def inputs(self) -> tuple[Argument, ...]:

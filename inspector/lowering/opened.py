@@ -163,8 +163,7 @@ def _is_hlo(module: bytes | str) -> bool:
 def _open_program(program: Program, platform: str | None) -> Lowered:
     """Opens what was lowered before, in another process perhaps, with the ends that it had."""
     _check_platform(program, platform)
-    module = modules.parse_stablehlo(reading.read(program.module, "StableHLO").stablehlo)
-    return assemble(program, module, None, None)
+    return assemble(program, reading.read(program.module, "StableHLO").forms, None, None)
 
 
 def _check_platform(program: Program, platform: str | None) -> None:
@@ -183,22 +182,15 @@ def _open_stablehlo(module: bytes | str, platform: str | None) -> Lowered:
 
 
 def _open_read(given: reading.Read, platform: str | None) -> Lowered:
-    """Opens StableHLO; counts that it was given with hold where the module itself says none."""
-    module = modules.parse_stablehlo(given.stablehlo)
-    facts = modules.module_facts(module)
-    facts = dataclasses.replace(
-        facts,
-        num_replicas=max(facts.num_replicas, given.num_replicas),
-        num_partitions=max(facts.num_partitions, given.num_partitions),
-    )
+    facts = given.facts
     mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == facts.num_partitions), None)
-    return assemble(_module_program(module, facts, mesh, platform), module, None, None)
+    return assemble(_module_program(given.stablehlo, facts, mesh, platform), given.forms, None, None)
 
 
-def _module_program(module: Any, facts: modules.ModuleFacts, mesh: Mesh | None, platform: str | None) -> Program:
+def _module_program(module: bytes, facts: modules.ModuleFacts, mesh: Mesh | None, platform: str | None) -> Program:
     return Program(
         name=facts.name,
-        module=modules.to_bytecode(module),
+        module=module,
         arguments=tuple(Argument(f"arg{i}", shape, _numpy_dtype(t), i) for i, (shape, t) in enumerate(facts.parameters)),
         results=tuple(Result(f"[{i}]" if len(facts.results) > 1 else "", s, _numpy_dtype(t)) for i, (s, t) in enumerate(facts.results)),
         options=Options(
@@ -291,7 +283,7 @@ def from_stages(
         binding=call.binding,
     )  # fmt: skip
     return assemble(
-        program, facts.module, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
+        program, modules.forms(facts.module), jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
         notes=(*call.notes, *_mesh_notes(facts)),
     )  # fmt: skip
 

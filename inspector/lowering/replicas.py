@@ -68,7 +68,8 @@ def lower_replicas(
         keepalive=result.keepalive,
         binding=call.binding(outputs.whole),
     )
+    forms = modules.forms(result.module, tuple_args=tuple_args, return_tuple=return_tuple)
     return assemble(
-        program, result.module, result.jaxpr, call.fun, notes=call.leaves.notes,
+        program, forms, result.jaxpr, call.fun, notes=call.leaves.notes,
         out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple, overrides=overrides,
     )  # fmt: skip

@@ -12,12 +12,22 @@ import pytest
 from jax._src.interpreters import mlir
 
 import inspector
-from inspector._jax import modules, reading
+from inspector._jax import modules, reader, reading
 from inspector.errors import ModuleError
 
 LOWERED = inspector.lower(lambda x: jnp.sin(x) @ x, jnp.ones((2, 2)))
 # MLIR's diagnostic quotes the producer, and nanobind ends a process that makes text of such bytes.
 NOT_UTF8 = LOWERED.program.module.replace(b"MLIR", b"\xff\xfeIR", 1)[:-30]
+
+
+def all_reduce(groups: str) -> str:
+    return (
+        "HloModule m, replica_count=1048576\n\na {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+        " ROOT s = f32[] add(x, y)\n}\n\nENTRY e {\n p = f32[] parameter(0)\n"
+        f" ROOT r = f32[] all-reduce(p), replica_groups={groups}, to_apply=a\n}}\n"
+    )
+
+
 NESTED = "module {" * 100_000
 NESTED_HLO = "HloModule m\nENTRY e { x = " + "(" * 200_000
 
@@ -63,15 +73,67 @@ def test_a_module_is_read_as_jax_reads_it() -> None:
     with mlir.make_ir_context():
         theirs = modules.located_text(mlir.ir.Module.parse(LOWERED.program.module))
     ours = reading.read(LOWERED.program.module, "StableHLO")
-    assert modules.located_text(modules.parse_stablehlo(ours.stablehlo)) == theirs
-    assert (ours.num_replicas, ours.num_partitions) == (1, 1)
+    assert modules.located_text(modules.parse_stablehlo(ours.stablehlo)) == ours.forms.located == theirs
+    assert ours.facts == modules.module_facts(modules.parse_stablehlo(LOWERED.program.module))
+    assert ours.forms.hlo == modules.hlo_text(ours.forms.hlo_proto) == LOWERED.hlo
 
 
 def test_counts_of_a_header() -> None:
     text = LOWERED.hlo.replace("HloModule jit__lambda,", "HloModule jit__lambda, replica_count=2, num_partitions=4,")
     assert text != LOWERED.hlo
     read = reading.read(text, "HLO")
-    assert (read.num_replicas, read.num_partitions) == (2, 4)
+    assert (read.facts.num_replicas, read.facts.num_partitions) == (2, 4)
+
+
+def test_the_whole_text_is_the_same_from_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = LOWERED.stablehlo
+    monkeypatch.setattr(reading, "_LARGE_BYTES", 0)
+    assert LOWERED.stablehlo == here
+    with pytest.raises(ModuleError, match="Cannot read the StableHLO module"):
+        reading.full_text(NOT_UTF8)
+
+
+def test_what_becomes_much_more_than_it_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_WRITTEN_BYTES", 1 << 20)
+    text = all_reduce("[1,262144]<=[262144]").encode()
+    with pytest.raises(ModuleError, match=r"The HLO module has \d+ B and becomes [\d.]+ MiB, written out. Expected at"):
+        reader._read(text.decode(), "HLO", len(text))
+    assert len(reader._read(text.decode(), "HLO", 1 << 20)[1]) == 4
+
+
+def test_a_line_that_stands_for_a_million_ids_costs_the_kernel_little() -> None:
+    script = f"""
+import resource
+import inspector
+
+def largest():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+inspector.lower({LOWERED.hlo!r}).collectives()
+before = largest()
+lowered = inspector.lower({all_reduce("[524288,2]<=[1048576]")!r})
+try:
+    lowered.collectives()
+except inspector.errors.ModuleError:
+    pass
+assert len(lowered.stablehlo) > 16 << 20
+print(largest() - before)
+"""
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(child.stdout) < 150 << 20
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limits")
+def test_a_reader_has_so_much_memory_and_time() -> None:
+    limits = (
+        "import resource; from inspector._jax import expendable; expendable.need_less(1 << 30, 100);"
+        " print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0])"
+    )
+    said = subprocess.run([sys.executable, "-c", limits], capture_output=True, text=True, check=True).stdout
+    assert said.split() == [str(1 << 30), "100"]
+    busy = "from inspector._jax import expendable; expendable.need_less(1 << 30, 1)\nwhile True: pass"
+    status = subprocess.run([sys.executable, "-c", busy], check=False).returncode
+    assert reading._how(status) == "was ended: it took more processor time than a module of this size should"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")

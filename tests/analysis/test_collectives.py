@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from jaxlib import _hlo
 
+from inspector.analysis import participation
 from inspector.analysis.collectives import COLUMNS, Collectives, collectives
 from inspector.analysis.operations import OPCODES
 from inspector.errors import ModuleError, Unavailable
+from inspector.hlo import replica_groups, replica_groups_proto
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 
@@ -140,6 +142,32 @@ def test_all_is_written_out() -> None:
     assert found["all"].axes == ("a", "b")
     assert found["uneven"].groups == ((0,), (1, 2), (3, 4, 5), (6, 7))
     assert isinstance(found["uneven"].axes, Unavailable)
+
+
+def all_reduces(groups: list[str], count: int) -> Collectives:
+    lines = [f"r{i} = f32[] all-reduce(p), replica_groups={form}, to_apply=add" for i, form in enumerate(groups)]
+    return from_text(
+        "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }\n"
+        "ENTRY e {\n p = f32[] parameter(0)\n" + "\n".join(lines) + "\nROOT t = f32[] add(p, p)\n}",
+        num_replicas=count,
+    )  # fmt: skip
+
+
+def test_ids_of_all_groups_together_are_written_out_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(participation, "_MOST_WRITTEN", 100)
+    forms = ["[1,16]<=[16]", "[16,1]<=[16]", "[2,8]<=[16]", "[2,8]<=[2,8]T(1,0)"]
+    assert len(all_reduces(forms, 16)) == 4
+    assert len(all_reduces(forms * 5, 16)) == 20
+    with pytest.raises(ModuleError, match="collectives have more than 100 ids in groups that differ from each other"):
+        all_reduces([*forms, "[4,4]<=[16]"], 16)
+
+
+def test_more_ids_than_devices_can_be_are_not_even_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = "{" + ",".join(f"{{{2 * i},{2 * i + 1}}}" for i in range(50)) + "}"
+    monkeypatch.setattr(replica_groups, "MAX_IDS", 99)
+    monkeypatch.setattr(replica_groups_proto, "ListGroups", None)
+    with pytest.raises(ModuleError, match="Groups of 100 ids are not written out: expected at most 99"):
+        all_reduces([written], 100)
 
 
 def test_contexts() -> None:

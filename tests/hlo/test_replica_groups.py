@@ -100,7 +100,7 @@ def test_uneven_groups_are_padded() -> None:
 )
 def test_more_ids_than_devices_can_be_are_not_written_out(text: str) -> None:
     groups = parse(text)
-    with pytest.raises(ModuleError, match=r"Groups of [\d,]+ ids are not written out: expected at most 2,097,152"):
+    with pytest.raises(ModuleError, match=r"Groups of [\d,]+ ids are not written out: expected at most 262,144"):
         groups.expand(1 << 40)
 
 
@@ -116,16 +116,16 @@ def test_participants_of_a_claimed_multitude_are_refused(mode: GroupMode, counts
         participants(ListGroups(((0,),)), mode, *counts)
 
 
-def test_a_million_devices() -> None:
-    groups = parse("[1024,1024]<=[64,16,1024]T(1,0,2)")
+def test_a_quarter_of_a_million_devices() -> None:
+    groups = parse("[1024,256]<=[64,16,256]T(1,0,2)")
     start = time.process_time()
     expanded = groups.expand()
     assert time.process_time() - start < 0.1
-    assert expanded.shape == (1024, 1024)
-    text = "{" + ",".join(f"{{{2 * i},{2 * i + 1}}}" for i in range(500_000)) + "}"
+    assert expanded.shape == (1024, 256)
+    text = "{" + ",".join(f"{{{2 * i},{2 * i + 1}}}" for i in range(125_000)) + "}"
     start = time.process_time()
-    assert parse(text).expand().shape == (500_000, 2)
-    assert time.process_time() - start < 8
+    assert parse(text).expand().shape == (125_000, 2)
+    assert time.process_time() - start < 4
 
 
 @st.composite
