@@ -26,6 +26,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
+from inspector import settings
 from inspector._jax.absent import absent_platform
 from inspector.compilation import flags
 from inspector.compilation.engine import Job
@@ -34,10 +35,11 @@ from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.environment import Environment
-from inspector.engines.worker import WorkerEngine, WorkerSettings
+from inspector.engines.worker import WorkerEngine
 from inspector.errors import (
     CompilationError,
     InspectorError,
+    StartLimitError,
     TimeLimitError,
     Unavailable,
     WorkerDiedError,
@@ -46,7 +48,8 @@ from inspector.hlo import compiler
 from inspector.lowering.lowered import Lowered
 from tests.fuzz import hostile
 
-TIME_LIMIT_S = 6.0
+TIME_LIMIT_S = 20.0
+PLAIN_LIMIT_S = 80.0  # what is not hostile must succeed, on a busy machine too
 # A platform's targets, by how many devices the program takes.
 TARGETS: dict[hostile.Platform, dict[int, str]] = {
     "cpu": {1: "cpu", 8: "cpu:8"},
@@ -80,7 +83,7 @@ class Kernel:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.engine = WorkerEngine(WorkerSettings(time_limit_s=TIME_LIMIT_S))
+        self.engine = WorkerEngine()
         self.fields = _fields()
         self.passes = _passes()
         self.platforms = [name for name in hostile.PLATFORMS if name == "cpu" or absent_platform(name) is None]
@@ -115,16 +118,20 @@ class Kernel:
         try:
             lowered = self._lowered(asked)
             options = Options(flags=asked.flags, **asked.build)
-            job = self._compile(asked, lowered, options)
+            job = self._compile(asked, lowered, options, TIME_LIMIT_S)
             job.add_progress_callback(stage)
             with self._fault(asked):
                 compiled = job.result(LOST_AFTER_S)
             if asked.run and asked.platform == "cpu":
                 compiling = True
                 inputs = tuple(np.ones(a.shape, a.dtype) for a in compiled.program.arguments)
-                self.engine.run(RunRequest(compiled, inputs, (False,) * len(inputs), 1, 0)).result(LOST_AFTER_S)
+                with settings.scope(time_limit_s=TIME_LIMIT_S):
+                    running = self.engine.run(RunRequest(compiled, inputs, (False,) * len(inputs), 1, 0))
+                running.result(LOST_AFTER_S)
         except TimeoutError as e:
             return "lost", e, f"no result and no error within {LOST_AFTER_S} s"
+        except StartLimitError as e:  # the machine is busy
+            return "timed out", e, ""
         except TimeLimitError as e:
             return "timed out", e, _unnamed(e, asked)
         except WorkerDiedError as e:
@@ -136,8 +143,12 @@ class Kernel:
             return "unclassified", e, f"{type(e).__name__} is none of inspector's errors"
         return "ok", None, ""
 
-    def _compile(self, asked: hostile.Hostile, lowered: Lowered, options: Options) -> Job[Any]:
-        return self.engine.submit(CompileRequest(lowered.program, options, self._target(asked)))
+    def _compile(self, asked: hostile.Hostile, lowered: Lowered, options: Options, time_limit_s: float) -> Job[Any]:
+        with settings.scope(time_limit_s=time_limit_s):
+            return self.engine.submit(CompileRequest(lowered.program, options, self._target(asked)))
+
+    def _compile_plainly(self, asked: hostile.Hostile) -> str:
+        return str(self._compile(asked, self._program(asked), Options(), PLAIN_LIMIT_S).result(LOST_AFTER_S).hlo)
 
     def _target(self, asked: hostile.Hostile) -> Target:
         return Target.parse(TARGETS[asked.platform][self._program(asked).program.options.num_partitions or 1])
@@ -167,13 +178,13 @@ class Kernel:
         """The optimized HLO of the program as it is, of the first time."""
         key = asked.platform, asked.program % len(self.programs[asked.platform])
         if key not in self.plain:
-            self.plain[key] = self._compile(asked, self._program(asked), Options()).result(LOST_AFTER_S).hlo
+            self.plain[key] = self._compile_plainly(asked)
         return self.plain[key]
 
     def _still_sound(self, asked: hostile.Hostile) -> str:
         """After whatever happened, a plain request gives what it always gave."""
         try:
-            hlo = self._compile(asked, self._program(asked), Options()).result(LOST_AFTER_S).hlo
+            hlo = self._compile_plainly(asked)
         except Exception as e:
             return f"a plain request afterwards failed: {type(e).__name__}: {e}"[:600]
         return "" if hlo == self._plain(asked) else "a plain request afterwards gave another module"
@@ -192,10 +203,14 @@ class _During:
     def __init__(self, delay_s: float, act: Callable[[], Callable[[], None]]) -> None:
         self._undo: Callable[[], None] = _nothing
         self._act = act
+        self._failed: BaseException | None = None
         self._timer = threading.Timer(delay_s, self._do)
 
     def _do(self) -> None:
-        self._undo = self._act()
+        try:
+            self._undo = self._act()
+        except BaseException as e:
+            self._failed = e
 
     def __enter__(self) -> None:
         self._timer.start()
@@ -203,12 +218,14 @@ class _During:
     def __exit__(self, *_: object) -> None:
         self._timer.join()
         self._undo()
+        if self._failed is not None:
+            raise self._failed
 
 
 def _inject(engine: WorkerEngine, target: Target, fault: str | None, source: random.Random) -> Callable[[], None]:
     """Does harm to a worker. What undoes it, where it would last."""
-    environment = engine._environments[Environment.of(target, Options())]
-    worker: Any = environment._worker
+    lane = engine._lanes[Environment.of(target, Options())]
+    worker: Any = lane._worker
     server = engine._starter._fork_server._popen
     if worker is None:
         return _nothing

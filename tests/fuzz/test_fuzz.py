@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from inspector.compilation.engine import Job
+from inspector.compilation.options import Options
+from inspector.compilation.target import Target
 from inspector.engines import fork_server
-from tests.fuzz import hostile
+from inspector.engines.environment import Environment
+from inspector.engines.worker import WorkerEngine
+from tests.fuzz import hostile, kernel
 from tests.fuzz.driver import OUTCOMES, Settings, StateError, _Kernel, fuzz, summary
 
 FIELDS = [
@@ -66,6 +74,28 @@ def test_what_a_kernel_leaves_is_seen(tmp_path: Path) -> None:
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", sorted(set(hostile.FAULTS)))
+def test_faults_are_injected(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for name in ("_signal", "_limit_memory", "_Garbage"):
+        monkeypatch.setattr(kernel, name, lambda *_, name=name: done.append(name) or io.BytesIO())
+    target = Target.parse("cpu")
+    with contextlib.closing(WorkerEngine()) as engine:
+        engine._lane(Environment.of(target, Options())).prepare(Job())
+        kernel._inject(engine, target, fault, random.Random(0))()
+    assert done
+
+
+def test_a_fault_that_fails_is_told() -> None:
+    def act() -> Callable[[], None]:
+        raise AttributeError("no such engine")
+
+    with pytest.raises(AttributeError, match="no such engine"), kernel._During(0, act):
+        pass
 
 
 def test_another_seed_needs_another_file(tmp_path: Path) -> None:
