@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 import sys
+import tempfile
+from collections.abc import Iterator
+
+FONT_NOTES = b"Fontconfig warning:"
+"""How lines begin with which the wheel's fontconfig tells that it is older than the files of this system."""
 
 
 def main(arguments: list[str]) -> None:
@@ -27,13 +34,34 @@ def main(arguments: list[str]) -> None:
         elif not argument.startswith("-"):
             files.append(argument)
     text = pathlib.Path(files[0]).read_text() if files else sys.stdin.read()
-    drawn = pygraphviz.AGraph(string=text).draw(format=output_format, prog=program)
+    with _without_font_notes():
+        drawn = pygraphviz.AGraph(string=text).draw(format=output_format, prog=program)
     if output == "" and files:
         output = f"{files[0]}.{output_format}"
     if output:
         pathlib.Path(output).write_bytes(drawn)
     else:
         sys.stdout.buffer.write(drawn)
+
+
+@contextlib.contextmanager
+def _without_font_notes() -> Iterator[None]:
+    """Keeps `FONT_NOTES` off standard error, which notebooks show in red, and nothing else."""
+    try:
+        said = tempfile.TemporaryFile()
+    except OSError:  # no folder to write into: everything is shown
+        yield
+        return
+    with said:
+        shown = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(shown, 2)
+            os.close(shown)
+            said.seek(0)
+            os.write(2, b"".join(line for line in said if not line.startswith(FONT_NOTES)))
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from inspector.analysis import dot
 from inspector.analysis.layout import LayoutError, svg
 from tests.conftest import RunPython
 
@@ -45,6 +47,21 @@ def children() -> set[str]:
 def test_what_is_no_dot_is_refused(junk: str) -> None:
     with pytest.raises(LayoutError, match="Graphviz refused the graph"):
         svg(junk)
+
+
+def test_notes_of_fonts_are_left_out_and_warnings_are_not(tmp_path: Path) -> None:
+    newer = tmp_path / "fonts.conf"
+    newer.write_text("<fontconfig><from-a-later-version/></fontconfig>")
+    done = subprocess.run(
+        [sys.executable, dot.__file__, "-Tsvg"],
+        input=b"digraph { a [shape=nonagon] }",
+        env={**os.environ, "FONTCONFIG_FILE": str(newer)},
+        capture_output=True,
+        check=True,
+    )
+    assert b"</svg>" in done.stdout
+    assert b"Fontconfig warning" not in done.stderr
+    assert b"unknown shape nonagon" in done.stderr
 
 
 @pytest.mark.slow
