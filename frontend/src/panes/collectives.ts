@@ -168,6 +168,12 @@ class CollectivesPane implements Pane {
   }
 }
 
+/** Of a program that is differentiated; the rest belongs to none of these. */
+const PHASES: Record<string, string> = {
+  forward: "forward pass",
+  backward: "backward pass",
+  recomputed: "recomputed for the backward pass",
+};
 const NUMBERS = new Set(["bytes", "runs"]);
 const RUNS = "how often it runs in one execution of the program";
 const NONE_NOTE = "No instruction of this stage talks to another device.";
@@ -177,7 +183,10 @@ function describe(row: messages.Collective): HTMLElement[] {
     row.group_mode.replaceAll("_", " "),
     row.context,
     row.inserted_by && `inserted by ${row.inserted_by}`,
-    row.phases.join(" + "),
+    row.phases
+      .map((phase) => PHASES[phase])
+      .filter(Boolean)
+      .join(" and "),
     row.source && row.source_from !== "itself" ? `source of ${row.source_from}` : "",
   ].filter(Boolean);
   const shapes = `${row.operand_shapes.join(", ")} → ${row.result_shapes.join(", ")}`;
