@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Error, Page
+from playwright.sync_api import Browser, BrowserContext, Error, Page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Errors of Jupyter itself, by message, that come from its own bundle; Notebook 7.6.5 throws this at start.
@@ -90,6 +90,8 @@ def _environment(home: Path) -> dict[str, str]:
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     return {
         **{name: value for name, value in os.environ.items() if name != "XLA_FLAGS"},  # one device, as a user has
+        "INSPECTOR_CACHE": "on",
+        "INSPECTOR_CACHE_DIR": str(home.parent / "cache"),  # one for both front ends
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
@@ -144,9 +146,17 @@ def seen() -> Seen:
     return Seen()
 
 
+@pytest.fixture(scope="session")
+def profile(chromium: Browser, jupyter: Jupyter) -> Iterator[BrowserContext]:
+    """One for all pages of a server, so that Jupyter's code is read and compiled once."""
+    context = chromium.new_context(viewport={"width": 1400, "height": 900})
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def page(chromium: Browser, jupyter: Jupyter, seen: Seen) -> Iterator[Page]:
-    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+def page(profile: BrowserContext, jupyter: Jupyter, seen: Seen) -> Iterator[Page]:
+    page = profile.new_page()
     own = (jupyter.url, jupyter.url.replace("http", "ws", 1), "data:", "blob:")
     page.on("pageerror", lambda error: None if _is_upstream(error) else seen.errors.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(own) else seen.foreign.append(request.url))

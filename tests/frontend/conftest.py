@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -31,14 +31,21 @@ def demo_url() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.fixture(scope="session")
+def profile(chromium: Browser) -> Iterator[BrowserContext]:
+    """One for all pages, so that the app's code is read and compiled once; nothing on screen moves by itself."""
+    context = chromium.new_context(viewport={"width": 1360, "height": 760}, reduced_motion="reduce")
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def demo(chromium: Browser, demo_url: str) -> Iterator[OpenDemo]:
+def demo(profile: BrowserContext, demo_url: str) -> Iterator[OpenDemo]:
     """Opens the demo page with a scenario of `frontend/demo/demo.js`.
 
     The test fails on any error of the page, and on any request to another host.
     """
-    context = chromium.new_context(viewport={"width": 1360, "height": 760})
-    page = context.new_page()
+    page = profile.new_page()
     errors: list[str] = []
     foreign: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -50,6 +57,7 @@ def demo(chromium: Browser, demo_url: str) -> Iterator[OpenDemo]:
         return page
 
     yield open_
-    context.close()
+    page.evaluate("() => localStorage.clear()")  # what the app remembers of its layout
+    page.close()
     assert errors == []
     assert foreign == []

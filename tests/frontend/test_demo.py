@@ -510,19 +510,21 @@ def test_it_follows_the_theme_live(demo: OpenDemo, lab: str) -> None:
 
 
 CONTRASTS = """() => {
+  const known = (make, seen = new Map()) => key => {
+    if (!seen.has(key)) seen.set(key, make(key));
+    return seen.get(key);
+  };
   const pixel = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-  const read = color => {
+  const read = known(color => {
     pixel.clearRect(0, 0, 1, 1);
     pixel.fillStyle = color;
     pixel.fillRect(0, 0, 1, 1);
     return [...pixel.getImageData(0, 0, 1, 1).data];
-  };
+  });
   const over = (below, [r, g, b, a]) => [r, g, b].map((value, i) => below[i] + (value - below[i]) * a / 255);
-  const behind = element => {
-    const layers = [];
-    for (let e = element; e; e = e.parentElement) layers.unshift(read(getComputedStyle(e).backgroundColor));
-    return layers.reduce(over, [255, 255, 255]);
-  };
+  const behind = known(
+    e => e ? over(behind(e.parentElement), read(getComputedStyle(e).backgroundColor)) : [255, 255, 255]
+  );
   const luminance = color => {
     const linear = v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
     return color.map(linear).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
