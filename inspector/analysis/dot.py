@@ -47,12 +47,12 @@ def main(arguments: list[str]) -> None:
 @contextlib.contextmanager
 def _without_font_notes() -> Iterator[None]:
     """Keeps `FONT_NOTES` off standard error, which notebooks show in red, and nothing else."""
-    try:
-        said = tempfile.TemporaryFile()
-    except OSError:  # no folder to write into: everything is shown
-        yield
-        return
-    with said:
+    with contextlib.ExitStack() as ends:
+        try:
+            said = ends.enter_context(tempfile.TemporaryFile())
+        except OSError:  # no folder to write into: everything is shown
+            yield
+            return
         shown = os.dup(2)
         os.dup2(said.fileno(), 2)
         try:
