@@ -70,7 +70,9 @@ class Cost:
         said = f"{flops} flop, {transcendentals} transcendentals, {_text(self.bytes_accessed, format_bytes)} accessed"
         parts = self.missing
         if not parts:
-            return f"<{type(self).__name__}: {said}>"
+            numbers = (self.flops, self.transcendentals, self.bytes_accessed)
+            reasons = dict.fromkeys(n.reason for n in numbers if isinstance(n, Unavailable))
+            return f"<{type(self).__name__}: {'; '.join((said, *reasons))}>"
         names = ", ".join(part.name for part in parts[:_NAMES_SHOWN])
         more = f" and {len(parts) - _NAMES_SHOWN} more" if len(parts) > _NAMES_SHOWN else ""
         return f"<{type(self).__name__}: {said}; {AtLeast(0, parts).reason}: {names}{more}>"
@@ -175,7 +177,12 @@ def _looped(loop: Instruction, body: InstructionCost, condition: InstructionCost
     if not isinstance(trips, Unavailable):
         return _each(lambda b, c: sum_of([b * trips, c * (trips + 1)]) if trips else c, body, condition)
     once = unknown_length(loop)
-    return _each(lambda b, c: AtLeast(b + c, (*missing(b), *missing(c), once)), body, condition)
+
+    def at_least_once(b: float, c: float) -> float:
+        parts = (*missing(b), *missing(c))
+        return AtLeast(b + c, (*parts, once)) if parts or b + c else 0.0
+
+    return _each(at_least_once, body, condition)
 
 
 def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> InstructionCost:

@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 import inspect
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -416,7 +416,20 @@ def test_a_kernel_that_is_not_interpreted_does_not_lower_for_the_cpu_and_says_wh
 # ---------------------------------------------------------------- on GPUs
 
 
+@pytest.fixture
+def without_mosaic_on_gpus() -> Iterator[None]:
+    """JAX before 0.12 takes Mosaic for kernels without parameters, where what that needs is installed."""
+    name = "jax_pallas_use_mosaic_gpu"
+    before = getattr(jax.config, name, None)
+    if before is not None:
+        jax.config.update(name, False)
+    yield
+    if before is not None:
+        jax.config.update(name, before)
+
+
 @deprecated_in_0_12
+@pytest.mark.usefixtures("without_mosaic_on_gpus")
 def test_a_kernel_without_parameters_lowers_for_gpus_by_triton() -> None:
     kernel = inspector.lower(scale, SQUARE, platform="gpu").kernels[0]
     assert kernel.backend == "triton"
@@ -468,6 +481,7 @@ def test_a_kernel_for_tpus_says_why_it_does_not_lower_for_gpus_and_the_other_way
 
 
 @deprecated_in_0_12
+@pytest.mark.usefixtures("without_mosaic_on_gpus")
 def test_parameters_of_the_other_backend_make_it_lower_there() -> None:
     def fun(x: Any) -> Any:
         return scale(x, compiler_params=pltpu.CompilerParams())
@@ -480,6 +494,7 @@ def test_parameters_of_the_other_backend_make_it_lower_there() -> None:
 
 @pytest.mark.slow
 @needs_gpu
+@pytest.mark.usefixtures("without_mosaic_on_gpus")
 def test_a_triton_kernel_compiles_for_a_gpu_that_is_not_here() -> None:
     compiled = inspector.lower(scale, SQUARE, platform="gpu", chip="h100").compile(target="gpu:h100:1")
     assert 'custom_call_target="__gpu$xla.gpu.triton"' in compiled.hlo
