@@ -24,6 +24,7 @@ from inspector.errors import AtLeast, Missing, Unavailable
 from inspector.hlo.executions import places
 from inspector.hlo.module import Module
 from inspector.hlo.single import singles
+from tests.loops import counted_loop
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
 NAMES = sorted(path.name.removesuffix(".json") for path in HEAPS.glob("*.json"))
@@ -245,22 +246,7 @@ other {
   o = f32[4]{0} parameter(0)
   ROOT t = f32[4]{0} multiply(o, o)
 }"""
-LOOP = """
-body {
-  b = (s32[], f32[4]{0}) parameter(0)
-  i = s32[] get-tuple-element(b), index=0
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  v = f32[4]{0} get-tuple-element(b), index=1
-  called = f32[4]{0} call(v), to_apply=work
-  ROOT out = (s32[], f32[4]{0}) tuple(next, called)
-}
-condition {
-  p = (s32[], f32[4]{0}) parameter(0)
-  at = s32[] get-tuple-element(p), index=0
-  limit = s32[] constant(3)
-  ROOT less = pred[] compare(at, limit), direction=LT
-}"""
+LOOP = counted_loop("work", 3)
 LOOPED = """zero = s32[] constant(0)
   first = (s32[], f32[4]{0}) tuple(zero, x)
   ROOT r = (s32[], f32[4]{0}) while(first), condition=condition, body=body"""

@@ -12,39 +12,24 @@ from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable
 from inspector.hlo.executions import executions, places
 from inspector.hlo.module import Module
+from tests.loops import counted_loop
 
-CALLED_TWICE = """HloModule m
+CALLED_TWICE = f"""HloModule m
 
-twice {
-  t = f32[4]{0} parameter(0)
-  ROOT doubled = f32[4]{0} add(t, t)
-}
+twice {{
+  t = f32[4]{{0}} parameter(0)
+  ROOT doubled = f32[4]{{0}} add(t, t)
+}}
 
-body {
-  b = (s32[], f32[4]{0}) parameter(0)
-  counter = s32[] get-tuple-element(b), index=0
-  one = s32[] constant(1)
-  grown = s32[] add(counter, one)
-  value = f32[4]{0} get-tuple-element(b), index=1
-  called = f32[4]{0} call(value), to_apply=twice
-  ROOT next = (s32[], f32[4]{0}) tuple(grown, called)
-}
-
-condition {
-  c = (s32[], f32[4]{0}) parameter(0)
-  at = s32[] get-tuple-element(c), index=0
-  limit = s32[] constant(5)
-  ROOT less = pred[] compare(at, limit), direction=LT
-}
-
-ENTRY main {
-  x = f32[4]{0} parameter(0)
-  first = f32[4]{0} call(x), to_apply=twice
+{counted_loop("twice", 5)}
+ENTRY main {{
+  x = f32[4]{{0}} parameter(0)
+  first = f32[4]{{0}} call(x), to_apply=twice
   zero = s32[] constant(0)
-  initial = (s32[], f32[4]{0}) tuple(zero, first)
-  loop = (s32[], f32[4]{0}) while(initial), condition=condition, body=body
-  ROOT out = f32[4]{0} get-tuple-element(loop), index=1
-}
+  initial = (s32[], f32[4]{{0}}) tuple(zero, first)
+  loop = (s32[], f32[4]{{0}}) while(initial), condition=condition, body=body
+  ROOT out = f32[4]{{0}} get-tuple-element(loop), index=1
+}}
 """
 
 
