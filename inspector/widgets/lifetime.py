@@ -10,12 +10,14 @@ from __future__ import annotations
 import gc
 import re
 import sys
+import time
 import weakref
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
 
 import ipywidgets.widgets.widget as registry
 
+_TRIES, _PAUSE_S = 100, 0.01
 _RESULT_NAME = re.compile(r"_+\d*")  # what IPython calls results of cells: _, __, _3
 
 
@@ -114,4 +116,15 @@ def _collect() -> None:
     """
     if any((widget := released()) is not None and not widget.is_busy for released in _released):
         widget = None
-        gc.collect()
+        collect()
+
+
+def collect() -> None:
+    """Collects garbage, also where another thread is about it: `gc.collect()` then does nothing and returns 0."""
+    for _ in range(_TRIES):
+        cycle: list[object] = []
+        cycle.append(cycle)  # so that there is some
+        del cycle
+        if gc.collect():
+            return
+        time.sleep(_PAUSE_S)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,20 +14,22 @@ import ipywidgets.widgets.widget as registry
 import pytest
 
 from inspector.widgets.explorer import Explorer
+from inspector.widgets.lifetime import collect
 from tests.widgets.fakes import FakeWork, ask
 from tests.widgets.kernel import Kernel
 
 EXPLORE = """
-import gc, weakref
+import weakref
 import jax.numpy as jnp
 from inspector import explore
 from inspector.widgets.explorer import Explorer
+from inspector.widgets.lifetime import collect
 made = []
 def shown():
     made.append(weakref.ref(e := explore(jnp.sin, jnp.ones(3), target="cpu")))
     return e.wait()
 def alive():
-    gc.collect()
+    collect()
     return [m() is not None for m in made]
 """
 
@@ -56,9 +60,41 @@ def test_what_is_let_go_is_freed_with_all_that_it_showed(end: Callable[[Explorer
         return [weakref.ref(explorer), weakref.ref(explorer._app), weakref.ref(explorer.layout)]
 
     held = [each for _ in range(5) for each in use()]
-    gc.collect()
+    until = time.monotonic() + 20
+    while any(each() for each in held) and time.monotonic() < until:  # what its thread has under way refers to it
+        collect()
+        time.sleep(0.01)
     assert [each() for each in held] == [None] * len(held)
     assert (set(registry._instances), set(comm.get_comm_manager().comms)) == before
+
+
+def test_it_is_collected_while_another_thread_collects() -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    def hold(phase: str, _: object) -> None:
+        if threading.current_thread() is other and phase == "start":
+            entered.set()
+            left.wait(10)
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    other = threading.Thread(target=gc.collect)
+    gc.callbacks.append(hold)
+    try:
+        other.start()
+        assert entered.wait(10)
+        made = weakref.ref(Cycle())
+        assert gc.collect() == 0
+        assert made() is not None
+        threading.Timer(0.1, left.set).start()
+        collect()
+        assert made() is None
+    finally:
+        left.set()
+        other.join(10)
+        gc.callbacks.remove(hold)
 
 
 def test_a_closed_one_that_is_still_referred_to_keeps_no_text() -> None:
@@ -66,7 +102,7 @@ def test_a_closed_one_that_is_still_referred_to_keeps_no_text() -> None:
     explorer = finished(work)
     job = weakref.ref(work.jobs.pop())
     explorer.close()
-    gc.collect()
+    collect()
     assert job() is None
     assert not explorer._app._kept
 
@@ -116,7 +152,7 @@ def test_what_was_under_way_is_let_go_when_it_has_ended(kernel: Kernel) -> None:
 def test_what_a_cell_shows_without_a_name_stays(kernel: Kernel) -> None:
     kernel.run(EXPLORE)
     kernel.run("display(shown())", "a")
-    kernel.run("gc.collect()", "b")
+    kernel.run("collect()", "b")
     assert kernel.value("alive()") == [True]
     kernel.run("display(1)", "a")
     assert kernel.value("alive()") == [False]
