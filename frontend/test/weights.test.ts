@@ -83,3 +83,25 @@ test("a long text is weighed in little time", () => {
   const lines = Int32Array.from({ length: 2000 }, (_, i) => 2 + i * 90);
   assert.notEqual(heaviest(text, lines), -1);
 });
+
+/** Seconds of processor time for a text of so many fusions, all of whose lines are asked about. */
+function secondsFor(count: number): number {
+  const body = (i: number): string[] => [
+    `%fused.${i} (p.${i}: f32[8,8]) -> f32[8,8] {`,
+    `  ROOT %sine.${i} = f32[8,8]{1,0} sine(%p.${i})`,
+    "}",
+  ];
+  const indices = [...Array(count).keys()];
+  const entry = indices.map((i) => `  %fusion.${i} = f32[8,8]{1,0} fusion(%x), kind=kLoop, calls=%fused.${i}`);
+  const text = hlo([...indices.flatMap(body), "ENTRY %main (x: f32[8,8]) -> f32[8,8] {", ...entry, "}"].join("\n"));
+  const start = process.cpuUsage();
+  assert.equal(text.lines[heaviest(text, Int32Array.from(text.lines.keys()))], entry[0]);
+  const { user, system } = process.cpuUsage(start);
+  return (user + system) / 1e6;
+}
+
+test("twenty times the computations take about twenty times as long", () => {
+  secondsFor(2_000);
+  const [few, many] = [secondsFor(3_000), secondsFor(60_000)];
+  assert.ok(many < 50 * Math.max(0.01, few));
+});

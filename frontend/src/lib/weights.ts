@@ -32,12 +32,13 @@ export function heaviest(document: TextDocument, lines: Int32Array): number {
   if (document.language !== "hlo") return -1;
   let best = -1;
   let most = [-1, 0];
-  lines.forEach((line, i) => {
-    const bytes = weight(document, line);
-    if (bytes === null) return;
-    const rank = bytes > 0 ? kindOf(document, line) : -1;
-    if (rank > most[0]! || (rank === most[0] && bytes > most[1]!)) [best, most] = [i, [rank, bytes]];
-  });
+  // From the end, where the entry computation is: what stands above it is then seldom weighed.
+  for (let i = lines.length - 1; i >= 0; i--) {
+    const kind = kindOf(document, lines[i]!);
+    if (kind < most[0]!) continue;
+    const bytes = weight(document, lines[i]!);
+    if (bytes && (kind > most[0]! || bytes >= most[1]!)) [best, most] = [i, [kind, bytes]];
+  }
   return best;
 }
 
@@ -74,9 +75,18 @@ function sizes(shapes: string): { bytes: number; elements: number } {
 function kindOf(document: TextDocument, line: number): number {
   let known = kinds.get(document);
   if (!known) kinds.set(document, (known = computations(document.lines)));
-  let at = known.starts.length - 1;
-  while (at > 0 && known.starts[at]! > line) at--;
-  return known.kind[at] ?? RUN;
+  return known.kind[lastAtMost(known.starts, line)] ?? RUN;
+}
+
+/** Index of the last entry of a sorted array that is not above `value`, else 0. */
+function lastAtMost(sorted: readonly number[], value: number): number {
+  let [low, high] = [0, sorted.length];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle]! <= value) low = middle;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Where computations begin, and what each is. */
