@@ -53,7 +53,7 @@ def demo(profile: BrowserContext, demo_url: str) -> Iterator[OpenDemo]:
 
     def open_(scenario: str = "mlp", until: str = "[data-pane=optimized] .cm-line", **query: str | int) -> Page:
         page.goto(f"{demo_url}/frontend/demo/index.html?{urlencode({'scenario': scenario, 'theme': 'light', **query})}")
-        page.wait_for_selector(until)
+        page.wait_for_selector(until, timeout=90_000)  # of 600,000 lines on a busy machine
         return page
 
     yield open_
