@@ -42,13 +42,13 @@ from benchmarks.measuring import (
     warm,
 )
 from benchmarks.workloads import make
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import WorkerDiedError
 from inspector.lowering.lower import lower
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 
 AIM_P50, AIM_P95 = 1.25, 1.8
 AIM_CANCEL_S = 0.1
@@ -140,7 +140,7 @@ class Rounds:
         self._keep("first_cpu", self._cpu_of_survivors() + self._cpu_of_worker() - cpu)
         self._warm_up()
 
-    def _begun(self, moment_s: float) -> tuple[Job[Compiled], psutil.Process]:
+    def _begun(self, moment_s: float) -> tuple[Job[CompiledProgram], psutil.Process]:
         """A compile that has been under way for some seconds, less where it ended before, and its worker."""
         while True:
             job = self._engine.submit(self._request(self._lowered))

@@ -23,12 +23,12 @@ import inspector
 from benchmarks.workloads import make
 from inspector.analysis.kernels import structure
 from inspector.analysis.timeline import Timeline
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.cost import Cost, total
 from inspector.compilation.memory import Memory
 from inspector.compilation.target import Target
-from inspector.engines import close_engines, worker_engine
+from inspector.engines.shared import close_engines, worker_engine
 from inspector.errors import Unavailable
+from inspector.stages.compiled import Compiled
 from inspector.units import format_bytes, format_count, format_seconds
 
 WORKLOADS = ("mlp", "cnn", "tf2", "fsdp8_2", "pallas_mm")

@@ -40,10 +40,10 @@ from benchmarks.measuring import NEUTRAL_FLAG, cpu_s, machine, verdict
 from benchmarks.workloads import make
 from inspector import settings
 from inspector.compilation.request import CompileRequest
-from inspector.engines import close_engines, default_engine
 from inspector.engines.scratch import Scratch
+from inspector.engines.shared import close_engines, default_engine
 from inspector.lowering.lower import lower
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 
 WORKLOADS = ("cnn", "tf2", "tf6", "tf12")
 AIMS = {"preview": 0.25, "all": 1.1, "seen": 0.01, "restart": 0.01}

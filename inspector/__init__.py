@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from inspector.analysis.stats import compare as compare
     from inspector.caching import CacheStatus as CacheStatus
     from inspector.caching import cache_status as cache_status
-    from inspector.compilation.compiled import Compiled as Compiled
     from inspector.compilation.flags.catalogue import option_catalog as option_catalog
     from inspector.compilation.options import Options as Options
     from inspector.compilation.target import Target as Target
@@ -36,8 +35,9 @@ if TYPE_CHECKING:
     from inspector.errors import Unavailable as Unavailable
     from inspector.exploring import explore as explore
     from inspector.lowering.lower import lower as lower
-    from inspector.lowering.lowered import Lowered as Lowered
     from inspector.lowering.xla_computation import xla_computation as xla_computation
+    from inspector.stages.compiled import Compiled as Compiled
+    from inspector.stages.lowered import Lowered as Lowered
     from inspector.sweeps import sweep as sweep
 
     __version__: str | Unavailable
@@ -49,10 +49,10 @@ _HOMES = {
     "cache_status": "inspector.caching",
     "compare": "inspector.analysis.stats",
     "CompileEvent": "inspector._jax.compile_events",
-    "Compiled": "inspector.compilation.compiled",
+    "Compiled": "inspector.stages.compiled",
     "InspectorError": "inspector.errors",
     "LoadedExecutable": "inspector.engines.executable",
-    "Lowered": "inspector.lowering.lowered",
+    "Lowered": "inspector.stages.lowered",
     "Options": "inspector.compilation.options",
     "Peak": "inspector.analysis.peaks",
     "Target": "inspector.compilation.target",

@@ -17,13 +17,13 @@ from inspector.analysis.fingerprint import ASPECTS, Fingerprint, changes, finger
 from inspector.analysis.stats import difference
 from inspector.compilation import flags as flag_types
 from inspector.compilation import options_proto
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import TRIES, Engine, EngineLike, Job
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines import chosen_engine
+from inspector.engines.choice import chosen_engine
 from inspector.errors import (
     CancelledError,
     InspectorError,
@@ -33,9 +33,9 @@ from inspector.errors import (
     WorkerDiedError,
     WorkerLostError,
 )
-from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import background_progress
 from inspector.settings import check_time_limit
+from inspector.stages.lowered import Lowered, check_lowered
 from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
@@ -296,9 +296,9 @@ class _Laboratory:
         self._time_limit_s = time_limit_s
         self._given = engine
         self._engine: Engine | None = None
-        self._baseline: tuple[Compiled, Fingerprint] | None = None
+        self._baseline: tuple[CompiledProgram, Fingerprint] | None = None
         self._lock = threading.Lock()
-        self._job: Job[Compiled] | None = None
+        self._job: Job[CompiledProgram] | None = None
         self._stopped = False
 
     def effect(self, flag: str, value: FlagValue) -> FlagEffect:
@@ -328,13 +328,13 @@ class _Laboratory:
         if self._engine is not None and self._given is None and self._engine.name == "worker":
             self._engine.close()
 
-    def _compile_baseline(self) -> tuple[Compiled, Fingerprint]:
+    def _compile_baseline(self) -> tuple[CompiledProgram, Fingerprint]:
         if self._baseline is None:
             first, second = self._compile(self._request.options), self._compile(self._request.options)
             self._baseline = first, reliable(fingerprint(first), fingerprint(second))
         return self._baseline
 
-    def _attempt(self, options: Options, tries: int = TRIES) -> Compiled | _Failure:
+    def _attempt(self, options: Options, tries: int = TRIES) -> CompiledProgram | _Failure:
         try:
             return self._compile(options)
         except TimeoutError:
@@ -348,7 +348,7 @@ class _Laboratory:
         except InspectorError as e:
             return _Failure("refused", f"{type(e).__name__}: {e}")
 
-    def _compile(self, options: Options) -> Compiled:
+    def _compile(self, options: Options) -> CompiledProgram:
         with self._lock:
             if self._stopped:
                 raise CancelledError("The scan was cancelled.")
@@ -367,7 +367,7 @@ class _Laboratory:
 
 
 def _check_isolated(program: Program, target: Target) -> None:
-    from inspector.engines import default_engine
+    from inspector.engines.shared import default_engine
 
     if default_engine(program, target).name == "inline":
         why = "it calls back into it" if program.host_callbacks else f"the target {target} belongs to it"
@@ -380,14 +380,16 @@ def _check_isolated(program: Program, target: Target) -> None:
 
 def _own_engine(program: Program, target: Target) -> Engine:
     """Workers that nobody else waits for, where workers suit; else the engine that does."""
-    from inspector.engines import default_engine
+    from inspector.engines.shared import default_engine
     from inspector.engines.worker import WorkerEngine
 
     suited = default_engine(program, target)
     return WorkerEngine() if suited.name == "worker" else suited
 
 
-def _compare(flag: str, value: FlagValue, baseline: Compiled, digests: Fingerprint, found: Compiled) -> FlagEffect:
+def _compare(
+    flag: str, value: FlagValue, baseline: CompiledProgram, digests: Fingerprint, found: CompiledProgram
+) -> FlagEffect:
     changed = changes(digests, fingerprint(found))
     words, count = "", 0
     if changed["hlo"]:
@@ -413,7 +415,7 @@ def _compare(flag: str, value: FlagValue, baseline: Compiled, digests: Fingerpri
 _ASPECT_OUTCOMES: tuple[Outcome, ...] = ("hlo", "memory", "cost", "code")
 
 
-def _number(compiled: Compiled, name: str) -> float | Unavailable:
+def _number(compiled: CompiledProgram, name: str) -> float | Unavailable:
     holder: Any = compiled.memory if name in ("temp_bytes", "peak_bytes") else compiled.cost
     value: float | Unavailable = holder if isinstance(holder, Unavailable) else getattr(holder, name)
     return value

@@ -14,11 +14,11 @@ from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.lowering.axis_env import AxisEnv
 from inspector.lowering.keywords import function_keywords
 from inspector.lowering.lower import lower
-from inspector.lowering.lowered import Lowered
 from inspector.lowering.pallas import CompilerParams, fields_of
+from inspector.stages.lowered import Lowered
 
 if TYPE_CHECKING:
-    from inspector.compilation.compiled import Compiled
+    from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.compilation.request import RunReply
     from inspector.execution.run import Run
@@ -120,7 +120,7 @@ def explore(
 def _warm(target: str | Target) -> None:
     """Starts the worker that will compile while the function is traced; both take a second at first."""
     from inspector._jax.attached import attached_platform
-    from inspector.engines import worker_engine
+    from inspector.engines.shared import worker_engine
 
     parsed = Target.parse(target)
     if parsed.kind == "cpu" or parsed.is_absent or attached_platform() == "cpu":
@@ -152,8 +152,8 @@ def _with_devices(lowered: LoweredView, target: Target) -> Target:
     return _suitable(lowered, target)
 
 
-def _submit(request: CompileRequest) -> Job[Compiled]:
-    from inspector.engines import default_engine
+def _submit(request: CompileRequest) -> Job[CompiledProgram]:
+    from inspector.engines.shared import default_engine
 
     wanted = _with_buffers(request)
     return default_engine(wanted.program, wanted.target).submit(wanted)
@@ -195,8 +195,8 @@ class _RunJob:
         self.job.add_done_callback(callback)
 
 
-def _start_run(compiled: Compiled, repeat: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _RunJob:
-    from inspector.engines import default_engine
+def _start_run(compiled: CompiledProgram, repeat: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _RunJob:
+    from inspector.engines.shared import default_engine
     from inspector.execution.run import choose_inputs, finish, start
 
     inputs = choose_inputs(compiled, args, kwargs)

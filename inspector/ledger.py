@@ -24,7 +24,7 @@ from inspector.compilation import plain
 from inspector.compilation.request import CompileRequest
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo import compiler
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 
 FORMAT = "inspector-sweep"
 FORMAT_VERSION = 1

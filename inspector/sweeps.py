@@ -17,12 +17,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector.analysis.kernels import structure
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import TRIES, Engine, EngineLike, Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines import chosen_engine, default_engine
+from inspector.engines.choice import chosen_engine
+from inspector.engines.shared import default_engine
 from inspector.errors import (
     CancelledError,
     CompilationError,
@@ -34,9 +35,9 @@ from inspector.errors import (
     WorkerLostError,
 )
 from inspector.ledger import Finding, Ledger, Number
-from inspector.lowering.lowered import Lowered, check_lowered
 from inspector.progress import Progress, foreground_progress
 from inspector.settings import check_time_limit
+from inspector.stages.lowered import Lowered, check_lowered
 from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _point(said: Mapping[str, Any]) -> Options:
     return Options(flags=flags, **{name: value for name, value in said.items() if name in _FIELDS})
 
 
-def finding_of(compiled: Compiled) -> Finding:
+def finding_of(compiled: CompiledProgram) -> Finding:
     """What a compiled program's row says."""
     memory, cost = compiled.memory, compiled.cost
     unmeasured = Unavailable("the engine did not measure it")
@@ -174,7 +175,7 @@ def finding_of(compiled: Compiled) -> Finding:
     )
 
 
-def _count_collectives(compiled: Compiled) -> Number:
+def _count_collectives(compiled: CompiledProgram) -> Number:
     try:
         return structure(compiled.module()).collectives
     except ModuleError as e:
@@ -266,8 +267,8 @@ def _compile_all(
 
     What loses its worker is tried again. What still runs when the caller stops is cancelled.
     """
-    ended: queue.SimpleQueue[tuple[int, Job[Compiled]]] = queue.SimpleQueue()
-    running: dict[int, Job[Compiled]] = {}
+    ended: queue.SimpleQueue[tuple[int, Job[CompiledProgram]]] = queue.SimpleQueue()
+    running: dict[int, Job[CompiledProgram]] = {}
     tries: collections.Counter[int] = collections.Counter()
     waiting = collections.deque(range(len(requests)))
     try:
@@ -303,11 +304,11 @@ def _write(ledger: Ledger, request: CompileRequest, finding: Finding) -> None:
         _log.warning("A row of the sweep could not be written: %s", e)
 
 
-def _put(ended: queue.SimpleQueue[tuple[int, Job[Compiled]]], index: int, job: Job[Compiled]) -> None:
+def _put(ended: queue.SimpleQueue[tuple[int, Job[CompiledProgram]]], index: int, job: Job[CompiledProgram]) -> None:
     ended.put((index, job))
 
 
-def _finding(job: Job[Compiled]) -> Finding:
+def _finding(job: Job[CompiledProgram]) -> Finding:
     error = job.exception()
     if isinstance(error, CancelledError):
         raise error

@@ -18,7 +18,7 @@ from jax._src.config import config
 import inspector
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.request import PRODUCTS
-from inspector.engines import chosen_engine
+from inspector.engines.choice import chosen_engine
 from inspector.lowering.lower import _PLATFORMS
 from tests.conftest import ROOT
 

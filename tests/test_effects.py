@@ -14,7 +14,6 @@ import pytest
 
 import inspector
 from inspector import effects
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.engine import Job
 from inspector.compilation.flags import flag_type
 from inspector.compilation.request import CompileRequest
@@ -31,7 +30,8 @@ from inspector.errors import (
     UnknownFlagError,
     WorkerDiedError,
 )
-from inspector.lowering.lowered import Lowered
+from inspector.stages.compiled import Compiled
+from inspector.stages.lowered import Lowered
 
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
 

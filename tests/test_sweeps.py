@@ -21,7 +21,7 @@ import pytest
 from jax import lax
 
 import inspector
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
@@ -36,7 +36,7 @@ from inspector.errors import (
     WorkerLostError,
 )
 from inspector.ledger import Finding, Ledger
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 from inspector.sweeps import NUMBERS, expand, sweep
 from tests.conftest import ROOT
 
@@ -73,9 +73,9 @@ class Counting:
         self.engine = engine
         self.before = before
         self.requests: list[CompileRequest] = []
-        self.jobs: list[Job[Compiled]] = []
+        self.jobs: list[Job[CompiledProgram]] = []
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         self.requests.append(request)
         job = self.engine.submit(request)
         self.jobs.append(job)
@@ -295,7 +295,7 @@ def ctrl_c() -> Iterator[None]:
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_returns_what_there_is(lowered: Lowered, engine: WorkerEngine) -> None:
     class Interrupted(Counting):
-        def submit(self, request: CompileRequest) -> Job[Compiled]:
+        def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
             if len(self.jobs) < 3:
                 return super().submit(request)
             self.jobs[1].result(60)
@@ -314,10 +314,10 @@ def test_ctrl_c_while_waiting(lowered: Lowered, engine: WorkerEngine) -> None:
     import threading
 
     class Stuck(Counting):
-        def submit(self, request: CompileRequest) -> Job[Compiled]:
+        def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
             if len(self.jobs) < 2:
                 return super().submit(request)
-            job: Job[Compiled] = Job()
+            job: Job[CompiledProgram] = Job()
             self.jobs.append(job)
             return job
 
@@ -407,11 +407,11 @@ class Losing(Counting):
         super().__init__(engine)
         self.losses = losses
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         if len(self.requests) >= self.losses:
             return super().submit(request)
         self.requests.append(request)
-        job: Job[Compiled] = Job()
+        job: Job[CompiledProgram] = Job()
         job.fail(WorkerLostError("A worker process was ended from outside (killed by SIGKILL)"))
         return job
 

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 from inspector.analysis.axes import Axes, with_size_one
+from inspector.analysis.collective import Collective, axes_text, over
 from inspector.analysis.inserted_by import inserted_by, primitive
-from inspector.analysis.operations import Operation, bytes_put_in, operations
+from inspector.analysis.members import members
+from inspector.analysis.operations import Operation, operations
 from inspector.analysis.origins import Sources
-from inspector.analysis.participation import Groups, Participation, Participations
+from inspector.analysis.participation import Participation, Participations
 from inspector.analysis.phases import Phases, phases_text
 from inspector.analysis.shards import kept_blocks
 from inspector.compilation.program import NamedAxes
@@ -25,88 +27,13 @@ from inspector.hlo.executions import executions
 from inspector.hlo.group_mode import GroupMode
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.replica_groups import ReplicaGroups
-from inspector.hlo.shape import Shape
 from inspector.hlo.source import Frame, Origin, merged_names
 from inspector.tables import Kind, Tabular, make_table
-from inspector.units import format_bytes, format_list
+from inspector.units import format_list
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-
-@dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class Collective:
-    """One collective operation.
-
-    Attributes:
-      name: the instruction; of a pair, the `-start`.
-      opcode: one of `operations.OPCODES`.
-      computation: the computation that the instruction stands in.
-      context: how execution gets there: ("entry", "while-body", "branch 1"); begins with "not called"
-        where it never does.
-      done: the instruction that ends it, such as a `-done`; "" when the operation is not asynchronous.
-      groups: the ids as written, `{}` (all) written out; (source, target) pairs for collective-permute.
-      form: the groups in the form that the module has; None for collective-permute.
-      mode: what the ids are.
-      participants: the same groups or pairs as devices, `replica * num_partitions + partition`, for every
-        replica and partition that has them. Unavailable when they name ids that the program does not have.
-      axes: names of the mesh axes that the groups mean, slowest-varying first.
-      operand_shapes: one an operand.
-      result_shapes: one an array of the result.
-      dimensions: gathered, scattered or split dimension; () where the opcode has none.
-      reduction: opcode that combines two values (`add`, `maximum`), "" where the opcode combines none.
-      channel_id: None when it has none.
-      origin: name stack, its own or that of what holds it, and Python source, its own or as `source_from` says.
-      inserted_by: "user", "autodiff", "partitioner" or "compiler": see `analysis/inserted_by.py`.
-      executions: how often it runs in one execution of the module, from the trip counts of the loops around it.
-      phases: the parts of a differentiated program that it belongs to (`hlo/source.py`); () where nothing tells.
-      source_from: which instruction the frames of `origin` are from: "itself", "fusion.3, which holds it", "its user
-        dot.4", "its operand dot.4". Unavailable when the compiler lost it.
-      blocks: of a reduce-scatter that a compiler wrote as an all-reduce: the number of the block that each partition keeps;
-        () for any other, whose members' positions in the group say so.
-    """
-
-    name: str
-    opcode: str
-    computation: str
-    context: tuple[str, ...]
-    done: str
-    groups: Groups
-    form: ReplicaGroups | None
-    mode: GroupMode
-    participants: Groups | Unavailable
-    axes: Axes | Unavailable
-    operand_shapes: tuple[Shape, ...]
-    result_shapes: tuple[Shape, ...]
-    dimensions: tuple[int, ...]
-    reduction: str
-    channel_id: int | None
-    origin: Origin
-    inserted_by: str | Unavailable
-    executions: int | Unavailable
-    phases: tuple[str, ...]
-    source_from: str | Unavailable
-    blocks: tuple[int, ...] | Unavailable = ()
-
-    def __repr__(self) -> str:
-        said_by = "" if isinstance(self.inserted_by, Unavailable) else f", {self.inserted_by}"
-        sizes = f"{format_bytes(self.operand_bytes)} in, {format_bytes(self.result_bytes)} out"
-        often = "" if self.executions == 1 else ", run an unknown number of times"
-        if not isinstance(self.executions, Unavailable) and self.executions != 1:
-            often = f", {self.executions} times"
-        return f"<{self.opcode} {self.name}{_over(self.axes)}: {sizes}{often}{said_by}>"
-
-    @property
-    def operand_bytes(self) -> int:
-        """Bytes that one device puts in, each time that it runs."""
-        return bytes_put_in(self.opcode, self.operand_shapes)
-
-    @property
-    def result_bytes(self) -> int:
-        """Bytes that one device gets out, each time that it runs."""
-        return sum(shape.byte_size for shape in self.result_shapes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -126,7 +53,7 @@ class Collectives(Tabular):
     num_partitions: int
 
     def __repr__(self) -> str:
-        kinds = collections.Counter(f"{one.opcode}{_over(one.axes)}" for one in self.items)
+        kinds = collections.Counter(f"{one.opcode}{over(one.axes)}" for one in self.items)
         said = format_list([f"{count} {kind}" for kind, count in kinds.items()]) or "none"
         return f"<Collectives{f' on the {self.mesh}' if self.mesh else ''}: {said}>"
 
@@ -177,8 +104,6 @@ class Collectives(Tabular):
 
     def members(self, key: str | int) -> pd.DataFrame:
         """One row a group member of a collective, by its name or position: see `analysis/members.py`."""
-        from inspector.analysis.members import members
-
         return members(self[key], self.mesh, self.num_replicas, self.num_partitions)
 
     def plot(self, key: str | int) -> Figure:
@@ -200,11 +125,7 @@ class Collectives(Tabular):
             for group in collective.participants
         )
         pairs = collective.opcode == "collective-permute"
-        return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{_over(collective.axes)}")
-
-
-def _over(axes: Axes | Unavailable) -> str:
-    return "" if isinstance(axes, Unavailable) else f" over {', '.join(axes) or 'no axis'}"
+        return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{over(collective.axes)}")
 
 
 _KINDS: Mapping[str, Kind] = {
@@ -406,8 +327,3 @@ def _executed(collective: Collective, amount: int) -> float:
     if isinstance(collective.executions, Unavailable):
         return AtLeast(0, [Missing(collective.name, "collective that runs an unknown number of times")])
     return amount * collective.executions
-
-
-def axes_text(axes: Axes | Unavailable) -> str:
-    """Axes as text: "data, model"; "no axis" where every device is alone, and why where none fit."""
-    return axes.reason if isinstance(axes, Unavailable) else ", ".join(axes) or "no axis"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from inspector.analysis.collectives import Collective
+from inspector.analysis.collective import Collective
 from inspector.analysis.peaks import Peak
 from inspector.errors import AtLeast, Missing, Unavailable
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.executable import nameless, object_files
@@ -40,7 +40,7 @@ class Fingerprint:
     code: str | Unavailable
 
 
-def fingerprint(compiled: Compiled) -> Fingerprint:
+def fingerprint(compiled: CompiledProgram) -> Fingerprint:
     """The digests of a compiled program."""
     return Fingerprint(
         hlo=module_digest(compiled.module()),

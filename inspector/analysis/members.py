@@ -21,7 +21,7 @@ from inspector.tables import Kind, make_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inspector.analysis.collectives import Collective
+    from inspector.analysis.collective import Collective
     from inspector.hlo.shape import Shape
 
 _KINDS: Mapping[str, Kind] = {

@@ -1,6 +1,6 @@
 """How the grid of a Pallas kernel walks over its arrays: which blocks, how often, in which order.
 
-A pure function of a `Kernel`. The drawings are in `pallas_plot.py`, the budget of the fast memory in
+A pure function of a `PallasKernel`. The drawings are in `pallas_plot.py`, the budget of the fast memory in
 `pallas_memory.py`. What a pipeline copies follows from the blocks: a TPU's pipeline fetches a block
 when it differs from the step before (docs.jax.dev, "Grids and BlockSpecs" and "TPU pipelining").
 """
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import Unavailable
-from inspector.hlo.pallas import Kernel, Operand
+from inspector.hlo.pallas import Operand, PallasKernel
 from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
@@ -103,23 +103,23 @@ def _remarks(visits: Visits) -> list[str]:
     return found
 
 
-def visits(kernel: Kernel) -> tuple[Visits | Unavailable, ...]:
+def visits(kernel: PallasKernel) -> tuple[Visits | Unavailable, ...]:
     """The visits of each operand, inputs first; unavailable where an index map needs values of a run."""
     return _visits(kernel)
 
 
-def remarks(kernel: Kernel) -> tuple[str, ...]:
+def remarks(kernel: PallasKernel) -> tuple[str, ...]:
     """The remarks on all operands."""
     return tuple(said for found in visits(kernel) if not isinstance(found, Unavailable) for said in found.remarks)
 
 
 @functools.lru_cache(maxsize=64)
-def _visits(kernel: Kernel) -> tuple[Visits | Unavailable, ...]:
+def _visits(kernel: PallasKernel) -> tuple[Visits | Unavailable, ...]:
     ids = kernel.program_ids
     return tuple(_of(kernel, operand, ids) for operand in kernel.operands)
 
 
-def _of(kernel: Kernel, operand: Operand, ids: Ints | Unavailable) -> Visits | Unavailable:
+def _of(kernel: PallasKernel, operand: Operand, ids: Ints | Unavailable) -> Visits | Unavailable:
     starts, count = operand.starts, kernel.step_count
     if isinstance(starts, Unavailable):
         return starts
@@ -197,7 +197,7 @@ def _covered(
     return int(sizes[cells].sum())
 
 
-def _racing(kernel: Kernel, block_of_step: Ints, ids: Ints) -> tuple[int, ...]:
+def _racing(kernel: PallasKernel, block_of_step: Ints, ids: Ints) -> tuple[int, ...]:
     """Parallel dimensions along which some block is that of several steps."""
     found = []
     for dimension, semantics in enumerate(kernel.dimension_semantics):
@@ -210,7 +210,7 @@ def _racing(kernel: Kernel, block_of_step: Ints, ids: Ints) -> tuple[int, ...]:
     return tuple(found)
 
 
-def operand_table(kernel: Kernel) -> pd.DataFrame:
+def operand_table(kernel: PallasKernel) -> pd.DataFrame:
     """One row an operand: its blocks, and what the grid makes the pipeline copy.
 
     Columns `name, role, shape, dtype, block_shape, memory_space, block_bytes, blocks, copies, copied_bytes,

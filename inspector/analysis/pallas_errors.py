@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from inspector.analysis.pallas_memory import VMEM, VmemBudget, vmem_budget
 from inspector.errors import Unavailable
-from inspector.hlo.pallas import Kernel
+from inspector.hlo.pallas import PallasKernel
 from inspector.hlo.source import Frame
 from inspector.units import format_bytes
 
@@ -108,7 +108,7 @@ def explain(text: str) -> MemoryOverflow | KernelRefused | None:
     return None
 
 
-def advice(found: MemoryOverflow, kernels: Sequence[Kernel], chip: str) -> tuple[str, ...]:
+def advice(found: MemoryOverflow, kernels: Sequence[PallasKernel], chip: str) -> tuple[str, ...]:
     """What can be done about it, with this kernel's numbers, one sentence each.
 
     Args:
@@ -158,7 +158,7 @@ def _about_the_parts(found: MemoryOverflow, budget: VmemBudget) -> Iterator[str]
         yield budget.remark
 
 
-def kernel_of(instruction: str, kernels: Sequence[Kernel]) -> Kernel | None:
+def kernel_of(instruction: str, kernels: Sequence[PallasKernel]) -> PallasKernel | None:
     """The kernel that an instruction such as `matmul.1` calls; the only one there is when it has another name."""
     name = instruction.rstrip("0123456789").rstrip(".")
     named = [k for k in kernels if k.name in (instruction, name)]

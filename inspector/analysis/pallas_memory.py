@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from inspector.errors import TargetError, Unavailable
 from inspector.hlo.backend_config import vmem_scratch_bytes
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.pallas import Kernel, Operand, Scratch
+from inspector.hlo.pallas import Operand, PallasKernel, Scratch
 from inspector.tables import make_table
 from inspector.units import format_bytes
 
@@ -185,7 +185,7 @@ def _explained(budget: VmemBudget) -> str:
 
 
 def vmem_budget(
-    kernel: Kernel, chip: str, module: Module | None = None, refused_bytes: int = 0
+    kernel: PallasKernel, chip: str, module: Module | None = None, refused_bytes: int = 0
 ) -> VmemBudget | Unavailable:
     """The budget of a kernel on a TPU generation.
 
@@ -212,7 +212,7 @@ def vmem_budget(
     return VmemBudget(found, limit, source, VMEM[chip].capacity_bytes, chip, used, refused_bytes)
 
 
-def _allocations(kernel: Kernel, placed: Collection[int]) -> Iterator[Allocation]:
+def _allocations(kernel: PallasKernel, placed: Collection[int]) -> Iterator[Allocation]:
     for number, operand in enumerate(kernel.operands):
         if _is_in_vmem(operand):
             window = _window(operand, has_grid=bool(kernel.grid))
@@ -224,7 +224,7 @@ def _allocations(kernel: Kernel, placed: Collection[int]) -> Iterator[Allocation
         yield Allocation("internal scratch", "internal scratch", (internal,), "uint8", internal, internal, 1)
 
 
-def _placed(kernel: Kernel, call: Instruction) -> frozenset[int]:
+def _placed(kernel: PallasKernel, call: Instruction) -> frozenset[int]:
     """Numbers of the operands that lie in VMEM whole.
 
     With a dynamic dimension in the grid blocks are fetched all the same (measured on libtpu 0.0.42.1).
@@ -252,7 +252,7 @@ def _limit(asked: object, chip: str) -> tuple[int, str]:
     return asked, "its vmem_limit_bytes"
 
 
-def used_vmem(kernel: Kernel, module: Module) -> int | Unavailable:
+def used_vmem(kernel: PallasKernel, module: Module) -> int | Unavailable:
     """What the compiler gave a kernel, in bytes: its own needs included, operands that lie in VMEM anyway not.
 
     Args:
@@ -263,7 +263,7 @@ def used_vmem(kernel: Kernel, module: Module) -> int | Unavailable:
     return _NOT_COMPILED if call is None else vmem_scratch_bytes(call)
 
 
-def _call_of(kernel: Kernel, module: Module) -> Instruction | None:
+def _call_of(kernel: PallasKernel, module: Module) -> Instruction | None:
     """The instruction that calls a kernel; of several, the one that takes most. None where there is none."""
     names = {_without_wrappers(origin.op_name) for origin in kernel.origins}
     calls = [
@@ -331,7 +331,7 @@ def padded_bytes(shape: Sequence[int], element_bits: int) -> int:
     return math.ceil(math.prod(leading) * padded * element_bits / 8)
 
 
-def vmem_table(kernel: Kernel, chip: str) -> pd.DataFrame:
+def vmem_table(kernel: PallasKernel, chip: str) -> pd.DataFrame:
     """One row an allocation: `name, role, shape, dtype, size_bytes, padded_bytes, buffers, total_bytes`."""
     budget = vmem_budget(kernel, chip)
     rows = () if isinstance(budget, Unavailable) else budget.allocations

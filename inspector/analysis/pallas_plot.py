@@ -1,6 +1,6 @@
 """The arrays of a Pallas kernel and the block of each that one grid step works on, as a matplotlib figure.
 
-A pure function of a `Kernel`, without pyplot. Arrays of more than two dimensions are drawn by their
+A pure function of a `PallasKernel`, without pyplot. Arrays of more than two dimensions are drawn by their
 last two, at the block's place in the others; a vector is one row. The animated drawing is in the Explorer.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from inspector.analysis.pallas import Visits, visits
 from inspector.errors import ParameterError, Unavailable
-from inspector.hlo.pallas import Kernel, Operand
+from inspector.hlo.pallas import Operand, PallasKernel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ _MOST_DRAWN = 2048
 _THINNEST = 0.12  # of the longer side: what is thinner could not be seen
 
 
-def plot_blocks(kernel: Kernel, step: int = 0) -> Figure:
+def plot_blocks(kernel: PallasKernel, step: int = 0) -> Figure:
     """Every operand as a rectangle: blocks that the grid visits, those before `step`, and the one of `step`.
 
     The current block is filled, visited ones are tinted; hatched blocks are left and come back, blocks
@@ -56,7 +56,7 @@ def plot_blocks(kernel: Kernel, step: int = 0) -> Figure:
     return figure
 
 
-def _title(kernel: Kernel, step: int) -> str:
+def _title(kernel: PallasKernel, step: int) -> str:
     ids = kernel.program_ids
     grid = " x ".join("?" if size is None else str(size) for size in kernel.grid) or "no grid"
     if isinstance(ids, Unavailable):

@@ -16,11 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.algorithms import Algorithm, algorithm_of, main_algorithm, products
-from inspector.analysis.collectives import Collective, Collectives
+from inspector.analysis.collective import Collective
+from inspector.analysis.collectives import Collectives
 from inspector.analysis.communication import Communication, communication
 from inspector.analysis.kernels import Kernel, kernels
 from inspector.analysis.operations import operations
 from inspector.analysis.peaks import Peak
+from inspector.analysis.roofline_plot import roofline_plot
+from inspector.analysis.roofline_point import Point
 from inspector.analysis.schedule import Bound, Work, play
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import AtLeast, Missing, Unavailable, missing
@@ -32,42 +35,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inspector.analysis.picture import Picture
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Point:
-    """A kernel, or the whole program.
-
-    Attributes:
-      name: the instruction, or the module.
-      opcode: the instruction's, "" for the module.
-      flops, main_memory_bytes: of all its executions; unknown of custom calls. A collective's memory is left out.
-      link_bytes: that one device sends to others, of all its executions.
-      executions: in one execution of the module; where they are unknown, the numbers are those of one.
-      algorithm: by which arithmetic its matrix products run, such as "bf16 x 3", several joined by " + "; "" for none.
-      bound_by: which roof it meets first; "nothing" when it neither computes nor moves anything.
-      least_s: the time that it takes at that roof; `AtLeast` where a part of it is not known.
-    """
-
-    name: str
-    opcode: str
-    flops: float | Unavailable
-    main_memory_bytes: float | Unavailable
-    link_bytes: float
-    executions: int | Unavailable
-    algorithm: str
-    bound_by: Bound | Unavailable
-    least_s: float | Unavailable
-
-    @property
-    def intensity(self) -> float | Unavailable:
-        """Flops a byte."""
-        if isinstance(self.flops, Unavailable):
-            return self.flops
-        if isinstance(self.main_memory_bytes, Unavailable):
-            return self.main_memory_bytes
-        moved = float(self.main_memory_bytes)
-        return float(self.flops) / moved if moved else Unavailable("it moves no bytes")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,9 +80,7 @@ class Roofline:
 
     def plot(self) -> Picture:
         """Kernels and total in the plane of intensity and operations a second, both logarithmic."""
-        from inspector.analysis.roofline_plot import roofline_plot
-
-        return roofline_plot(self)
+        return roofline_plot(self.points, self.total, self.peak, self.flops_per_s, self.peak_name)
 
     def __repr__(self) -> str:
         if isinstance(self.peak, Unavailable):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from inspector.analysis.kernels import structure
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
 from inspector.errors import AtLeast, ParameterError, Unavailable
 from inspector.tables import UNKNOWN, Kind, make_table
@@ -66,7 +66,7 @@ _STRUCTURE: tuple[tuple[str, str, Unit, bool], ...] = (
 )
 
 
-def stats(compiled: Compiled) -> tuple[Stat, ...]:
+def stats(compiled: CompiledProgram) -> tuple[Stat, ...]:
     """Memory, cost and compile time of a program. Host memory only where some is used."""
     memory = compiled.memory
     cost = compiled.cost
@@ -92,7 +92,7 @@ def _reported(memory: Memory) -> list[Stat]:
     return [Stat(name, f"the compiler's own {name}", "bytes", memory.reported[name])]
 
 
-def program_stats(compiled: Compiled) -> tuple[Stat, ...]:
+def program_stats(compiled: CompiledProgram) -> tuple[Stat, ...]:
     """Memories beside the main one, and what the device executes; reads the whole module.
 
     What only TPUs report is left out where it is not.
@@ -114,7 +114,7 @@ def _memory_stat(memory: object, key: str, label: str, better: bool) -> Stat:
     return Stat(key, label, "bytes", value, better)
 
 
-def compare(*compiled: Compiled) -> pd.DataFrame:
+def compare(*compiled: CompiledProgram) -> pd.DataFrame:
     """Programs side by side: one row a number, one column a program, then what changed.
 
     The first is the baseline: each further column is followed by its difference (`delta`, in the
@@ -147,7 +147,7 @@ def compare(*compiled: Compiled) -> pd.DataFrame:
 
 
 def _check_compiled(given: Sequence[object]) -> None:
-    strangers = [one for one in given if not isinstance(one, Compiled)]
+    strangers = [one for one in given if not isinstance(one, CompiledProgram)]
     if strangers:
         got = f"{strangers[0]!r} ({type(strangers[0]).__name__})"
         raise ParameterError(f"compare() takes one or more Compiled, got {got}. {_way_to_compiled(strangers[0])}")
@@ -185,12 +185,12 @@ def _in_order(columns: Iterable[Sequence[str]]) -> list[str]:
     return keys
 
 
-def _filled(column: Mapping[str, Value], keys: Sequence[str], compiled: Compiled) -> dict[str, Value]:
+def _filled(column: Mapping[str, Value], keys: Sequence[str], compiled: CompiledProgram) -> dict[str, Value]:
     """A column with a value for every key."""
     return {key: column[key] if key in column else _absent(column, key, compiled) for key in keys}
 
 
-def _absent(column: Mapping[str, Value], key: str, compiled: Compiled) -> Value:
+def _absent(column: Mapping[str, Value], key: str, compiled: CompiledProgram) -> Value:
     """Of a number that other programs have: host memory is 0 where a program's memory is known at all."""
     if key in ("vmem_scratch_bytes", "estimated_cycles"):
         return Unavailable("only the TPU's compiler notes it")
@@ -211,7 +211,7 @@ def difference(value: Value, baseline: Value) -> Value:
     return Unavailable(f"known in part: {parts[0]}") if parts else value - baseline
 
 
-def _labels(compiled: tuple[Compiled, ...]) -> list[str]:
+def _labels(compiled: tuple[CompiledProgram, ...]) -> list[str]:
     """What sets each program apart, unique: its options, and its target where these differ."""
     one_target = len({c.target for c in compiled}) == 1
     labels: list[str] = []

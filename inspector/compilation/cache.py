@@ -20,7 +20,7 @@ from pathlib import Path
 from inspector import files, packages
 from inspector.compilation import saved
 from inspector.compilation.cell_files import module_digest, renamed
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.request import CompileRequest
 from inspector.errors import ModuleError, Unavailable
 
@@ -50,16 +50,16 @@ class MemoryCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: collections.OrderedDict[str, Compiled] = collections.OrderedDict()
+        self._held: collections.OrderedDict[str, CompiledProgram] = collections.OrderedDict()
 
-    def get(self, key: str) -> Compiled | None:
+    def get(self, key: str) -> CompiledProgram | None:
         """The program, which then counts as used."""
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
             return self._held.get(key)
 
-    def put(self, key: str, compiled: Compiled, limit_bytes: int) -> None:
+    def put(self, key: str, compiled: CompiledProgram, limit_bytes: int) -> None:
         """Remembers a program and forgets the least recently used ones above the limit."""
         with self._lock:
             self._held[key] = compiled
@@ -79,7 +79,7 @@ class DiskCache:
     def __contains__(self, key: str) -> bool:
         return self._may_be_used() and self._file(key).is_file()
 
-    def get(self, key: str, request: CompileRequest) -> Compiled | None:
+    def get(self, key: str, request: CompileRequest) -> CompiledProgram | None:
         """The program, which then counts as used; None when there is none that can be read.
 
         Args:
@@ -109,7 +109,7 @@ class DiskCache:
             file.touch()
         return compiled
 
-    def put(self, key: str, compiled: Compiled, limit_bytes: int) -> None:
+    def put(self, key: str, compiled: CompiledProgram, limit_bytes: int) -> None:
         """Writes a program, then deletes the least recently used ones above the limit.
 
         A directory that cannot or must not be written to is logged, once: it costs compiles, not results.
@@ -158,13 +158,13 @@ def _tell(text: str) -> None:
     _log.warning("%s", text)
 
 
-def _is_of(compiled: Compiled, request: CompileRequest) -> bool:
+def _is_of(compiled: CompiledProgram, request: CompileRequest) -> bool:
     held, asked = compiled.program.module, request.program.module
     same = held == asked or module_digest(held) == module_digest(asked)
     return same and compiled.build_options == request.build_options
 
 
-def _bytes(compiled: Compiled) -> int:
+def _bytes(compiled: CompiledProgram) -> int:
     blobs = (compiled.program.module, compiled.hlo, compiled.hlo_proto, compiled.executable)
     recorded = (compiled.passes, compiled.assembly, compiled.buffers)
     held = sum(product.byte_size for product in recorded if not isinstance(product, Unavailable))

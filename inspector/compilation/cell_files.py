@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.hlo.schema import Schema, installed_schema
 
 _MARK = b"ipykernel_"
@@ -33,7 +33,7 @@ def module_digest(module: bytes) -> str:
     return digest.hexdigest()
 
 
-def renamed(compiled: Compiled, module: bytes, schema: Schema | None = None) -> Compiled:
+def renamed(compiled: CompiledProgram, module: bytes, schema: Schema | None = None) -> CompiledProgram:
     """A program with the cells' names of another module of the same digest.
 
     Args:

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.errors import CancelledError, InspectorError
@@ -179,7 +179,7 @@ class Engine(Protocol):
 
     name: str
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling and returns at once. Errors arrive through the job, none are raised here.
 
         The job gets a preview before its result: as soon as XLA's passes are through where the engine

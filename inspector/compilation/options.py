@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from inspector.compilation import flags as flag_types
-from inspector.compilation import options_text, plain
+from inspector.compilation import options_proto, options_text, plain
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, TargetError, check_bool
 
@@ -110,9 +110,7 @@ class Options:
         Raises:
           OptionError: not such a message, or JAX is not installed.
         """
-        from inspector.compilation.options_proto import from_proto
-
-        return cls(**from_proto(data))
+        return cls(**options_proto.from_proto(data))
 
     def to_proto(self) -> bytes:
         """A serialized `xla.CompileOptionsProto`, byte for byte what JAX in this process would give XLA.
@@ -124,10 +122,8 @@ class Options:
           UnknownFlagError, FlagTypeError: as `check`.
           OptionError: JAX is not installed.
         """
-        from inspector.compilation.options_proto import to_proto
-
         self.check()
-        return to_proto(self)
+        return options_proto.to_proto({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
 
     @classmethod
     def of(cls, options: Options | Mapping[str, FlagValue] | str | None) -> Options:

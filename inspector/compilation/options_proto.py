@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -16,9 +16,6 @@ from inspector.compilation import flags
 from inspector.compilation.flags import libtpu
 from inspector.errors import OptionError, Unavailable
 from inspector.hlo.compiler import jax_options, options_message
-
-if TYPE_CHECKING:
-    from inspector.compilation.options import Options
 
 # JAX sets this one in the message, by the size of the module.
 _SET_BY_JAX = frozenset({"xla_detailed_logging"})
@@ -28,19 +25,22 @@ _LISTS = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_
 _VARINT, _FIXED_32, _FIXED_64, _LENGTH_DELIMITED = 0, 5, 1, 2
 
 
-def to_proto(options: Options) -> bytes:
+def to_proto(fields: Mapping[str, Any]) -> bytes:
     """Serialized; what is not said comes from JAX.
+
+    Args:
+      fields: of `Options`, by name.
 
     Raises:
       OptionError: JAX is not installed.
     """
     message = jax_options()
-    _set_fields(message, options)
-    for name, value in overrides(options).items():
+    _set_fields(message, fields)
+    for name, value in overrides(fields["flags"]).items():
         setattr(message.env_option_overrides[name], _OVERRIDES[type(value)], value)
-    for name, value in _fields(options).items():
+    for name, value in _in_message(fields["flags"]).items():
         flags.set_field(holder(message, flags.flag_type(name).home), name, value)
-    _merge(message, options.extra_proto)
+    _merge(message, fields["extra_proto"])
     return bytes(message.SerializeToString(deterministic=True))
 
 
@@ -60,27 +60,27 @@ def from_proto(data: bytes) -> dict[str, Any]:
     return said
 
 
-def overrides(options: Options) -> dict[str, flags.FlagValue]:
+def overrides(said: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
     """The flags that JAX's own way of giving flags can carry, in the form in which compilers take them."""
-    return {name: flags.sent_value(name, value) for name, value in options.flags.items() if _is_override(name)}
+    return {name: flags.sent_value(name, value) for name, value in said.items() if _is_override(name)}
 
 
-def additions(options: Options) -> bytes:
+def additions(said: Mapping[str, flags.FlagValue], extra_proto: bytes = b"") -> bytes:
     """All that this way cannot carry: a serialized `xla.CompileOptionsProto` to append to JAX's own.
 
     Protobuf merges messages by appending them. It leaves out zeros, which must override here too,
     so those are written by hand.
     """
-    said = _fields(options)
-    if not said:  # most compiles: the schema need not even be read
-        return options.extra_proto
+    fields = _in_message(said)
+    if not fields:  # most compiles: the schema need not even be read
+        return extra_proto
     message = options_message()
-    for name, value in said.items():
+    for name, value in fields.items():
         flags.set_field(holder(message, flags.flag_type(name).home), name, value)
-    inner = _zeros(said, message, "executable_build_options")
+    inner = _zeros(fields, message, "executable_build_options")
     if inner:
         inner = _tag(flags.flag_number("executable_build_options"), _LENGTH_DELIMITED) + _varint(len(inner)) + inner
-    return bytes(message.SerializeToString()) + _zeros(said, message, "compile_options") + inner + options.extra_proto
+    return bytes(message.SerializeToString()) + _zeros(fields, message, "compile_options") + inner + extra_proto
 
 
 def holder(message: Any, home: flags.Home) -> Any:
@@ -99,12 +99,10 @@ def unsaid_value(name: str) -> flags.FlagValue | Unavailable:
     return flags.get_field(holder(jax_options(), type_.home), name)
 
 
-def _fields(options: Options) -> dict[str, flags.FlagValue]:
+def _in_message(said: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
     """The flags that are set in the message itself. Not those of LIBTPU_INIT_ARGS, which no compile takes."""
     return {
-        name: value
-        for name, value in options.flags.items()
-        if not _is_override(name) and flags.flag_type(name).home != "libtpu"
+        name: value for name, value in said.items() if not _is_override(name) and flags.flag_type(name).home != "libtpu"
     }
 
 
@@ -115,22 +113,22 @@ def _is_override(name: str) -> bool:
     return type_.home == "debug_options" and type_.kind not in ("map", "message") and name not in _SET_BY_JAX
 
 
-def _set_fields(message: Any, options: Options) -> None:
+def _set_fields(message: Any, fields: Mapping[str, Any]) -> None:
     build = message.executable_build_options
     for name in _BUILD_FIELDS:
-        if getattr(options, name) is not None:
-            setattr(build, name, getattr(options, name))
+        if fields[name] is not None:
+            setattr(build, name, fields[name])
     for name in _LISTS:
-        if getattr(options, name) is not None:
+        if fields[name] is not None:
             build.ClearField(name)
-            getattr(build, name).extend(getattr(options, name))
-    if options.parameter_is_tupled_arguments is not None:
-        message.parameter_is_tupled_arguments = options.parameter_is_tupled_arguments
-    if options.device_assignment is not None:
+            getattr(build, name).extend(fields[name])
+    if fields["parameter_is_tupled_arguments"] is not None:
+        message.parameter_is_tupled_arguments = fields["parameter_is_tupled_arguments"]
+    if fields["device_assignment"] is not None:
         assignment = build.device_assignment
-        assignment.replica_count = len(options.device_assignment)
-        assignment.computation_count = len(options.device_assignment[0]) if options.device_assignment else 0
-        for devices in zip(*options.device_assignment, strict=True):
+        assignment.replica_count = len(fields["device_assignment"])
+        assignment.computation_count = len(fields["device_assignment"][0]) if fields["device_assignment"] else 0
+        for devices in zip(*fields["device_assignment"], strict=True):
             assignment.computation_devices.add(replica_device_ids=devices)
 
 

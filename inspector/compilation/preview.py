@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
@@ -48,7 +48,7 @@ class Preview:
     before_code: bool = True
 
     @classmethod
-    def of(cls, compiled: Compiled, elapsed_s: float) -> Preview:
+    def of(cls, compiled: CompiledProgram, elapsed_s: float) -> Preview:
         """For an engine that has the result at once."""
         shared = {f.name: getattr(compiled, f.name) for f in dataclasses.fields(cls) if hasattr(compiled, f.name)}
         return cls(**shared, elapsed_s=elapsed_s, before_code=False)

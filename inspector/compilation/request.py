@@ -15,7 +15,7 @@ from inspector.compilation.target import MAX_CPU_DEVICES, Target
 from inspector.errors import OptionError, ParameterError
 
 if TYPE_CHECKING:
-    from inspector.compilation.compiled import Compiled
+    from inspector.compilation.compiled import CompiledProgram
 
 
 PRODUCTS = frozenset({"passes", "assembly", "buffers"})
@@ -84,7 +84,7 @@ class RunRequest:
       warmup: executions before them, not measured.
     """
 
-    compiled: Compiled
+    compiled: CompiledProgram
     inputs: tuple[np.ndarray, ...]
     per_replica: tuple[bool, ...]
     repeat: int = 10

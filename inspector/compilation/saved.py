@@ -16,7 +16,7 @@ from typing import Any
 from inspector import files
 from inspector.compilation import archive, plain
 from inspector.compilation.archive import Archive
-from inspector.compilation.compiled import Compiled, not_asked_for
+from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
@@ -92,7 +92,9 @@ class _Manifest:
     compiled: Any
 
 
-def save(compiled: Compiled, path: str | os.PathLike[str], *, compress: bool = True, private: bool = False) -> None:
+def save(
+    compiled: CompiledProgram, path: str | os.PathLike[str], *, compress: bool = True, private: bool = False
+) -> None:
     """Writes the file whole or not at all.
 
     Args:
@@ -124,7 +126,7 @@ def save(compiled: Compiled, path: str | os.PathLike[str], *, compress: bool = T
     archive.write(path, entries, compress=compress, private=private)
 
 
-def load(path: str | os.PathLike[str]) -> Compiled:
+def load(path: str | os.PathLike[str]) -> CompiledProgram:
     """Reads a file that `save` wrote.
 
     Raises:
@@ -184,7 +186,7 @@ def _canonical(about: Any) -> bytes:
     return json.dumps(about, sort_keys=True).encode()
 
 
-def _saved(compiled: Compiled) -> _Saved:
+def _saved(compiled: CompiledProgram) -> _Saved:
     program = compiled.program
     return _Saved(
         program=_Program(
@@ -211,9 +213,9 @@ def _saved(compiled: Compiled) -> _Saved:
     )
 
 
-def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> Compiled:
+def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> CompiledProgram:
     about = saved.program
-    return Compiled(
+    return CompiledProgram(
         program=Program(
             name=about.name,
             module=blobs["module"],

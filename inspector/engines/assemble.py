@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from inspector._jax.execution import Execution
 from inspector._jax.products import EarlyProducts, Products
 from inspector.compilation import plain
-from inspector.compilation.compiled import Compiled, not_asked_for
+from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Job
 from inspector.compilation.flags.pass_names import pass_warnings
@@ -95,7 +95,7 @@ def make_compiled(
     queue_s: float,
     total_s: float,
     warnings: tuple[str, ...],
-) -> Compiled:
+) -> CompiledProgram:
     """A `Compiled` from what was read of the executable.
 
     Args:
@@ -107,7 +107,7 @@ def make_compiled(
       warnings: of the request, and what the compiler said.
     """
     buffers = _recorded(products, "buffers", Buffers.from_bytes)
-    return Compiled(
+    return CompiledProgram(
         program=request.program,
         options=request.options,
         target=request.target,
@@ -130,7 +130,7 @@ def make_compiled(
 class Shower:
     """Shows a compile's preview on its job, early or with the result."""
 
-    def __init__(self, job: Job[Compiled], request: CompileRequest, engine: str) -> None:
+    def __init__(self, job: Job[CompiledProgram], request: CompileRequest, engine: str) -> None:
         """For one compile by the engine of that name."""
         self._job = job
         self._request = request
@@ -152,7 +152,7 @@ class Shower:
         )
         self._job.show(preview)
 
-    def result(self, compiled: Compiled) -> None:
+    def result(self, compiled: CompiledProgram) -> None:
         """There is a result, and no preview before it unless `early` came."""
         self._job.show(Preview.of(compiled, self._job.elapsed_s))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from inspector import settings
 from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
@@ -48,7 +48,7 @@ class CachedEngine:
         self._lane = Lane("inspector-cache")
         self._written: Job[None] | None = None
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling, or hands out what was compiled before; see `Engine.submit`."""
         chosen = settings.current()
         if not chosen.cache or not _cacheable(request):
@@ -57,7 +57,7 @@ class CachedEngine:
         key = cache_key(request, self._compiler(request))
         held = self._memory.get(key)
         if held is not None:
-            job: Job[Compiled] = Job()
+            job: Job[CompiledProgram] = Job()
             _hand_out(job, request, held, started)
             return job
         if chosen.cache_directory and key in DiskCache(chosen.cache_directory):
@@ -76,15 +76,15 @@ class CachedEngine:
         self._lane.close(timeout_s=_CLOSE_LIMIT_S)
         self.engine.close()
 
-    def _load(self, request: CompileRequest, key: str, chosen: Settings, started: float) -> Job[Compiled]:
+    def _load(self, request: CompileRequest, key: str, chosen: Settings, started: float) -> Job[CompiledProgram]:
         """Reads on the lane's thread; compiles when the file turns out to be none."""
-        instead: list[Job[Compiled]] = []
+        instead: list[Job[CompiledProgram]] = []
 
         def cancel() -> None:
             for inner in instead:
                 inner.cancel()
 
-        job: Job[Compiled] = Job(cancel=cancel)
+        job: Job[CompiledProgram] = Job(cancel=cancel)
 
         def load() -> None:
             advance(job, "reading the cache")
@@ -101,12 +101,12 @@ class CachedEngine:
         self._lane.put(reading, load)
         return job
 
-    def _compile(self, request: CompileRequest, key: str, chosen: Settings) -> Job[Compiled]:
+    def _compile(self, request: CompileRequest, key: str, chosen: Settings) -> Job[CompiledProgram]:
         job = self.engine.submit(request)
         job.add_done_callback(lambda done: self._keep(done, key, chosen))
         return job
 
-    def _keep(self, job: Job[Compiled], key: str, chosen: Settings) -> None:
+    def _keep(self, job: Job[CompiledProgram], key: str, chosen: Settings) -> None:
         if job.exception() is not None:
             return
         compiled = job.result()
@@ -124,7 +124,7 @@ def _cacheable(request: CompileRequest) -> bool:
     return not (request.program.host_callbacks or dumps)
 
 
-def _hand_out(job: Job[Compiled], request: CompileRequest, held: Compiled, started: float) -> None:
+def _hand_out(job: Job[CompiledProgram], request: CompileRequest, held: CompiledProgram, started: float) -> None:
     cache_s = time.perf_counter() - started
     before_s = held.timings["total_s"] - held.timings["queue_s"]
     timings = {**held.timings, "cache_s": cache_s, "saved_s": before_s - cache_s}
@@ -136,7 +136,7 @@ def _hand_out(job: Job[Compiled], request: CompileRequest, held: Compiled, start
     job.resolve(compiled)
 
 
-def _forward(inner: Job[Compiled], outer: Job[Compiled]) -> None:
+def _forward(inner: Job[CompiledProgram], outer: Job[CompiledProgram]) -> None:
     """Lets `outer` go through what `inner` goes through."""
 
     def show(preview: Preview) -> None:
@@ -156,7 +156,7 @@ def _forward(inner: Job[Compiled], outer: Job[Compiled]) -> None:
         inner.cancel()
 
 
-def _fail_with(job: Job[Compiled], reading: Job[None]) -> None:
+def _fail_with(job: Job[CompiledProgram], reading: Job[None]) -> None:
     error = reading.exception()
     if error is not None:
         job.fail(error, stage=reading.stage)

@@ -12,12 +12,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from inspector.compilation.engine import Job
 from inspector.engines.wire import Blob
-from inspector.errors import InspectorError, Unavailable, WorkerDiedError
+from inspector.errors import Unavailable, WorkerDiedError
 
 Counts = Mapping[str, float]
 Count = Callable[[Sequence[bytes]], Sequence[Counts | Unavailable] | Unavailable]
 """XLA's cost analysis of each of some modules, or why there is none."""
+Ask = Callable[[Sequence[bytes]], Job[Sequence[Counts | Unavailable]]]
+"""Starts counting in a worker, which what it counts may take down."""
 Header = dict[str, Any]
 
 _AT_ONCE = 256  # modules a request, so that a cancelled or dead worker loses little
@@ -28,11 +31,12 @@ _lock = threading.Lock()
 _memory: collections.OrderedDict[bytes, Counts] = collections.OrderedDict()
 
 
-def count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
+def count(modules: Sequence[bytes], ask: Ask) -> tuple[Counts | Unavailable, ...]:
     """XLA's cost analysis of each module, in order.
 
     Args:
       modules: serialized `xla.HloModuleProto`s.
+      ask: starts counting in a worker (`WorkerEngine.count`).
 
     Returns:
       For each what `_jax.cost.count` gives, or why there is nothing.
@@ -46,7 +50,7 @@ def count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
     wanted = {key: module for key, module in zip(keys, modules, strict=True) if key not in known}
     deaths: list[WorkerDiedError] = []
     for part in _parts(list(wanted), _AT_ONCE):
-        known |= zip(part, _ask([wanted[key] for key in part], deaths), strict=True)
+        known |= zip(part, _ask([wanted[key] for key in part], ask, deaths), strict=True)
     with _lock:
         for key in keys:
             found = known[key]
@@ -56,16 +60,6 @@ def count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
         while len(_memory) > _REMEMBERED:
             _memory.popitem(last=False)
     return tuple(known[key] for key in keys)
-
-
-def try_to_count(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...] | Unavailable:
-    """`count`, or why there is none: without JAX, or without a worker."""
-    try:
-        return count(modules)
-    except ImportError as e:
-        return Unavailable(f"XLA counts operations, and it cannot be imported: {e}", "pip install jax")
-    except InspectorError as e:
-        return Unavailable(f"XLA counts operations in a worker process, and there is none: {e}")
 
 
 def count_here(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
@@ -103,15 +97,14 @@ def read(header: Header, blobs: Sequence[bytes]) -> list[Counts | Unavailable]:
     return [c if isinstance(c, dict) else Unavailable(f"XLA does not count it: {c}") for c in json.loads(blobs[0])]
 
 
-def _ask(modules: Sequence[bytes], deaths: list[WorkerDiedError]) -> Sequence[Counts | Unavailable]:
+def _ask(modules: Sequence[bytes], ask: Ask, deaths: list[WorkerDiedError]) -> Sequence[Counts | Unavailable]:
     """Counts in a worker; halves what one died of until the deadly module is found. `deaths` are those so far."""
-    from inspector.engines import worker_engine
     from inspector.engines.process import StartError
 
     if len(deaths) > _MOST_DEATHS:
         return [Unavailable(f"{len(deaths)} workers died of counting, the last so: {deaths[-1]}")] * len(modules)
     try:
-        return worker_engine().count(modules).result()
+        return ask(modules).result()
     except WorkerDiedError as e:
         if isinstance(e.__cause__, StartError):
             raise
@@ -119,7 +112,7 @@ def _ask(modules: Sequence[bytes], deaths: list[WorkerDiedError]) -> Sequence[Co
         if len(modules) == 1:
             return [Unavailable(f"XLA cannot count it: {e}")]
         middle = len(modules) // 2
-        return [*_ask(modules[:middle], deaths), *_ask(modules[middle:], deaths)]
+        return [*_ask(modules[:middle], ask, deaths), *_ask(modules[middle:], ask, deaths)]
 
 
 def _parts(keys: Sequence[bytes], length: int) -> Iterator[Sequence[bytes]]:

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
@@ -70,10 +70,10 @@ class DaskEngine:
         self._jobs: set[Job[Any]] = set()
         self._closed = False
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
 
-        def finish(compiled: Compiled) -> Compiled:
+        def finish(compiled: CompiledProgram) -> CompiledProgram:
             return dataclasses.replace(compiled, program=request.program, engine=self.name)
 
         return self._send(request, request.program, finish)
@@ -141,7 +141,8 @@ def serve(data: bytes, config: Mapping[str, Any], time_limit_s: float | None) ->
       ("value", a pickled `Compiled` without its module, or `RunReply`), or ("error", a header of
       `messages.write_error`).
     """
-    from inspector.engines import default_engine, messages
+    from inspector.engines import messages
+    from inspector.engines.shared import default_engine
 
     request: CompileRequest | RunRequest = pickle.loads(data)
     try:

@@ -47,7 +47,7 @@ class Environment:
             _check_installed(target)
         if platform == "gpu":
             return cls("gpu")
-        return cls("tpu", init_args=init_args(options) + (BACK_END_ARGS if "assembly" in products else ()))
+        return cls("tpu", init_args=init_args(options.flags) + (BACK_END_ARGS if "assembly" in products else ()))
 
     def __str__(self) -> str:
         return f"cpu-{self.device_count}" if self.platform == "cpu" else self.platform

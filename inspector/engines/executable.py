@@ -15,17 +15,17 @@ from inspector._jax.client import Client
 from inspector._jax.configuration import read_config
 from inspector._jax.runtime import Client as RuntimeClient
 from inspector._jax.runtime import LoadedExecutable as LoadedExecutable
-from inspector.compilation.compiled import Compiled
+from inspector.compilation import saved
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.machine import check_cpu
 from inspector.compilation.request import CompileRequest
-from inspector.compilation.target import Target
 from inspector.engines.environment import check_here
-from inspector.engines.inline import callbacks_of
 from inspector.engines.messages import CompileOrder, compile_order
+from inspector.engines.serving import callbacks_of, client_of
 from inspector.errors import ExecutionError, ParameterError, Unavailable
 
 
-def load(compiled: Compiled) -> LoadedExecutable:
+def load(compiled: CompiledProgram) -> LoadedExecutable:
     """See `Compiled.runtime_executable`."""
     target = compiled.target
     order = compile_order(CompileRequest(compiled.program, compiled.options, target), read_config())
@@ -41,16 +41,7 @@ def load(compiled: Compiled) -> LoadedExecutable:
     return LoadedExecutable(executable.raw, executable)
 
 
-def client_of(target: Target) -> Client:
-    """The client of this process for a target that is here.
-
-    Raises:
-      TargetError: it is not.
-    """
-    return Client() if target.kind == "attached" else Client(target.kind, target.device_count)
-
-
-def save_executable(compiled: Compiled, path: str | os.PathLike[str]) -> None:
+def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
     """Writes a compiled program with its executable to one file, whole or not at all.
 
     The file is the one of `Compiled.save`: JSON and bytes with SHA-256 digests, never pickle.
@@ -65,7 +56,7 @@ def save_executable(compiled: Compiled, path: str | os.PathLike[str]) -> None:
       OSError: the place cannot be written.
     """
     given: Any = compiled  # a user's, whatever the annotation says
-    if not isinstance(given, Compiled):
+    if not isinstance(given, CompiledProgram):
         raise ParameterError(
             f"Expected a Compiled of inspector, got {given!r} ({type(given).__name__}). inspector.lower(fun,"
             " *args).compile() makes one."
@@ -75,7 +66,7 @@ def save_executable(compiled: Compiled, path: str | os.PathLike[str]) -> None:
             f"The executable of {compiled.program.name!r} cannot be saved: {compiled.executable.reason}."
             " Compiled.save keeps everything else."
         )
-    compiled.save(path)
+    saved.save(compiled, path)
 
 
 def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
@@ -92,13 +83,13 @@ def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
         that this one lacks; or there is no executable.
       TargetError: this process lacks the platform, or has too few devices.
     """
-    compiled = Compiled.load(path)
+    compiled = saved.load(path)
     if isinstance(compiled.executable, Unavailable):
         raise ExecutionError(f"{os.fspath(path)!r} holds no executable: {compiled.executable.reason}.")
     return load(compiled)
 
 
-def _compile(compiled: Compiled, order: CompileOrder, client: Client, reason: Unavailable) -> LoadedExecutable:
+def _compile(compiled: CompiledProgram, order: CompileOrder, client: Client, reason: Unavailable) -> LoadedExecutable:
     """Compiles anew what has no bytes, where this process has compiled it before."""
     if compiled.engine != "inline":
         raise ExecutionError(f"The executable of {compiled.program.name!r} cannot leave its process: {reason.reason}.")
@@ -114,7 +105,7 @@ def _compile(compiled: Compiled, order: CompileOrder, client: Client, reason: Un
     return LoadedExecutable(executable.raw, executable)
 
 
-def _check_versions(compiled: Compiled, client: Client) -> None:
+def _check_versions(compiled: CompiledProgram, client: Client) -> None:
     """XLA would load, or misread, what another compiler made."""
     ours = client.versions
     for name in ("jaxlib", "platform_version"):

@@ -187,4 +187,4 @@ def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str
             " jax.config.update('jax_num_cpu_devices', ...) before JAX starts, or compile for a target such as 'cpu:8'."
         )
     check_targets(said, backend.platform if backend is not None else None, is_attached=True)
-    return {**options_proto.overrides(said), **foreign}, options_proto.additions(said)
+    return {**options_proto.overrides(said.flags), **foreign}, options_proto.additions(said.flags, said.extra_proto)

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
+from inspector.engines.counting import Count, count_here
 from inspector.engines.lane import Lane, advance
-from inspector.engines.serving import Callbacks, Server
-from inspector.errors import CancelledError, ExecutionError, TargetError
+from inspector.engines.serving import Server, callbacks_of, client_of
+from inspector.errors import CancelledError, TargetError
 
 T = TypeVar("T")
 
@@ -34,13 +35,15 @@ class InlineEngine:
 
     name = "inline"
 
-    def __init__(self) -> None:
+    def __init__(self, count: Count = count_here) -> None:
+        """`count` is XLA's cost analysis of modules, best in a process of its own."""
+        self._count = count
         self._lane = Lane("inspector-inline")
         self._servers: dict[Target, Server] = {}
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
-        job: Job[Compiled] = _InlineJob()
+        job: Job[CompiledProgram] = _InlineJob()
         self._lane.put(job, lambda: self._compile(job, request))
         return job
 
@@ -55,7 +58,7 @@ class InlineEngine:
         self._lane.close(timeout_s=5.0)
         self._servers.clear()
 
-    def _compile(self, job: Job[Compiled], request: CompileRequest) -> Compiled:
+    def _compile(self, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.configuration import read_config
         from inspector.compilation.flags.targets import start_warnings
         from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
@@ -86,9 +89,6 @@ class InlineEngine:
         return make_reply(server.run(order, lambda stage: advance(job, stage), callbacks))
 
     def _server(self, target: Target) -> Server:
-        from inspector.engines.counting import try_to_count
-        from inspector.engines.executable import client_of
-
         if target.is_absent:
             raise TargetError(
                 f"{target} is not here, and its compiler is not loaded into this process, which would then find its"
@@ -96,7 +96,7 @@ class InlineEngine:
             )
         if target not in self._servers:
             client = client_of(target)
-            self._servers[target] = Server(lambda _: client, try_to_count)
+            self._servers[target] = Server(lambda _: client, self._count)
         return self._servers[target]
 
 
@@ -122,15 +122,3 @@ def _notices(program: Program) -> tuple[str, ...]:
         " is compiled and run here, not in a worker, and is not remembered: what crashes XLA would end this process."
     )
     return (notice,)
-
-
-def callbacks_of(program: Program) -> Callbacks:
-    """JAX's callback objects of a program, `(host_callbacks, anything else to keep alive)`."""
-    if not program.host_callbacks:
-        return None
-    if program.keepalive is None:
-        raise ExecutionError(
-            f"The program {program.name!r} calls back into the process that lowered it, and this is another one"
-            " (it was saved, or sent, without its callbacks). Lower the function again here."
-        )
-    return program.keepalive  # type: ignore[return-value]  # an object to all who only carry it

@@ -77,8 +77,8 @@ def compile_order(request: CompileRequest, config: Mapping[str, Any], devices: S
     """
     said = request.build_options
     options = json.loads(said.to_json())
-    options["flags"] = options_proto.overrides(said)
-    options["additions"] = base64.b64encode(options_proto.additions(said)).decode()
+    options["flags"] = options_proto.overrides(said.flags)
+    options["additions"] = base64.b64encode(options_proto.additions(said.flags, said.extra_proto)).decode()
     options["said"] = {**request.program.options.flags, **request.options.as_dict()}
     options["mesh_shape"] = request.program.mesh.axis_sizes if request.program.mesh else None
     # An executable is the same whatever is recorded of its compile.

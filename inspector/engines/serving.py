@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inspector.compilation.program import Program
+from inspector.compilation.target import Target
 from inspector.engines.counting import Count, count_here, program_cost
 from inspector.engines.messages import CompileOrder, RunOrder
 from inspector.engines.scratch import Scratch
@@ -137,3 +139,26 @@ def _key(order: CompileOrder, callbacks: Callbacks) -> tuple[str, int]:
     # Modules that differ only in what they call back are equal in bytes. An executable holds its
     # callbacks, so while it is remembered no other object has that id.
     return order.key, id(callbacks)
+
+
+def client_of(target: Target) -> Client:
+    """The client of this process for a target that is here.
+
+    Raises:
+      TargetError: it is not.
+    """
+    from inspector._jax.client import Client
+
+    return Client() if target.kind == "attached" else Client(target.kind, target.device_count)
+
+
+def callbacks_of(program: Program) -> Callbacks:
+    """JAX's callback objects of a program, `(host_callbacks, anything else to keep alive)`."""
+    if not program.host_callbacks:
+        return None
+    if program.keepalive is None:
+        raise ExecutionError(
+            f"The program {program.name!r} calls back into the process that lowered it, and this is another one"
+            " (it was saved, or sent, without its callbacks). Lower the function again here."
+        )
+    return program.keepalive  # type: ignore[return-value]  # an object to all who only carry it

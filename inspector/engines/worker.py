@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
@@ -45,7 +45,7 @@ class WorkerEngine:
         self._closed = False
         self._owner = os.getpid()
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
 
         def where() -> Environment:
@@ -112,7 +112,7 @@ class WorkerEngine:
                 unused.rest()
             return found
 
-    def _compile(self, lane: WorkerLane, job: Job[Compiled], request: CompileRequest) -> Compiled:
+    def _compile(self, lane: WorkerLane, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.configuration import read_config
         from inspector.engines import messages
         from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings

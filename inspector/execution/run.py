@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inspector.compilation.compiled import Compiled
-from inspector.compilation.engine import Engine, EngineLike, Job
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import Engine, Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import RunReply, RunRequest
 from inspector.errors import ExecutionError, Unavailable
@@ -103,27 +103,24 @@ class Run:
 
 
 def run(
-    compiled: Compiled,
+    compiled: CompiledProgram,
+    engine: Engine,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     repeat: int = 10,
     warmup: int = 2,
-    engine: EngineLike | None = None,
 ) -> Run:
-    """Runs and waits. See `Compiled.run`.
+    """Runs on an engine and waits. See `Compiled.run`.
 
     Raises:
       ExecutionError: inputs that the program does not take, or a failure at run time.
     """
-    from inspector.engines import chosen_engine, default_engine
-
-    chosen = chosen_engine(engine) or default_engine(compiled.program, compiled.target)
     inputs = choose_inputs(compiled, args, kwargs or {})
-    return finish(compiled, inputs, start(compiled, inputs, chosen, repeat=repeat, warmup=warmup).result())
+    return finish(compiled, inputs, start(compiled, inputs, engine, repeat=repeat, warmup=warmup).result())
 
 
-def choose_inputs(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Input, ...]:
+def choose_inputs(compiled: CompiledProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Input, ...]:
     """The given inputs, checked; made ones when none are given.
 
     Raises:
@@ -135,7 +132,9 @@ def choose_inputs(compiled: Compiled, args: Sequence[Any], kwargs: Mapping[str, 
     return given_inputs(compiled.program, args, kwargs, num_replicas)
 
 
-def start(compiled: Compiled, inputs: Sequence[Input], engine: Engine, *, repeat: int, warmup: int) -> Job[RunReply]:
+def start(
+    compiled: CompiledProgram, inputs: Sequence[Input], engine: Engine, *, repeat: int, warmup: int
+) -> Job[RunReply]:
     """Starts the measurement and returns at once.
 
     Raises:
@@ -161,7 +160,7 @@ def _is_count(value: object, least: int) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
 
 
-def finish(compiled: Compiled, inputs: tuple[Input, ...], reply: RunReply) -> Run:
+def finish(compiled: CompiledProgram, inputs: tuple[Input, ...], reply: RunReply) -> Run:
     """A `Run` from what the engine measured."""
     return Run(
         program=compiled.program,

@@ -16,15 +16,10 @@ import numpy.typing as npt
 
 from inspector.errors import OptionError, Unavailable, check_bool
 from inspector.hlo.source import Origin
-from inspector.tables import Tabular
 from inspector.units import format_array
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from inspector.analysis.pallas_memory import VmemBudget
-    from inspector.hlo.module import Module
+    pass
 
 Backend = Literal["mosaic_tpu", "triton", "mosaic_gpu"]
 Plain = None | bool | int | float | str | tuple["Plain", ...]
@@ -263,7 +258,7 @@ def _hashable(value: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class Kernel(Tabular):
+class PallasKernel:
     """One `pallas_call`.
 
     Attributes:
@@ -344,53 +339,6 @@ class Kernel(Tabular):
         if not isinstance(said, tuple):
             return ("arbitrary",) * len(self.grid)
         return tuple(str(s) for s in said)
-
-    def table(self) -> pd.DataFrame:
-        """One row an operand: its blocks, how often the grid makes the pipeline copy them, and what is odd about them."""
-        from inspector.analysis.pallas import operand_table
-
-        return operand_table(self)
-
-    def remarks(self) -> tuple[str, ...]:
-        """What a reader should know of its blocks, a sentence each: races, lost writes, parts that are never written."""
-        from inspector.analysis.pallas import remarks
-
-        return remarks(self)
-
-    def vmem(self, chip: str, module: Module | None = None) -> VmemBudget | Unavailable:
-        """The vector memory that it takes on a TPU generation ("v5e"), against its limit.
-
-        Args:
-          chip: the generation.
-          module: its program's optimized HLO for that chip, `compiled.module()`: then the compiler's own figure,
-            else an estimate.
-
-        Raises:
-          TargetError: no such generation.
-        """
-        from inspector.analysis.pallas_memory import vmem_budget
-
-        return vmem_budget(self, chip, module)
-
-    def used_vmem(self, module: Module) -> int | Unavailable:
-        """Bytes of vector memory that the compiler gave it, its own needs included, in a program that it compiled.
-
-        Args:
-          module: the optimized HLO for a TPU, `compiled.module()`.
-        """
-        from inspector.analysis.pallas_memory import used_vmem
-
-        return used_vmem(self, module)
-
-    def plot(self, step: int = 0) -> Figure:
-        """Every array as a rectangle, and the blocks that one grid step works on.
-
-        Raises:
-          ParameterError: there is no such step.
-        """
-        from inspector.analysis.pallas_plot import plot_blocks
-
-        return plot_blocks(self, step)
 
     def __repr__(self) -> str:
         grid = " x ".join("?" if size is None else str(size) for size in self.grid) or "none"

@@ -15,12 +15,12 @@ from inspector.errors import InspectorError, LoweringError, Unavailable, Unbound
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
 from inspector.hlo.module import decoded
-from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Root
 from inspector.lowering.axis_env import parse_axis_env, refuse_empty
 from inspector.lowering.listings import definition, jaxpr_listing, source_listing
-from inspector.lowering.lowered import Lowered
 from inspector.lowering.pallas import Overrides
+from inspector.stages.kernel import Kernel
+from inspector.stages.lowered import Lowered
 
 
 def assemble(

@@ -17,11 +17,11 @@ from inspector.lowering.axis_env import AxisEnv, parse_axis_env, refuse_empty
 from inspector.lowering.bindings import PartialBinding
 from inspector.lowering.calls import Marks, PlainCall, settled
 from inspector.lowering.keywords import function_keywords
-from inspector.lowering.lowered import Again, Lowered
 from inspector.lowering.opened import check_opened, from_stages, open_lowered
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 from inspector.lowering.wrappers import is_jitted, traced_call, unbound
+from inspector.stages.lowered import Again, Lowered
 
 _PLATFORMS = ("cpu", "tpu", "gpu", "rocm")
 

@@ -13,7 +13,7 @@ from jax.sharding import AbstractMesh, AxisType
 
 from inspector import files
 from inspector._jax import configuration, jaxprs, modules, pallas, reading, stages
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.errors import LoweringError, ParameterError
@@ -21,9 +21,9 @@ from inspector.hlo.mesh import Mesh
 from inspector.lowering.arguments import argument_names, dtype_name, result_name
 from inspector.lowering.assemble import assemble, mlir_platform
 from inspector.lowering.bindings import StageBinding
-from inspector.lowering.lowered import Lowered
 from inspector.lowering.pallas import Overrides
 from inspector.lowering.wrappers import TracedCall
+from inspector.stages.lowered import Lowered
 
 MAX_MODULE_BYTES = 2 << 30
 """So much fits into one message of protobuf, which XLA's modules are."""
@@ -39,7 +39,7 @@ def check_opened(given: Any) -> None:
         stages.Traced,
         stages.Lowered,
         Program,
-        Compiled,
+        CompiledProgram,
         Lowered,
         jax.export.Exported,
         str,
@@ -75,7 +75,7 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
     overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
     if isinstance(given, stages.Lowered):
         return _open_stage(given, platform)
-    if isinstance(given, (Program, Compiled)):
+    if isinstance(given, (Program, CompiledProgram)):
         return _open_program(given if isinstance(given, Program) else given.program, platform)
     if isinstance(given, Lowered):
         _check_platform(given.program, platform)

@@ -17,13 +17,13 @@ from inspector.hlo.pallas import (
     Backend,
     BlockDimension,
     CostEstimate,
-    Kernel,
     Operand,
     ParamField,
     Scratch,
     by_kernel,
 )
 from inspector.hlo.source import Frame, Origin, Root
+from inspector.stages.kernel import Kernel
 
 CompilerParams = Mapping[str | int, Mapping[str, Any]]
 """Fields of `CompilerParams` by kernel: its name, its number, or "*" for all."""

@@ -16,8 +16,8 @@ from inspector.lowering.assemble import assemble, mlir_platform
 from inspector.lowering.axis_env import replica_mesh
 from inspector.lowering.calls import PlainCall
 from inspector.lowering.leaves import Outputs
-from inspector.lowering.lowered import Lowered
 from inspector.lowering.pallas import Overrides
+from inspector.stages.lowered import Lowered
 
 
 def lower_replicas(

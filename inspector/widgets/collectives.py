@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inspector.analysis.collectives import Collective, Collectives
+from inspector.analysis.collective import Collective
+from inspector.analysis.collectives import Collectives
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.widgets import messages

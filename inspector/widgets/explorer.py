@@ -20,7 +20,7 @@ import ipywidgets as widgets
 
 from inspector.analysis.collectives import Collectives
 from inspector.analysis.stats import compare
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import ClosedError, InspectorError, ParameterError
@@ -227,7 +227,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         else:
             self._later(lambda: self.add(options, target))
 
-    def _register(self, request: CompileRequest, job: Job[Compiled], lowered: LoweredView, tuning: Tuning) -> Variant:
+    def _register(
+        self, request: CompileRequest, job: Job[CompiledProgram], lowered: LoweredView, tuning: Tuning
+    ) -> Variant:
         """Adds a variant; the caller holds the lock."""
         number = next(self._numbers)
         variant = Variant(number, not self._variants, request.options, request.target, lowered, tuning, job)
@@ -248,7 +250,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             self._app.publish(variant.message())
         return variant
 
-    def _follow(self, variant: Variant, job: Job[Compiled]) -> None:
+    def _follow(self, variant: Variant, job: Job[CompiledProgram]) -> None:
         """Not under the lock: a job that has ended calls back at once."""
         job.add_progress_callback(lambda _: self._panes.publish_state(variant))
         job.add_preview_callback(lambda preview: self._later(lambda: self._panes.show_program(variant, preview)))
@@ -340,7 +342,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             raise ClosedError("This Explorer is closed. Call explore() again, or take what you need before close().")
 
     def __repr__(self) -> str:
-        return "<Explorer, closed>" if self._is_closed else text_form(self)
+        return "<Explorer, closed>" if self._is_closed else text_form(self.lowered, self.variants)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, with a text and an HTML form for pages without a kernel."""
@@ -348,7 +350,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         if bundle is None:
             return None
         data = bundle[0] if isinstance(bundle, tuple) else bundle
-        data.update({"text/plain": text_form(self), "text/html": html_form(self)})
+        data.update(
+            {"text/plain": text_form(self.lowered, self.variants), "text/html": html_form(self.lowered, self.variants)}
+        )
         return bundle
 
     def _ipython_display_(self, **kwargs: Any) -> None:
@@ -364,7 +368,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._stored.display({**data, "text/plain": f"Explorer of {self.lowered.program.name}"})
 
     def _form(self) -> dict[str, str]:
-        return {"text/plain": text_form(self), "text/html": html_form(self, self._app.stored_class)}
+        return {
+            "text/plain": text_form(self.lowered, self.variants),
+            "text/html": html_form(self.lowered, self.variants, self._app.stored_class),
+        }
 
     def _refresh_stored(self) -> None:
         """On the Explorer's thread; a notebook that is saved later has what is known by then."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.pallas_errors import explain
@@ -14,8 +15,8 @@ from inspector.widgets.pallas import kernels_html
 
 if TYPE_CHECKING:
     from inspector.analysis.stats import Stat
-    from inspector.widgets.explorer import Explorer
     from inspector.widgets.variants import Variant
+    from inspector.widgets.work import LoweredView
 
 # Bounds of a saved notebook: it keeps this form of every Explorer.
 _SHOWN_LINES = 120
@@ -23,13 +24,13 @@ _SHOWN_CHARACTERS = 400
 _SHOWN_PROGRAMS = 4
 
 
-def text_form(explorer: Explorer) -> str:
+def text_form(lowered: LoweredView, variants: Sequence[Variant]) -> str:
     """A few lines: the program and its variants."""
-    program = explorer.lowered.program
+    program = lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
-    if explorer.lowered.notes:
-        lines.append(f"  lowered with: {_cut(', '.join(explorer.lowered.notes))}")
-    for variant in explorer.variants:
+    if lowered.notes:
+        lines.append(f"  lowered with: {_cut(', '.join(lowered.notes))}")
+    for variant in variants:
         target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
         line = f"  {variant.label}{target}: {variant.state}"
         if variant.state == "done":
@@ -40,23 +41,24 @@ def text_form(explorer: Explorer) -> str:
     return "\n".join(lines)
 
 
-def html_form(explorer: Explorer, name: str = "") -> str:
+def html_form(lowered: LoweredView, variants: Sequence[Variant], name: str = "") -> str:
     """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others.
 
     Args:
-      explorer: what is shown.
+      lowered: what is shown.
+      variants: of it, the baseline first.
       name: class of the element, by which a page finds it.
     """
-    program = explorer.lowered.program
+    program = lowered.program
     mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
     parts = [
         f"<div class='{html.escape(name)}'><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
-        *(f"<p>lowered with: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [explorer.lowered.notes] if notes),
-        _numbers(explorer),
-        *_failures(explorer),
-        *_kernels(explorer),
-        *(_folded(title, listing) for title, listing in _texts(explorer)),
-        *_programs(explorer),
+        *(f"<p>lowered with: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [lowered.notes] if notes),
+        _numbers(variants),
+        *_failures(variants),
+        *_kernels(variants),
+        *(_folded(title, listing) for title, listing in _texts(lowered)),
+        *_programs(variants),
         "</div>",
     ]
     return "".join(parts)
@@ -65,10 +67,10 @@ def html_form(explorer: Explorer, name: str = "") -> str:
 _HEADLINE = ("peak_bytes", "flops", "compile_s")
 
 
-def _numbers(explorer: Explorer) -> str:
-    done = [v for v in explorer.variants if v.state == "done"]
+def _numbers(variants: Sequence[Variant]) -> str:
+    done = [v for v in variants if v.state == "done"]
     if not done:
-        states = ", ".join(f"{html.escape(v.label)}: {v.state}" for v in explorer.variants)
+        states = ", ".join(f"{html.escape(v.label)}: {v.state}" for v in variants)
         return f"<p>{states}. Run the cell to compile and explore.</p>"
     head = "".join(f"<th>{_heading(v)}</th>" for v in done)
     columns = [{s.key: s for s in stats(v.compiled)} for v in done]
@@ -83,11 +85,11 @@ def _numbers(explorer: Explorer) -> str:
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _failures(explorer: Explorer) -> list[str]:
+def _failures(variants: Sequence[Variant]) -> list[str]:
     """Why variants failed; what a compiler had against a Pallas kernel stands with the kernel."""
     return [
         f"<p>✗ {_heading(variant)}: {html.escape(_reason(variant.failure))}</p>"
-        for variant in explorer.variants
+        for variant in variants
         if variant.failure is not None and not (_has_kernels(variant) and explain(str(variant.failure)))
     ]
 
@@ -107,10 +109,10 @@ def _heading(variant: Variant) -> str:
     return label if variant.label == str(variant.target) else f"{label}<br><small>{variant.target}</small>"
 
 
-def _kernels(explorer: Explorer) -> list[str]:
+def _kernels(variants: Sequence[Variant]) -> list[str]:
     """The Pallas kernels of the baseline, and of variants whose compiler refused theirs."""
     found = []
-    for variant in explorer.variants:
+    for variant in variants:
         if (
             variant.lowered is not None
             and _has_kernels(variant)
@@ -120,14 +122,13 @@ def _kernels(explorer: Explorer) -> list[str]:
     return found
 
 
-def _texts(explorer: Explorer) -> list[tuple[str, Listing | Unavailable]]:
-    lowered = explorer.lowered
+def _texts(lowered: LoweredView) -> list[tuple[str, Listing | Unavailable]]:
     return [("Source", lowered.source), ("jaxpr", lowered.jaxpr_listing), ("StableHLO", lowered.stablehlo_listing)]
 
 
-def _programs(explorer: Explorer) -> list[str]:
+def _programs(variants: Sequence[Variant]) -> list[str]:
     """The optimized HLO of what compiled, from its entry computation on: what that calls stands above."""
-    done = [v for v in explorer.variants if v.state == "done"]
+    done = [v for v in variants if v.state == "done"]
     folded = [_folded(_program_title(v), v.compiled.hlo, _entry_line(v.compiled.hlo)) for v in done[:_SHOWN_PROGRAMS]]
     more = len(done) - _SHOWN_PROGRAMS
     return [*folded, f"<p>… and {more} more.</p>"] if more > 0 else folded

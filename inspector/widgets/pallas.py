@@ -15,8 +15,9 @@ from inspector.analysis.pallas_memory import HOW_SURE, VMEM, VmemBudget, vmem_bu
 from inspector.compilation.target import Target
 from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
 from inspector.hlo.module import Module
-from inspector.hlo.pallas import Kernel, Operand, ParamField, Plain
+from inspector.hlo.pallas import Operand, ParamField, Plain
 from inspector.hlo.source import Frame
+from inspector.stages.kernel import Kernel
 from inspector.units import format_bytes, format_count
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file

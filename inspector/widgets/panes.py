@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from inspector.analysis.collectives import collectives
 from inspector.analysis.source import hlo_listing
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
 from inspector.hlo.module import Module
@@ -78,7 +78,7 @@ class Panes:
         """Whether the variant is still there."""
         return self._variants.get(variant.number) is variant
 
-    def show(self, variant: Variant, job: Job[Compiled]) -> None:
+    def show(self, variant: Variant, job: Job[CompiledProgram]) -> None:
         """Tells how a compile has ended, and fills the panes when well."""
         try:
             error = job.exception()
@@ -90,14 +90,14 @@ class Panes:
             self.publish_state(variant)
             variant.shown.set()
 
-    def _fill(self, variant: Variant, compiled: Compiled) -> None:
+    def _fill(self, variant: Variant, compiled: CompiledProgram) -> None:
         if variant.number not in self._shown:
             self.show_program(variant, compiled)
         self.publish_state(variant)
         self.publish_kernels(variant)
         self.publish_of(variant, stats_message(variant.number, compiled))
 
-    def show_program(self, variant: Variant, program: Preview | Compiled) -> None:
+    def show_program(self, variant: Variant, program: Preview | CompiledProgram) -> None:
         """The optimized HLO and what follows from it alone; a preview's is the result's."""
         if not self.holds(variant):
             return
@@ -131,7 +131,7 @@ class Panes:
                 name = "the baseline" if before.is_baseline else before.label
                 self.publish_of(after, diff_message(pair[0], shown[pair[0]], pair[1], shown[pair[1]], name))
 
-    def _publish_collectives(self, variant: Variant, program: Preview | Compiled, module: Module) -> None:
+    def _publish_collectives(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> None:
         options = program.build_options
         counts = (options.num_replicas or 1, options.num_partitions or 1)
         mesh = program.program.mesh

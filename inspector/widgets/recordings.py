@@ -26,7 +26,7 @@ from inspector.widgets.documents import document
 from inspector.widgets.work import LoweredView
 
 if TYPE_CHECKING:
-    from inspector.compilation.compiled import Compiled
+    from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
 
 Publish = Callable[[Any, "list[bytes]"], None]
@@ -38,7 +38,7 @@ _GZIP_LEVEL = 1
 class _Recording:
     """One product of one variant; `value` once it is there, which is all that is kept of its compile."""
 
-    job: Job[Compiled] | None
+    job: Job[CompiledProgram] | None
     lowered: LoweredView
     publish: Publish
     value: Any = None
@@ -48,7 +48,7 @@ class Recordings:
     """Every variant's. Thread-safe."""
 
     def __init__(
-        self, submit: Callable[[CompileRequest], Job[Compiled]], later: Callable[[Callable[[], None]], None]
+        self, submit: Callable[[CompileRequest], Job[CompiledProgram]], later: Callable[[Callable[[], None]], None]
     ) -> None:
         """Nothing is recorded yet.
 
@@ -62,7 +62,7 @@ class Recordings:
         self._held: dict[tuple[int, messages.Product], _Recording] = {}
 
     def start(
-        self, number: int, product: messages.Product, compiled: Compiled, lowered: LoweredView, publish: Publish
+        self, number: int, product: messages.Product, compiled: CompiledProgram, lowered: LoweredView, publish: Publish
     ) -> None:
         """Records a product of a variant, unless that is under way or done.
 
@@ -178,12 +178,12 @@ class Recordings:
         )  # fmt: skip
         recording.publish(message, [])
 
-    def _end(self, number: int, product: messages.Product, recording: _Recording, job: Job[Compiled]) -> None:
+    def _end(self, number: int, product: messages.Product, recording: _Recording, job: Job[CompiledProgram]) -> None:
         if job.exception() is None:
             self._fill(number, product, recording, job.result())
         self._tell(number, product, recording)
 
-    def _fill(self, number: int, product: messages.Product, recording: _Recording, compiled: Compiled) -> None:
+    def _fill(self, number: int, product: messages.Product, recording: _Recording, compiled: CompiledProgram) -> None:
         if product == "passes":
             recording.value = compiled.passes
             recording.publish(_pass_list(number, compiled.passes), [])
@@ -193,7 +193,7 @@ class Recordings:
             recording.publish(message, [_packed(json.dumps(table, separators=(",", ":")))])
 
 
-def _request(compiled: Compiled, wanted: str) -> CompileRequest:
+def _request(compiled: CompiledProgram, wanted: str) -> CompileRequest:
     return CompileRequest(compiled.program, compiled.options, compiled.target, frozenset([wanted]))
 
 
@@ -220,7 +220,7 @@ def _rest(passes: Passes) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _code_list(number: int, compiled: Compiled) -> tuple[messages.CodeList, messages.CodeTable]:
+def _code_list(number: int, compiled: CompiledProgram) -> tuple[messages.CodeList, messages.CodeTable]:
     assembly = compiled.assembly
     if isinstance(assembly, Unavailable):
         note = _sentence(assembly)

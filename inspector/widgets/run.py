@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from inspector.widgets import messages
-
-if TYPE_CHECKING:
-    from inspector.widgets.work import RunJob
+from inspector.widgets.work import Measured, RunJob
 
 _PREVIEW_VALUES = 6
 _PREVIEW_REPLICAS = 16
 _SHOWN_ARRAYS = 40
-
-
-class Measured(Protocol):
-    """What this pane reads of `inspector.execution.run.Run`."""
-
-    @property
-    def program(self) -> Any: ...
-    @property
-    def inputs(self) -> Sequence[Any]: ...
-    @property
-    def outputs(self) -> Sequence[np.ndarray]: ...
-    @property
-    def durations_s(self) -> Sequence[float]: ...
-    @property
-    def num_replicas(self) -> int: ...
-    @property
-    def device_kind(self) -> str: ...
-    @property
-    def median_s(self) -> float: ...
-    @property
-    def min_s(self) -> float: ...
-    @property
-    def iqr_s(self) -> float: ...
 
 
 def run_result(run: Measured) -> messages.RunResult:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from inspector.analysis.stats import Stat, program_stats, stats
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import AtLeast, Unavailable
 from inspector.widgets import messages
 
 
-def stats_message(variant: int, compiled: Compiled) -> messages.Stats:
+def stats_message(variant: int, compiled: CompiledProgram) -> messages.Stats:
     """Rows of the Stats pane; what is unknown, or known in part, carries its reason.
 
     Args:
@@ -32,7 +32,7 @@ def stats_message(variant: int, compiled: Compiled) -> messages.Stats:
     )
 
 
-def _total(compiled: Compiled) -> tuple[Stat, ...]:
+def _total(compiled: CompiledProgram) -> tuple[Stat, ...]:
     """What a variant's chip shows, beside the compile's own time; of what came from the cache it was another's."""
     total_s = compiled.timings.get("total_s")
     if total_s is None or compiled.from_cache:

@@ -11,11 +11,12 @@ from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, ExecutionError
 from inspector.hlo.pallas import AS_IT_IS, Tuning
+from inspector.stages.compiled import Compiled
 from inspector.units import format_seconds
 from inspector.widgets import messages
 
 if TYPE_CHECKING:
-    from inspector.compilation.compiled import Compiled
+    from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.widgets.work import LoweredView
 
@@ -44,7 +45,7 @@ class Variant:
     target: Target
     lowered: LoweredView | None = None
     tuning: Tuning = AS_IT_IS
-    job: Job[Compiled] | None = None
+    job: Job[CompiledProgram] | None = None
     error: Exception | None = None
     shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)
 
@@ -67,7 +68,7 @@ class Variant:
         """
         if self.job is None:
             raise self.error or CancelledError("The variant was never compiled.")
-        return self.job.result()
+        return Compiled.of(self.job.result())
 
     @property
     def compiled_now(self) -> Compiled:

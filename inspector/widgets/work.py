@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 from inspector.compilation.request import CompileRequest
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
-from inspector.hlo.pallas import Kernel, ParamField, Tuning
+from inspector.hlo.pallas import ParamField, Tuning
 from inspector.hlo.source import Root
+from inspector.stages.kernel import Kernel
 
 if TYPE_CHECKING:
-    from inspector.compilation.compiled import Compiled
+    import numpy as np
+
+    from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.compilation.options import Options
     from inspector.compilation.program import Program
     from inspector.compilation.target import Target
-    from inspector.widgets.run import Measured
 
 
 class LoweredView(Protocol):
-    """What panes read of `inspector.lowering.lowered.Lowered`."""
+    """What panes read of `inspector.stages.lowered.Lowered`."""
 
     @property
     def program(self) -> Program: ...
@@ -65,8 +67,8 @@ class Work:
     """
 
     lower: Callable[[Sequence[tuple[str, int]] | None, str], LoweredView]
-    submit: Callable[[CompileRequest], Job[Compiled]]
-    run: Callable[[Compiled, int], RunJob]
+    submit: Callable[[CompileRequest], Job[CompiledProgram]]
+    run: Callable[[CompiledProgram, int], RunJob]
     targets: Sequence[str]
     platform: Callable[[Target], str] = lambda target: target.platform or "cpu"
     suit: Callable[[LoweredView, Target], Target] = lambda _, target: target
@@ -84,3 +86,26 @@ class RunJob(Protocol):
     def cancel(self) -> bool: ...
     def result(self) -> Measured: ...
     def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
+
+
+class Measured(Protocol):
+    """What the Run pane reads of `inspector.execution.run.Run`."""
+
+    @property
+    def program(self) -> Any: ...
+    @property
+    def inputs(self) -> Sequence[Any]: ...
+    @property
+    def outputs(self) -> Sequence[np.ndarray]: ...
+    @property
+    def durations_s(self) -> Sequence[float]: ...
+    @property
+    def num_replicas(self) -> int: ...
+    @property
+    def device_kind(self) -> str: ...
+    @property
+    def median_s(self) -> float: ...
+    @property
+    def min_s(self) -> float: ...
+    @property
+    def iqr_s(self) -> float: ...

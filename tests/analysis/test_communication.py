@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 from jaxlib import _hlo
 
-from inspector.analysis.collectives import Collective, collectives
+from inspector.analysis.collective import Collective
+from inspector.analysis.collectives import collectives
 from inspector.analysis.communication import communication
 from inspector.analysis.peaks import PEAKS
 from inspector.errors import AtLeast, Unavailable

@@ -20,11 +20,11 @@ from inspector.analysis.fingerprint import (
     module_digest,
     reliable,
 )
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.memory import Memory
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.module import Module
+from inspector.stages.compiled import Compiled
 
 X = jax.ShapeDtypeStruct((64, 64), jnp.float32)
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.cost import Cost
 from inspector.engines.inline import InlineEngine
+from inspector.stages.compiled import Compiled
 
 
 def scored(x: Any, w: Any) -> Any:

@@ -13,11 +13,11 @@ import pytest
 
 import inspector
 from inspector.analysis.timeline import Timeline
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.memory import ASSIGNMENT, STATISTICS, Memory, MemorySpace, space_name
 from inspector.engines.inline import InlineEngine
 from inspector.errors import AtLeast, Unavailable
 from inspector.hlo.buffer_assignment import assigned_bytes
+from inspector.stages.compiled import Compiled
 from tests.absent import needs_gpu, needs_tpu
 
 TARGETS = [

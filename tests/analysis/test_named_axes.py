@@ -12,9 +12,9 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.analysis.axes import with_size_one
-from inspector.compilation.compiled import Compiled
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
+from inspector.stages.compiled import Compiled
 
 SIZES = {"one": 1, "i": 4, "uno": 1, "j": 2}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from jaxlib import _hlo
 
-from inspector.analysis.collectives import Collective, Collectives, collectives
+from inspector.analysis.collective import Collective
+from inspector.analysis.collectives import Collectives, collectives
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 

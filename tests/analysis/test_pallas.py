@@ -14,7 +14,8 @@ from jax.experimental.pallas import tpu as pltpu
 import inspector
 from inspector.analysis.pallas import Visits, operand_table, visits
 from inspector.errors import Unavailable
-from inspector.hlo.pallas import Kernel, Operand
+from inspector.hlo.pallas import Operand
+from inspector.stages.kernel import Kernel
 from tests.kernels import matmul, scale, struct
 
 

@@ -13,7 +13,7 @@ import inspector
 from inspector.analysis.pallas_errors import MemoryOverflow, explain
 from inspector.analysis.pallas_memory import VMEM, padded_bytes, used_vmem, vmem_budget, vmem_table
 from inspector.errors import CompilationError, TargetError, Unavailable
-from inspector.hlo.pallas import Kernel
+from inspector.stages.kernel import Kernel
 from tests.absent import needs_tpu
 from tests.kernels import matmul, on_cores, piped, scale, struct
 

@@ -17,10 +17,10 @@ from inspector.analysis.kernels import kernels, structure
 from inspector.analysis.peaks import PEAKS, Peak, measured_peak, peak_of
 from inspector.analysis.roofline import roofline
 from inspector.compilation.chips import GPUS, TPU_GENERATIONS
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import AtLeast, Unavailable
+from inspector.stages.compiled import Compiled
 
 N = 64
 NONE = Unavailable("none")

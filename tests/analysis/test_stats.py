@@ -13,13 +13,13 @@ import pytest
 
 import inspector
 from inspector.analysis.stats import compare, program_stats, stats
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import AtLeast, Missing, Unavailable
+from inspector.stages.compiled import Compiled
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
 MAIN = MemorySpace(argument_bytes=100, output_bytes=50, alias_bytes=20, constant_bytes=8, temp_bytes=1000)

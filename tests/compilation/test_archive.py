@@ -14,8 +14,8 @@ import pytest
 
 from inspector.compilation import archive
 from inspector.compilation.archive import Archive
-from inspector.compilation.compiled import Compiled
 from inspector.errors import ModuleError
+from inspector.stages.compiled import Compiled
 
 BOMB = bytes(200 << 20)
 

@@ -12,7 +12,7 @@ import pytest
 from inspector.compilation.cell_files import module_digest, renamed
 from inspector.hlo.schema import installed_schema
 from inspector.lowering.lower import lower
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 
 CELL = "def f(x):\n    return jnp.sin(x) @ x\n"
 OTHER = "\n" + CELL  # a line further down

@@ -16,14 +16,15 @@ import inspector
 from inspector.analysis.algorithms import algorithm_of
 from inspector.analysis.peaks import PEAKS
 from inspector.compilation import plain
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.cost import Cost, InstructionCost, costs, program_cost, total
 from inspector.engines.counting import count
 from inspector.engines.inline import InlineEngine
+from inspector.engines.shared import worker_engine
 from inspector.errors import AtLeast, Missing, Unavailable
 from inspector.hlo.executions import places
 from inspector.hlo.module import Module
 from inspector.hlo.single import singles
+from inspector.stages.compiled import Compiled
 from tests.loops import counted_loop
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
@@ -34,7 +35,7 @@ DOT = 2 * N**3
 
 def counted(module: Module) -> dict[str, InstructionCost]:
     parts = singles(module)
-    return costs(module, parts, count([part.module for part in parts]))
+    return costs(module, parts, count([part.module for part in parts], worker_engine().count))
 
 
 def once(module: Module) -> InstructionCost:
@@ -49,7 +50,7 @@ def test_instructions_of_real_modules_sum_to_xlas_total(name: str) -> None:
     module = Module.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
     own = json.loads((HEAPS / f"{name}.json").read_text())["cost"]
     if not own:  # GPUs that are not here report none; the same module counted whole
-        (own,) = count([module.proto.SerializeToString()])
+        (own,) = count([module.proto.SerializeToString()], worker_engine().count)
     found = once(module)
     assert found.flops == pytest.approx(own["flops"], rel=1e-6)
     assert found.transcendentals == own.get("transcendentals", 0)

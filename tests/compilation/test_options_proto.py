@@ -96,7 +96,9 @@ def test_every_scalar_field_reaches_jaxlib() -> None:
         MESSAGE: "thunk_id_ranges { first: 1 last: 2 }" if "thunk_id_ranges" in filter_fields() else "",
     }
     options = Options(flags=said)
-    merged = xla_client.CompileOptions.ParseFromString(jax_bytes() + options_proto.additions(options))
+    merged = xla_client.CompileOptions.ParseFromString(
+        jax_bytes() + options_proto.additions(options.flags, options.extra_proto)
+    )
     assert merged.SerializeAsString() == options.to_proto()
     build = type(options_message()).FromString(options.to_proto()).executable_build_options
     assert (build.device_memory_size, build.device_ordinal, build.memory_fitting_level) == (1 << 40, 0, 0)
@@ -107,7 +109,10 @@ def test_every_scalar_field_reaches_jaxlib() -> None:
 def test_without_flags_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flag_types, "_fields", lambda: pytest.fail("read the schema"))
     options = Options(num_replicas=2, extra_proto=b"abc")
-    assert (options_proto.overrides(options), options_proto.additions(options)) == ({}, b"abc")
+    assert (options_proto.overrides(options.flags), options_proto.additions(options.flags, options.extra_proto)) == (
+        {},
+        b"abc",
+    )
 
 
 def filter_fields() -> list[str]:
@@ -168,5 +173,5 @@ def test_any_value_survives_text_json_and_proto(data: st.DataObject) -> None:
     back = Options.from_proto(options.to_proto())
     assert back.to_proto() == options.to_proto()
     # What was said and is JAX's default anyhow cannot be read back where no override carries it.
-    carried = options_proto.overrides(options)
+    carried = options_proto.overrides(options.flags)
     assert {name: back.flags[name] for name in carried} == carried

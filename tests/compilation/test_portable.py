@@ -18,7 +18,7 @@ import pytest
 
 import inspector
 from inspector.compilation.portable import Portable
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 
 PACKAGE = Path(inspector.__file__).parent
 ONES = np.ones(3, np.float32)

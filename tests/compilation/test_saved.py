@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.engines.inline import InlineEngine
 from inspector.errors import InspectorError, ModuleError, Unavailable
+from inspector.stages.compiled import Compiled
 from tests.conftest import RunPython
 
 

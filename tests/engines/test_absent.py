@@ -17,7 +17,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 
 import inspector
 from inspector._jax.slices import Slice
-from inspector.engines import worker_engine
+from inspector.engines.shared import worker_engine
 from inspector.errors import CompilationError, LoweringError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.hlo.mesh import Mesh as OurMesh
 from tests.absent import needs_gpu, needs_tpu
@@ -150,7 +150,7 @@ def test_an_operation_without_a_rule_for_the_platform(target: str) -> None:
 @needs_tpu
 @needs_gpu
 def test_several_targets_at_once() -> None:
-    from inspector.engines import default_engine
+    from inspector.engines.shared import default_engine
 
     targets = ("cpu:2", "tpu:v5e:2x2", "tpu:v6e:2x2", "gpu:h100:2")
     lowered = {t: lower(step, F32, target=t) for t in targets}
@@ -326,7 +326,7 @@ def test_what_needs_a_library_of_nvidia_names_it() -> None:
 def test_libtpu_leaves_no_logs(one_device_python: RunPython) -> None:
     script = textwrap.dedent("""
         import inspector, jax, jax.numpy as jnp, pathlib
-        from inspector.engines import worker_engine
+        from inspector.engines.shared import worker_engine
         x = jax.ShapeDtypeStruct((8,), jnp.float32)
         inspector.lower(jnp.sin, x, platform="tpu").compile(target="tpu:v5e:2x2")
         (lane,) = worker_engine()._lanes.values()

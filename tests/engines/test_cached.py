@@ -15,7 +15,7 @@ import pytest
 
 from inspector import packages, settings
 from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
@@ -39,11 +39,11 @@ class FakeEngine:
     def __init__(self) -> None:
         self.requests: list[CompileRequest] = []
         self.error: Exception | None = None
-        self.held: list[Job[Compiled]] | None = None
+        self.held: list[Job[CompiledProgram]] | None = None
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         self.requests.append(request)
-        job: Job[Compiled] = Job()
+        job: Job[CompiledProgram] = Job()
         if self.held is not None:
             self.held.append(job)
         elif self.error is not None:
@@ -65,8 +65,8 @@ def request(module: bytes = b"module", flags: Any = None, **program: Any) -> Com
     return CompileRequest(dataclasses.replace(made, **program), Options(flags=flags or {}), Target.parse("cpu"))
 
 
-def compiled(request: CompileRequest, executable: bytes = b"code") -> Compiled:
-    return Compiled(
+def compiled(request: CompileRequest, executable: bytes = b"code") -> CompiledProgram:
+    return CompiledProgram(
         program=request.program, options=request.options, target=request.target, engine="fake", hlo="HloModule f",
         hlo_proto=b"proto", memory=Memory("RAM", {"RAM": MemorySpace(8, 8, 0, 0, 16)}, ASSIGNMENT, {}, 0, 0), cost=Cost(2.0, 0.0, 16.0),
         timings={"compile_s": 5.0, "queue_s": 1.0, "total_s": 7.0}, executable=executable, versions={"jaxlib": "1"},

@@ -14,7 +14,6 @@ import pytest
 from jaxlib import _hlo
 
 from inspector._jax import final_hlo
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Engine
 from inspector.compilation.memory import Memory
@@ -36,6 +35,7 @@ from inspector.errors import (
     TargetError,
     UnknownFlagError,
 )
+from inspector.stages.compiled import Compiled
 from tests.engines import programs
 
 CPU = Target.parse("cpu")
@@ -55,7 +55,7 @@ def spec(*shape: int, dtype: Any = F32) -> jax.ShapeDtypeStruct:
 
 
 def compile_(engine: Engine, program: Program, target: Target = ATTACHED, **options: Any) -> Compiled:
-    return engine.submit(CompileRequest(program, Options(**options), target)).result(120)
+    return Compiled.of(engine.submit(CompileRequest(program, Options(**options), target)).result(120))
 
 
 def run(engine: Engine, compiled: Compiled, *inputs: Any, per_replica: bool = False, repeat: int = 2) -> Any:

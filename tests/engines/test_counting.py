@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from inspector import engines
 from inspector.compilation.engine import Job
-from inspector.engines import counting
+from inspector.engines import counting, shared
 from inspector.engines.process import StartError
 from inspector.errors import InspectorError, Unavailable, WorkerDiedError
 
@@ -36,31 +35,27 @@ class Fragile:
         return job
 
 
-def test_a_deadly_module_costs_its_own_count_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadly_module_costs_its_own_count_only() -> None:
     modules = [b"a", b"bb", b"ccc", b"deadly", b"eeeee"]
-    monkeypatch.setattr(engines, "worker_engine", lambda: Fragile(b"deadly"))
-    found = counting.count(modules)
+    found = counting.count(modules, Fragile(b"deadly").count)
     assert [c["flops"] if not isinstance(c, Unavailable) else c.reason[:19] for c in found] == [
         1, 2, 3, "XLA cannot count it", 5,
     ]  # fmt: skip
 
 
-def test_a_death_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "worker_engine", lambda: Fragile(b"a"))
-    assert isinstance(counting.count([b"a"])[0], Unavailable)
-    monkeypatch.setattr(engines, "worker_engine", lambda: Fragile(b"none"))
-    assert counting.count([b"a"]) == ({"flops": 1.0},)
+def test_a_death_is_not_remembered() -> None:
+    assert isinstance(counting.count([b"a"], Fragile(b"a").count)[0], Unavailable)
+    assert counting.count([b"a"], Fragile(b"none").count) == ({"flops": 1.0},)
 
 
-def test_it_gives_up_after_many_deaths(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_gives_up_after_many_deaths() -> None:
     class Dying(Fragile):
         def count(self, modules: Sequence[bytes]) -> Job[Any]:
             self.deadly = modules[0]
             return super().count(modules)
 
     engine = Dying()
-    monkeypatch.setattr(engines, "worker_engine", lambda: engine)
-    found = counting.count([b"%d" % i for i in range(200)])
+    found = counting.count([b"%d" % i for i in range(200)], engine.count)
     assert len(engine.asked) == counting._MOST_DEATHS + 1
     assert all(isinstance(c, Unavailable) for c in found)
     assert "workers died of counting" in found[-1].reason  # type: ignore[union-attr]
@@ -77,26 +72,24 @@ def test_a_worker_that_does_not_start_is_asked_once(monkeypatch: pytest.MonkeyPa
             return job
 
     engine = Absent()
-    monkeypatch.setattr(engines, "worker_engine", lambda: engine)
-    found = counting.try_to_count([b"a", b"b"])
+    monkeypatch.setattr(shared, "worker_engine", lambda: engine)
+    found = shared.try_to_count([b"a", b"b"])
     assert isinstance(found, Unavailable)
     assert "no worker starts" in found.reason
     assert len(engine.asked) == 1
 
 
-def test_what_was_counted_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_counted_is_not_asked_for_again() -> None:
     engine = Fragile(b"none")
-    monkeypatch.setattr(engines, "worker_engine", lambda: engine)
-    first = counting.count([b"a", b"bb", b"a"])
+    first = counting.count([b"a", b"bb", b"a"], engine.count)
     assert engine.asked == [[b"a", b"bb"]]
-    assert counting.count([b"bb", b"a"]) == (first[1], first[0])
+    assert counting.count([b"bb", b"a"], engine.count) == (first[1], first[0])
     assert len(engine.asked) == 1
 
 
-def test_many_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_asked_for_in_parts() -> None:
     engine = Fragile(b"none")
-    monkeypatch.setattr(engines, "worker_engine", lambda: engine)
-    counting.count([b"%d" % i for i in range(600)])
+    counting.count([b"%d" % i for i in range(600)], engine.count)
     assert [len(part) for part in engine.asked] == [256, 256, 88]
 
 
@@ -105,7 +98,7 @@ def test_junk_is_refused_by_a_real_worker_and_the_rest_counted() -> None:
 
     text = "HloModule m\nENTRY e {\n  x = f32[5]{0} parameter(0)\n  ROOT y = f32[5]{0} multiply(x, x)\n}\n"
     good = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
-    junk, known = counting.count([b"\xff\xff", good])
+    junk, known = counting.count([b"\xff\xff", good], shared.worker_engine().count)
     assert isinstance(junk, Unavailable)
     assert junk.reason.startswith("XLA does not count it: ")
     assert not isinstance(known, Unavailable)
@@ -117,7 +110,7 @@ def test_without_a_worker_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, err
     def broken() -> Any:
         raise error
 
-    monkeypatch.setattr(engines, "worker_engine", broken)
-    found = counting.try_to_count([b"a"])
+    monkeypatch.setattr(shared, "worker_engine", broken)
+    found = shared.try_to_count([b"a"])
     assert isinstance(found, Unavailable)
     assert str(error) in found.reason

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from inspector.analysis.fingerprint import code_digest
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunRequest
@@ -29,6 +28,7 @@ from inspector.errors import (
     UnknownFlagError,
     WorkerDiedError,
 )
+from inspector.stages.compiled import Compiled
 from tests.engines import programs
 
 distributed = pytest.importorskip("distributed")
@@ -69,8 +69,7 @@ def program() -> Program:
 
 
 def compile_(engine: Any, program: Program, **options: Any) -> Compiled:
-    found: Compiled = engine.submit(CompileRequest(program, Options(**options), CPU)).result(120)
-    return found
+    return Compiled.of(engine.submit(CompileRequest(program, Options(**options), CPU)).result(120))
 
 
 def test_the_same_as_a_worker_here(engine: DaskEngine, program: Program) -> None:

@@ -19,12 +19,12 @@ import pytest
 import inspector
 from inspector._jax.client import Client
 from inspector._jax.runtime import LoadedExecutable
-from inspector.compilation.compiled import Compiled
 from inspector.engines import executable
 from inspector.engines.executable import load_executable, save_executable
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ExecutionError, ModuleError, ParameterError, TargetError, Unavailable
 from inspector.hlo.executable import cpu_features
+from inspector.stages.compiled import Compiled
 from tests.conftest import RunPython
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -16,9 +16,9 @@ from jax.experimental import io_callback
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines import close_engines, default_engine, inline_engine, worker_engine
 from inspector.engines.cached import CachedEngine
 from inspector.engines.inline import InlineEngine
+from inspector.engines.shared import close_engines, default_engine, inline_engine, worker_engine
 from inspector.errors import CancelledError, ExecutionError, TargetError
 from tests.conftest import RunPython
 from tests.engines import programs

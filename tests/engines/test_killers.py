@@ -158,7 +158,7 @@ def test_a_directory_of_a_killed_kernel_that_no_worker_has_is_not_left() -> None
     script = """
         import os, signal
         from inspector.compilation.target import Target
-        from inspector.engines import worker_engine
+        from inspector.engines.shared import worker_engine
         from inspector.engines.scratch import Scratch
         worker_engine().warm(Target.parse("cpu")).result(120)
         scratch = Scratch(os.getpid())

@@ -14,7 +14,7 @@ from inspector.engines import fork_server
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import OptionError, WorkerDiedError
 from inspector.lowering.lower import lower
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 from tests.absent import needs_tpu
 
 pytestmark = needs_tpu

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.engine import Engine
 from inspector.compilation.options import Options
 from inspector.compilation.request import PRODUCTS, CompileRequest
@@ -26,6 +25,7 @@ from inspector.engines.cached import CachedEngine
 from inspector.engines.inline import InlineEngine
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import CompilationError, OptionError, Unavailable
+from inspector.stages.compiled import Compiled
 from tests.conftest import ROOT
 from tests.engines import programs
 
@@ -58,7 +58,7 @@ def temporary() -> set[Path]:
 
 @pytest.fixture(scope="module")
 def whole(engine: Engine) -> Compiled:
-    return engine.submit(request(*PRODUCTS)).result(120)
+    return Compiled.of(engine.submit(request(*PRODUCTS)).result(120))
 
 
 def test_nothing_is_recorded_unasked(engine: Engine) -> None:
@@ -248,7 +248,7 @@ def test_products_are_read_where_jax_is_not_installed(whole: Compiled, tmp_path:
     script = f"""
 import sys
 sys.modules["jax"] = sys.modules["jaxlib"] = None
-from inspector.compilation.compiled import Compiled
+from inspector.stages.compiled import Compiled
 compiled = Compiled.load({str(tmp_path / "saved")!r})
 print(len(compiled.passes), len(compiled.passes[-1].after) > 100, compiled.assembly.stages[0])
 """

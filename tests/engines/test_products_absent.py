@@ -14,12 +14,12 @@ import pytest
 from jax.experimental import pallas as pl
 
 import inspector
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.records.assembly import PROGRAM, Assembly
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.request import PRODUCTS
 from inspector.errors import OptionError, Unavailable
 from inspector.hlo.module import Instruction
+from inspector.stages.compiled import Compiled
 from tests.engines.test_absent import needs_gpu, needs_tpu
 
 TPU, GPU = "tpu:v5e:2x2", "gpu:h100:1"

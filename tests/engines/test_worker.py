@@ -377,7 +377,7 @@ from tests.engines.test_worker import all_pids, slow
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines import worker_engine
+from inspector.engines.shared import worker_engine
 import os
 
 if __name__ == "__main__":
@@ -425,7 +425,7 @@ def test_eight_devices_from_a_kernel_with_one(one_device_python: RunPython) -> N
         from inspector.compilation.options import Options
         from inspector.compilation.request import CompileRequest, RunRequest
         from inspector.compilation.target import Target
-        from inspector.engines import default_engine
+        from inspector.engines.shared import default_engine
         assert len(jax.devices()) == 1
         fun, args, numpy_fun = programs.sharded_step()
         program, target = programs.lower(fun, *args), Target.parse("cpu:8")
@@ -569,7 +569,7 @@ def test_nothing_is_left_in_memory_of_a_kernel_that_was_killed() -> None:
         from pathlib import Path
         import jax.numpy as jnp
         from tests.engines.test_worker import request, slow
-        from inspector.engines import worker_engine
+        from inspector.engines.shared import worker_engine
         worker_engine().submit(request(slow)).preview(120)
         print(os.getpid(), len(list(Path("/dev/shm").glob(f"inspector-{os.getpid()}-*"))), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -591,7 +591,7 @@ def test_what_a_kernel_and_its_fork_server_killed_at_once_leave_is_deleted_by_th
     script = """
         import os, signal
         from tests.engines.test_worker import all_pids, request, slow, worker_pids
-        from inspector.engines import worker_engine
+        from inspector.engines.shared import worker_engine
         worker_engine().submit(request(slow)).preview(120)
         (server,) = set(all_pids(os.getpid())) - set(worker_pids(os.getpid()))
         print(os.getpid(), *all_pids(os.getpid()), flush=True)

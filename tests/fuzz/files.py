@@ -33,11 +33,11 @@ import jax.numpy as jnp
 
 import inspector
 from inspector import settings
-from inspector.compilation.compiled import Compiled
 from inspector.engines.executable import load_executable
 from inspector.errors import InspectorError
 from inspector.ledger import Ledger
-from inspector.lowering.lowered import Lowered
+from inspector.stages.compiled import Compiled
+from inspector.stages.lowered import Lowered
 from tests.fuzz.hostile import mutated_bytes, mutated_text
 
 LIMIT_S = 60

@@ -45,7 +45,7 @@ from inspector.errors import (
     WorkerDiedError,
 )
 from inspector.hlo import compiler
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 from tests.fuzz import hostile
 
 TIME_LIMIT_S = 20.0

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inspector.analysis.collectives import Collective
+from inspector.analysis.collective import Collective
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from tests.hlo.conftest import Execute

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from inspector.analysis.collectives import Collective, collectives
+from inspector.analysis.collective import Collective
+from inspector.analysis.collectives import collectives
 from inspector.hlo.group_mode import GroupMode, group_mode, participants
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module

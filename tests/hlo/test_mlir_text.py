@@ -23,7 +23,7 @@ from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
 from inspector.hlo.module import Module
 from inspector.hlo.source import Frame, Origin
-from inspector.lowering.lowered import Lowered
+from inspector.stages.lowered import Lowered
 
 
 @jax.custom_jvp

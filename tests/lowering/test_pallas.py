@@ -21,8 +21,9 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import FlagTypeError, LoweringError, OptionError, ParameterError, Unavailable, UnknownFlagError
-from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Kernel, Scratch
+from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Scratch
 from inspector.lowering.pallas import fields
+from inspector.stages.kernel import Kernel
 from tests.absent import needs_gpu, needs_tpu
 from tests.kernels import line, matmul, on_cores, on_sparse_cores, piped, scale, struct
 

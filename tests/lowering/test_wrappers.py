@@ -15,7 +15,6 @@ import pytest
 
 import inspector
 from inspector.errors import ExecutionError, ParameterError, Unavailable
-from inspector.execution.run import run
 
 X = jnp.arange(12.0).reshape(4, 3)
 
@@ -107,7 +106,7 @@ def forward(model: Model, x: jax.Array) -> tuple[Model, jax.Array]:
 
 
 def ran(lowered: inspector.Lowered, *args: Any, **kwargs: Any) -> Any:
-    return run(lowered.compile(), args, kwargs, repeat=1, warmup=0).result
+    return lowered.compile().run(*args, repeat=1, warmup=0, **kwargs).result
 
 
 def assert_equal(result: Any, expected: Any) -> None:
@@ -138,9 +137,9 @@ class TestWrappers:
     def test_other_values_run_and_other_settings_do_not(self, wrapper: Any) -> None:
         compiled = inspector.lower(wrapper(forward), MODEL, X).compile()
         other = Model(MODEL.weight * 2, jnp.tanh)
-        assert_equal(run(compiled, (other, X + 1), repeat=1).result, forward(other, X + 1))
+        assert_equal(compiled.run(other, X + 1, repeat=1).result, forward(other, X + 1))
         with pytest.raises(ExecutionError, match="these make another program"):
-            run(compiled, (Model(MODEL.weight, jnp.sin), X), repeat=1)
+            compiled.run(Model(MODEL.weight, jnp.sin), X, repeat=1)
 
     def test_donation_survives(self, wrapper: Any) -> None:
         lowered = inspector.lower(wrapper(lambda x: x + 1, donate=True), X)
@@ -274,7 +273,7 @@ class TestModules:
         with pytest.raises(
             ExecutionError, match=r"model.activation is static: forward was lowered with .*Lower the fun"
         ):
-            run(compiled, (Model(MODEL.weight, jnp.sin), X))
+            compiled.run(Model(MODEL.weight, jnp.sin), X)
 
     def test_replicas_too(self) -> None:
         lowered = inspector.lower(lambda m, x: jax.lax.psum(m(x), "i"), MODEL, X, axis_env={"i": 2})

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from inspector.analysis.collectives import collectives
-from inspector.compilation.compiled import Compiled
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Job
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
@@ -26,8 +26,8 @@ from inspector.execution.run import Run
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
-from inspector.hlo.pallas import Kernel
 from inspector.hlo.source import Root
+from inspector.stages.kernel import Kernel
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.work import Work
 
@@ -75,8 +75,8 @@ def lowered(axes: Sequence[tuple[str, int]] = (), name: str = "jit_step", platfo
     )
 
 
-def compiled(request: CompileRequest, hlo: str = HLO, **changes: Any) -> Compiled:
-    made = Compiled(
+def compiled(request: CompileRequest, hlo: str = HLO, **changes: Any) -> CompiledProgram:
+    made = CompiledProgram(
         program=request.program, options=request.options, target=request.target, engine="fake", hlo=hlo,
         hlo_proto=PROTO, memory=Memory("RAM", {"RAM": MemorySpace(8, 8, 0, 0, 16)}, ASSIGNMENT, {}, 0, 0), cost=Cost(2.0, 0.0, 16.0),
         timings={"compile_s": 0.5}, executable=b"", versions={"jax": "0"},
@@ -87,7 +87,7 @@ def compiled(request: CompileRequest, hlo: str = HLO, **changes: Any) -> Compile
 class FakeRun:
     """A measurement that a test ends."""
 
-    def __init__(self, compiled: Compiled, repeat: int) -> None:
+    def __init__(self, compiled: CompiledProgram, repeat: int) -> None:
         self.job: Job[Run] = Job()
         self.compiled, self.repeat = compiled, repeat
 
@@ -114,7 +114,7 @@ class FakeWork:
 
     def __init__(self) -> None:
         self.requests: list[CompileRequest] = []
-        self.jobs: list[Job[Compiled]] = []
+        self.jobs: list[Job[CompiledProgram]] = []
         self.runs: list[FakeRun] = []
         self.lowerings: list[tuple[list[tuple[str, int]], str]] = []
         self.lower_error: Exception | None = None
@@ -127,16 +127,16 @@ class FakeWork:
             raise self.lower_error
         return lowered(axes or (), platform=platform)
 
-    def submit(self, request: CompileRequest) -> Job[Compiled]:
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         if self.submit_error is not None:
             raise self.submit_error
-        job: Job[Compiled] = Job()
+        job: Job[CompiledProgram] = Job()
         with self._lock:
             self.requests.append(request)
             self.jobs.append(job)
         return job
 
-    def run(self, compiled: Compiled, repeat: int) -> FakeRun:
+    def run(self, compiled: CompiledProgram, repeat: int) -> FakeRun:
         self.runs.append(FakeRun(compiled, repeat))
         return self.runs[-1]
 

@@ -64,7 +64,7 @@ def test_stats_say_what_is_known_in_part(work: FakeWork, explorer: Explorer, box
     assert (rows["flops"]["value"], rows["flops"]["reason"]) == (4176, "1 custom call not counted")
     assert (rows["transcendentals"]["value"], rows["transcendentals"]["reason"]) == (0, None)
     assert (rows["bytes_accessed"]["value"], rows["bytes_accessed"]["reason"]) == (None, "nobody knows")
-    assert "at least 4.18k; 1 custom call not counted" in text_form(explorer)
+    assert "at least 4.18k; 1 custom call not counted" in text_form(explorer.lowered, explorer.variants)
 
 
 def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:

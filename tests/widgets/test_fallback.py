@@ -46,8 +46,10 @@ def explorer(**changes: object) -> tuple[Explorer, FakeWork]:
 
 def test_before_the_compile_ends() -> None:
     shown, _ = explorer()
-    assert text_form(shown).endswith("baseline [attached]: queued")
-    assert "baseline: queued. Run the cell to compile and explore." in Tags(html_form(shown)).words
+    assert text_form(shown.lowered, shown.variants).endswith("baseline [attached]: queued")
+    assert (
+        "baseline: queued. Run the cell to compile and explore." in Tags(html_form(shown.lowered, shown.variants)).words
+    )
     shown.close()
 
 
@@ -58,11 +60,11 @@ def test_numbers_of_every_variant_and_reasons_for_none() -> None:
     none = Unavailable(f"not told {EVIL}")
     work.finish(1, memory=none, cost=Cost(none, 1.0, 2.0))
     shown.wait(10)
-    text = text_form(shown)
+    text = text_form(shown.lowered, shown.variants)
     assert "peak memory 32 B, floating-point operations 2, compile time 500 ms" in text
     assert "peak memory unavailable, floating-point operations unavailable" in text
     assert "<span" not in text
-    page = html_form(shown)
+    page = html_form(shown.lowered, shown.variants)
     parsed = Tags(page)
     assert parsed.seen <= {
         "div",
@@ -91,9 +93,11 @@ def test_why_a_variant_failed() -> None:
     shown.add({"xla_dump_to": EVIL})
     work.jobs[0].fail(TargetError("libtpu is not\ninstalled"))
     work.jobs[1].fail(CompilationError(EVIL + "x" * 10_000))
-    assert "baseline [attached]: failed, TargetError: libtpu is not installed" in text_form(shown)
-    assert max(map(len, text_form(shown).split("\n"))) < 1000
-    page = html_form(shown)
+    assert "baseline [attached]: failed, TargetError: libtpu is not installed" in text_form(
+        shown.lowered, shown.variants
+    )
+    assert max(map(len, text_form(shown.lowered, shown.variants).split("\n"))) < 1000
+    page = html_form(shown.lowered, shown.variants)
     assert "✗ baselineattached: TargetError: libtpu is not installed" in Tags(page).words
     assert f"CompilationError: {EVIL}" in Tags(page).words
     assert "<script" not in page
@@ -105,8 +109,8 @@ def test_a_refusal_of_the_tpus_compiler_is_told_in_numbers() -> None:
     head = "Ran out of memory in memory space vmem while allocating on stack for %matmul.1 = f32[8]"
     work.jobs[0].fail(CompilationError(f"{head} Scoped allocation with size 18.00M and limit 16.00M exceeded"))
     said = "at least 18 MiB of vmem of matmul.1, at least 2 MiB more than the limit of a kernel, 16 MiB"
-    assert f"baseline [attached]: failed, CompilationError: {said}" in text_form(shown)
-    assert said in Tags(html_form(shown)).words
+    assert f"baseline [attached]: failed, CompilationError: {said}" in text_form(shown.lowered, shown.variants)
+    assert said in Tags(html_form(shown.lowered, shown.variants)).words
     shown.close()
 
 
@@ -120,7 +124,7 @@ def test_texts_are_escaped_and_cut() -> None:
     )
     work.finish(0)
     shown.wait(10)
-    page = html_form(shown)
+    page = html_form(shown.lowered, shown.variants)
     assert "<script" not in page
     assert len(page) < 60_000
     assert "99,880 more lines" in Tags(page).words
@@ -129,7 +133,7 @@ def test_texts_are_escaped_and_cut() -> None:
 
 def test_what_is_not_known_says_so() -> None:
     shown, _ = explorer(source=Unavailable(f"no file {EVIL}"))
-    assert f"Source: unavailable: no file {EVIL}" in Tags(html_form(shown)).words
+    assert f"Source: unavailable: no file {EVIL}" in Tags(html_form(shown.lowered, shown.variants)).words
     shown.close()
 
 
@@ -139,8 +143,8 @@ def test_a_notebook_keeps_both_forms_beside_the_widget() -> None:
     shown.wait(10)
     bundle = shown._repr_mimebundle_()
     data = bundle[0] if isinstance(bundle, tuple) else bundle
-    assert data["text/plain"] == text_form(shown)
-    assert data["text/html"] == html_form(shown)
+    assert data["text/plain"] == text_form(shown.lowered, shown.variants)
+    assert data["text/html"] == html_form(shown.lowered, shown.variants)
     assert "application/vnd.jupyter.widget-view+json" in data
     shown.close()
 
@@ -153,7 +157,7 @@ def test_the_optimized_hlo_is_shown_from_its_entry_on_and_of_few_variants() -> N
     for index in range(7):
         work.finish(index, hlo=f"HloModule m\n\n{above}\nENTRY %main (p: f32[9]) -> f32[9] {{\n" + "  x\n" * 9_000)
     shown.wait(60)
-    page = html_form(shown, "inspector-stored-1")
+    page = html_form(shown.lowered, shown.variants, "inspector-stored-1")
     assert page.startswith("<div class='inspector-stored-1'>")
     assert "… 1,002 lines above\nENTRY %main (p: f32[9])" in page
     assert "%fused_" not in page

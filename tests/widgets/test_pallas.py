@@ -10,8 +10,9 @@ import pytest
 import inspector
 from inspector.compilation.target import Target
 from inspector.errors import CompilationError, FlagTypeError, UnknownFlagError
-from inspector.hlo.pallas import Kernel, ParamField
+from inspector.hlo.pallas import ParamField
 from inspector.lowering.pallas import fields, fields_of
+from inspector.stages.kernel import Kernel
 from inspector.widgets import messages
 from inspector.widgets.messages import ToBrowser, problem
 from inspector.widgets.pallas import chip_of, kernels_html, kernels_message, read_values, write_value

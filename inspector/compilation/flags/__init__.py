@@ -11,12 +11,12 @@ from typing import Any
 
 from inspector.compilation.flags import libtpu
 from inspector.compilation.flags import values as flag_values
+from inspector.compilation.flags.flag_type import OPTION_FIELDS as OPTION_FIELDS
+from inspector.compilation.flags.flag_type import FlagType as FlagType
+from inspector.compilation.flags.flag_type import FlagValue as FlagValue
+from inspector.compilation.flags.flag_type import Home as Home
 from inspector.compilation.flags.messages import expected, expected_text, hint
 from inspector.compilation.flags.paths import check_paths as check_paths
-from inspector.compilation.flags.types import OPTION_FIELDS as OPTION_FIELDS
-from inspector.compilation.flags.types import FlagType as FlagType
-from inspector.compilation.flags.types import FlagValue as FlagValue
-from inspector.compilation.flags.types import Home as Home
 from inspector.compilation.flags.types import flag_field as flag_field
 from inspector.compilation.flags.types import flag_names as flag_names
 from inspector.compilation.flags.types import flag_number as flag_number

@@ -9,16 +9,14 @@ the flag's type and range, which libtpu only partly does: it ignores a message t
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from inspector.compilation.flags import types as flag_types
+from inspector.compilation.flags.flag_type import FlagType, FlagValue
 from inspector.compilation.flags.messages import FLOATS, RANGES
-from inspector.compilation.flags.types import FlagType, FlagValue
 from inspector.compilation.flags.values import is_number, is_text, read_message, read_one
 from inspector.errors import OptionError, Unavailable
-
-if TYPE_CHECKING:
-    from inspector.compilation.options import Options
 
 AUTO = "auto"
 """What libtpu decides itself."""
@@ -58,11 +56,11 @@ def default(name: str, type_: FlagType) -> FlagValue | Unavailable:
     return Unavailable(f"libtpu says {texts[name]!r}, which is no {type_}") if found is None else found
 
 
-def init_args(options: Options) -> tuple[str, ...]:
-    """The words of LIBTPU_INIT_ARGS among options: flags that libtpu reads once, when it starts.
+def init_args(flags: Mapping[str, FlagValue]) -> tuple[str, ...]:
+    """The words of LIBTPU_INIT_ARGS among flags: those that libtpu reads once, when it starts.
 
     Args:
-      options: checked.
+      flags: checked, by name.
 
     Returns:
       Such as ("--xla_mosaic_dump_to=/tmp/dump",), by name.
@@ -71,7 +69,7 @@ def init_args(options: Options) -> tuple[str, ...]:
       OptionError: a value with white space, where libtpu ends a word; it knows no quotes.
     """
     words = []
-    for name, value in options.flags.items():
+    for name, value in flags.items():
         if not flag_types.is_flag_of_libtpu(name) or (type_ := flag_types.flag_type(name)).is_per_compile:
             continue
         text = _text(read(name, type_, value))

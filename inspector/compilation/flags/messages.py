@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from inspector.errors import Unavailable
 
 if TYPE_CHECKING:
-    from inspector.compilation.flags.types import FlagType
+    from inspector.compilation.flags.flag_type import FlagType
     from inspector.hlo.libtpu import LibtpuOptions
 
 RANGES = {

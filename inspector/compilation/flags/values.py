@@ -22,8 +22,9 @@ import dataclasses
 import math
 from typing import Any
 
+from inspector.compilation.flags.flag_type import FlagType, FlagValue
 from inspector.compilation.flags.messages import FLOATS, RANGES, changes_of, hint
-from inspector.compilation.flags.types import FlagType, FlagValue, flag_field, flag_type
+from inspector.compilation.flags.types import flag_field, flag_type
 from inspector.errors import FlagTypeError, Unavailable
 
 

@@ -81,7 +81,7 @@ SWALLOWED: list[tuple[str, object, str]] = [
 @pytest.fixture(scope="module")
 def taken() -> list[Outcome]:
     """libtpu's answers to `GOOD`, handed over as an engine does it."""
-    return compile_with([options_proto.overrides(Options(flags={name: value})) for name, value, _ in GOOD])
+    return compile_with([options_proto.overrides({name: value}) for name, value, _ in GOOD])
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_every_flag_at_its_default_is_taken_per_compile() -> None:
     assert len(known) > 1100
     options = Options(flags=known)
     options.check()
-    plain, (set_, *_) = compile_with([{}])[0], compile_with([options_proto.overrides(options)])
+    plain, (set_, *_) = compile_with([{}])[0], compile_with([options_proto.overrides(options.flags)])
     assert set_.error == ""
     for name in known:
         # What is said is said, also where it is "auto".
@@ -135,12 +135,12 @@ def test_what_no_compile_takes_is_sent_by_init_args() -> None:
         "--xla_tpu_rwb_fusion=false --xla_jf_dump_llo_text=false --xla_mosaic_dump_to=/tmp/x"
         " --xla_sc_log_hlo_inputs_scs_re=a --xla_dump_to=/tmp/y"
     )
-    assert libtpu.init_args(options) == ("--xla_jf_dump_llo_text=false", "--xla_mosaic_dump_to=/tmp/x")
-    assert options_proto.overrides(options) == {
+    assert libtpu.init_args(options.flags) == ("--xla_jf_dump_llo_text=false", "--xla_mosaic_dump_to=/tmp/x")
+    assert options_proto.overrides(options.flags) == {
         "xla_dump_to": "/tmp/y", "xla_sc_log_hlo_inputs_scs_re": "a", "xla_tpu_rwb_fusion": False,
     }  # fmt: skip
-    assert options_proto.additions(options) == b""
-    (outcome,) = compile_with([{}], init_args=" ".join(libtpu.init_args(options)))
+    assert options_proto.additions(options.flags, options.extra_proto) == b""
+    (outcome,) = compile_with([{}], init_args=" ".join(libtpu.init_args(options.flags)))
     assert outcome.flags["xla_jf_dump_llo_text"] == "false"
     assert outcome.flags["xla_mosaic_dump_to"] == "/tmp/x"
 
@@ -152,16 +152,16 @@ def test_a_compile_takes_no_flag_of_the_process() -> None:
 
 def test_libtpu_splits_at_white_space() -> None:
     with pytest.raises(OptionError, match=r"xla_mosaic_dump_to='\\x00' has white space or a null character"):
-        libtpu.init_args(Options(flags={"xla_mosaic_dump_to": "\0"}))
+        libtpu.init_args({"xla_mosaic_dump_to": "\0"})
     with pytest.raises(OptionError, match="xla_mosaic_dump_to='/tmp/a b' has white space"):
-        libtpu.init_args(Options(flags={"xla_mosaic_dump_to": "/tmp/a b"}))
+        libtpu.init_args({"xla_mosaic_dump_to": "/tmp/a b"})
 
 
 def test_options_without_flags_of_libtpu_have_no_init_args(monkeypatch: pytest.MonkeyPatch) -> None:
     from inspector.compilation.flags import types as flag_types
 
     monkeypatch.setattr(flag_types, "_libtpu", lambda: pytest.fail("read libtpu"))
-    assert libtpu.init_args(Options(flags={"xla_dump_to": "x", "xla_cpu_enable_fast_math": True})) == ()
+    assert libtpu.init_args({"xla_dump_to": "x", "xla_cpu_enable_fast_math": True}) == ()
 
 
 def test_texts_and_differences() -> None:

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation.compiled import Compiled
 from inspector.compilation.flags.targets import (
     check_targets,
     flag_targets,
@@ -17,9 +16,10 @@ from inspector.compilation.flags.targets import (
 from inspector.compilation.flags.types import xla_flag_names
 from inspector.compilation.options import Options
 from inspector.compilation.records.assembly import Assembly
-from inspector.engines import inline_engine
+from inspector.engines.shared import inline_engine
 from inspector.errors import OptionError, UnknownFlagError
 from inspector.lowering.lower import lower
+from inspector.stages.compiled import Compiled
 from tests.absent import needs_tpu
 from tests.libtpu import compile_with
 

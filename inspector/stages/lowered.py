@@ -1,6 +1,6 @@
 """`Lowered`: a function after JAX and before XLA. A frozen value of text, bytes and numbers.
 
-Goes to `compilation/` as `Lowered.program`, to `analysis/` as HLO and listings.
+Made by `lowering/`. Goes to engines as `Lowered.program`, to `analysis/` as HLO and listings.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector._jax import attached, modules, reading
+from inspector.analysis.collectives import Collectives, collectives
+from inspector.analysis.graph import graph
+from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain
+from inspector.compilation.engine import EngineLike
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.portable import Portable
+from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, Unavailable, check_bool
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
-from inspector.hlo.pallas import Kernel
+from inspector.hlo.module import Module
 from inspector.hlo.source import Root
+from inspector.stages.compiled import Compiled
+from inspector.stages.kernel import Kernel
 
 if TYPE_CHECKING:
     import graphviz
-
-    from inspector.analysis.collectives import Collectives
-    from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow
-    from inspector.compilation.compiled import Compiled
-    from inspector.compilation.engine import EngineLike
-    from inspector.compilation.preview import Preview
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -132,9 +133,6 @@ class Lowered(Portable):
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
     ) -> graphviz.Source:
         """The HLO as a graph, which notebooks draw; arguments as for `Compiled.graph`."""
-        from inspector.analysis.graph import graph
-        from inspector.hlo.module import Module
-
         return graph(Module.from_proto(self.hlo_proto), mode, selection).source
 
     def explain(
@@ -146,8 +144,6 @@ class Lowered(Portable):
           error: what `compile` raised, or its text.
           target: what was compiled for; says how much memory there is.
         """
-        from inspector.analysis.pallas_errors import MemoryOverflow, advice, explain
-
         found = explain(str(error))
         if found is None:
             return Unavailable("it is no error that a TPU's compiler makes of a Pallas kernel", "its own text says all")
@@ -157,9 +153,6 @@ class Lowered(Portable):
 
     def collectives(self) -> Collectives:
         """The collectives of the HLO, with their replica groups and the axes that these mean."""
-        from inspector.analysis.collectives import collectives
-        from inspector.hlo.module import Module
-
         options = self.program.options
         return collectives(
             Module.from_proto(self.hlo_proto),
@@ -231,11 +224,12 @@ class Lowered(Portable):
           CompilationError: XLA refused it.
           WorkerDiedError: XLA crashed; its worker is lost, nothing else.
         """
-        from inspector.engines import chosen_engine, default_engine
+        from inspector.engines.choice import engine_for
 
         request = self.request(options, target, products)
-        chosen = chosen_engine(engine or ("worker" if check_bool("isolate", isolate) else None))
-        return (chosen or default_engine(request.program, request.target)).submit(request).result()
+        own = "worker" if check_bool("isolate", isolate) else None
+        chosen = engine_for(engine or own, request.program, request.target)
+        return Compiled.of(chosen.submit(request).result())
 
     def preview(
         self,
@@ -256,10 +250,10 @@ class Lowered(Portable):
           OptionError, TargetError: the request is wrong.
           CompilationError: XLA refused it, or crashed.
         """
-        from inspector.engines import chosen_engine, default_engine
+        from inspector.engines.choice import engine_for
 
         request = self.request(options, target)
-        job = (chosen_engine(engine) or default_engine(request.program, request.target)).submit(request)
+        job = engine_for(engine, request.program, request.target).submit(request)
         preview = job.preview()
         job.cancel()
         return preview

@@ -1,0 +1,44 @@
+"""`Point`: where a kernel, or a whole program, stands under a chip's roofs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from inspector.analysis.schedule import Bound
+from inspector.errors import Unavailable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel, or the whole program.
+
+    Attributes:
+      name: the instruction, or the module.
+      opcode: the instruction's, "" for the module.
+      flops, main_memory_bytes: of all its executions; unknown of custom calls. A collective's memory is left out.
+      link_bytes: that one device sends to others, of all its executions.
+      executions: in one execution of the module; where they are unknown, the numbers are those of one.
+      algorithm: by which arithmetic its matrix products run, such as "bf16 x 3", several joined by " + "; "" for none.
+      bound_by: which roof it meets first; "nothing" when it neither computes nor moves anything.
+      least_s: the time that it takes at that roof; `AtLeast` where a part of it is not known.
+    """
+
+    name: str
+    opcode: str
+    flops: float | Unavailable
+    main_memory_bytes: float | Unavailable
+    link_bytes: float
+    executions: int | Unavailable
+    algorithm: str
+    bound_by: Bound | Unavailable
+    least_s: float | Unavailable
+
+    @property
+    def intensity(self) -> float | Unavailable:
+        """Flops a byte."""
+        if isinstance(self.flops, Unavailable):
+            return self.flops
+        if isinstance(self.main_memory_bytes, Unavailable):
+            return self.main_memory_bytes
+        moved = float(self.main_memory_bytes)
+        return float(self.flops) / moved if moved else Unavailable("it moves no bytes")

@@ -1,0 +1,147 @@
+"""The engines that a process shares, and which of them suits a program.
+
+Engines are made when first needed, closed when the process ends, and not carried into a fork.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import platform
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inspector.compilation.program import Program
+from inspector.compilation.target import Target
+from inspector.errors import InspectorError, Unavailable
+
+if TYPE_CHECKING:
+    from inspector.compilation.engine import Engine
+    from inspector.compilation.request import CompileRequest
+    from inspector.engines.cached import CachedEngine
+    from inspector.engines.counting import Counts
+    from inspector.engines.inline import InlineEngine
+    from inspector.engines.worker import WorkerEngine
+
+_lock = threading.RLock()
+_inline: InlineEngine | None = None
+_worker: WorkerEngine | None = None
+_cached: dict[str, CachedEngine] = {}
+
+
+def default_engine(program: Program, target: Target) -> Engine:
+    """The engine that suits a program and a target, for compiling as for running.
+
+    Host callbacks live in this process, and the attached accelerator belongs to it: both go to
+    the inline engine. What is not here is compiled for in a worker. Everything else goes to a worker. What either compiled is remembered
+    (`engines/cached.py`), callbacks excepted.
+    """
+    if program.host_callbacks and not target.is_absent:
+        return inline_engine()
+    with _lock:
+        engine = _uncached_engine(target)
+        if engine.name not in _cached:
+            from inspector.engines.cached import CachedEngine
+
+            _cached[engine.name] = CachedEngine(engine, _compiler)
+        return _cached[engine.name]
+
+
+def _uncached_engine(target: Target) -> InlineEngine | WorkerEngine:
+    if target.is_absent or target.kind == "cpu":
+        return worker_engine()
+    from inspector._jax.attached import attached_platform
+
+    return worker_engine() if target.kind == "attached" and attached_platform() == "cpu" else inline_engine()
+
+
+def inline_engine() -> InlineEngine:
+    """This process's inline engine."""
+    global _inline
+    with _lock:
+        if _inline is None:
+            from inspector.engines.inline import InlineEngine
+
+            _inline = InlineEngine(try_to_count)
+        return _inline
+
+
+def worker_engine() -> WorkerEngine:
+    """This process's worker engine."""
+    global _worker
+    with _lock:
+        if _worker is None:
+            from inspector.engines.worker import WorkerEngine
+
+            _worker = WorkerEngine()
+        return _worker
+
+
+def try_to_count(modules: Sequence[bytes]) -> Sequence[Counts | Unavailable] | Unavailable:
+    """XLA's cost analysis of each module, by a worker; or why there is none: without JAX, or without a worker."""
+    from inspector.engines.counting import count
+
+    try:
+        return count(modules, worker_engine().count)
+    except ImportError as e:
+        return Unavailable(f"XLA counts operations, and it cannot be imported: {e}", "pip install jax")
+    except InspectorError as e:
+        return Unavailable(f"XLA counts operations in a worker process, and there is none: {e}")
+
+
+def close_engines() -> None:
+    """Closes both; later calls make new ones. Called when the process ends."""
+    global _inline, _worker
+    with _lock:
+        engines: tuple[Engine | None, ...] = (*_cached.values(), _worker, _inline)  # first what writes
+        _cached.clear()
+        _inline = _worker = None
+    for engine in engines:
+        if engine is not None:
+            engine.close()
+
+
+def _forget_in_child() -> None:
+    global _lock, _inline, _worker
+    _lock = threading.RLock()
+    _inline = _worker = None
+    _cached.clear()
+
+
+def _compiler(request: CompileRequest) -> str:
+    """Who would compile a request here: what decides the result besides the request itself."""
+    from inspector._jax.attached import attached_compiler, installed_versions
+    from inspector._jax.configuration import read_config
+
+    said = [installed_versions(), read_config(), os.environ.get("XLA_FLAGS", "")]
+    if request.target.is_absent:
+        from inspector._jax.absent import absent_compiler
+
+        said += [absent_compiler(request.target.platform or ""), os.environ.get("LIBTPU_INIT_ARGS", "")]
+    else:
+        said += [_machine() if request.target.kind in ("cpu", "attached") else ""]
+        said += [attached_compiler() if request.target.kind != "cpu" else ""]
+    return json.dumps(said, sort_keys=True, default=str)
+
+
+_CPU_FACTS = ("model name", "flags", "Features")
+
+
+@functools.cache
+def _machine() -> str:
+    """The processor that machine code is for: its architecture, model and features."""
+    try:
+        described = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
+    except OSError:  # not Linux, where the next would start a process
+        return f"{platform.machine()} {platform.processor()}"
+    facts = (line.partition(":") for line in described)
+    return " ".join([platform.machine(), *(v.strip() for k, _, v in facts if k.strip() in _CPU_FACTS)])
+
+
+atexit.register(close_engines)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,162 @@
+"""`Compiled`: a compiled program as users hold it: the value, with what can be asked of it as methods."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from inspector.analysis.collectives import Collectives, collectives
+from inspector.analysis.graph import graph
+from inspector.analysis.instructions import instructions
+from inspector.analysis.peaks import Peak, peak_of
+from inspector.analysis.roofline import Roofline, roofline
+from inspector.analysis.timeline import Timeline, timeline
+from inspector.compilation import saved
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.cost import InstructionCost, costs
+from inspector.compilation.engine import EngineLike
+from inspector.errors import ParameterError, Unavailable
+from inspector.hlo.single import singles
+
+if TYPE_CHECKING:
+    import graphviz
+    import pandas as pd
+
+    from inspector.engines.executable import LoadedExecutable
+    from inspector.execution.run import Run
+
+
+class Compiled(CompiledProgram):
+    """A compiled program; its fields are those of `CompiledProgram`, which an engine made."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, program: CompiledProgram) -> Self:
+        """The same program with these methods; itself where it has them."""
+        if isinstance(program, cls):
+            return program
+        return cls(**{field.name: getattr(program, field.name) for field in dataclasses.fields(program)})
+
+    def collectives(self) -> Collectives:
+        """The collectives of the optimized HLO, with their replica groups and the axes that these mean."""
+        options = self.build_options
+        return collectives(
+            self.module(),
+            self.program.mesh,
+            options.num_replicas or 1,
+            options.num_partitions or 1,
+            named_axes=self.program.named_axes,
+        )
+
+    def instructions(self) -> pd.DataFrame:
+        """Every instruction of the optimized HLO, one row each, with what it costs.
+
+        The columns are described at `inspector.analysis.instructions.instructions`. XLA counts in a
+        worker process; where it cannot, the costs say why.
+        """
+        return instructions(self.module(), self.instruction_costs())
+
+    def instruction_costs(self) -> dict[str, InstructionCost]:
+        """What one execution of each instruction costs, by name, with all that it calls.
+
+        XLA counts in a worker process; where it cannot, the costs say why.
+        """
+        from inspector.engines.shared import try_to_count
+
+        module = self.module()
+        parts = singles(module)
+        return costs(module, parts, try_to_count([part.module for part in parts]))
+
+    def roofline(self, peak: Peak | None = None) -> Roofline:
+        """Each kernel under the roofs of the target's chip: bound by arithmetic, memory or links, and the least time.
+
+        Args:
+          peak: the roofs; None for the published ones of the target (`inspector.analysis.peaks`).
+        """
+        if not isinstance(peak, (Peak, Unavailable, type(None))):
+            raise ParameterError(f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {peak!r}.")
+        found = peak or peak_of(self.target, self.devices)
+        return roofline(self.module(), self.instruction_costs(), found, self.collectives())
+
+    def timeline(self) -> Timeline | Unavailable:
+        """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.
+
+        Where the compile recorded the buffer assignment (`products=("buffers",)`), else why there is none.
+        """
+        if isinstance(self.buffers, Unavailable):
+            return self.buffers
+        peak = peak_of(self.target, self.devices)
+        return timeline(self.buffers.hlo_proto, self.program.platform, peak)
+
+    def graph(
+        self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
+    ) -> graphviz.Source:
+        """The optimized HLO as a graph.
+
+        Args:
+          mode: "whole" (every instruction of the entry computation), "scopes" (one node a named
+            scope), "around" (what is near `selection`), or "auto" for whole where it is readable.
+          selection: an instruction's name, for "around".
+
+        Raises:
+          ModuleError: no such instruction.
+        """
+        return graph(self.module(), mode, selection).source
+
+    def run(
+        self, *args: Any, repeat: int = 10, warmup: int = 2, engine: EngineLike | None = None, **kwargs: Any
+    ) -> Run:
+        """Runs the program and measures it.
+
+        Args:
+          args: the function's arguments, static ones left out. Under an axis environment each array
+            has one replica's shape, for all replicas, or a leading axis with one value a replica.
+            No arguments at all: inputs are made (and the result says so).
+          repeat: measured executions, at least 1.
+          warmup: executions before them.
+          engine: who runs, as for `Lowered.compile`; None for the one that suits program and target.
+          kwargs: the function's keyword arguments.
+
+        Raises:
+          ExecutionError: arguments that the program does not take, or a failure at run time.
+        """
+        from inspector.engines.choice import engine_for
+        from inspector.execution.run import run
+
+        chosen = engine_for(engine, self.program, self.target)
+        return run(self, chosen, args, kwargs, repeat=repeat, warmup=warmup)
+
+    def runtime_executable(self) -> LoadedExecutable:
+        """The executable on the devices of this process, under jaxlib's own methods (docs/runtime.md).
+
+        Loaded from its bytes; a program without any, such as one with host callbacks, is compiled
+        anew, where this process has compiled it before. What runs it here has none of a worker's
+        protection, and `run` needs none of it.
+
+        Raises:
+          TargetError: this process has not the target's devices.
+          ExecutionError: another jaxlib's executable, or one that cannot leave its process.
+        """
+        from inspector.engines.executable import load
+
+        return load(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything to one file that `load` reads, also where JAX is not installed.
+
+        Raises:
+          OSError: the place cannot be written.
+        """
+        saved.save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Compiled:
+        """Reads a file that `save` wrote.
+
+        Raises:
+          FileNotFoundError: there is none.
+          ModuleError: not such a file, damaged, or of a newer version.
+        """
+        return Compiled.of(saved.load(path))
