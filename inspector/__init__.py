@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from inspector.analysis.stats import compare as compare
     from inspector.caching import CacheStatus as CacheStatus
     from inspector.caching import cache_status as cache_status
-    from inspector.compilation.flags.catalogue import option_catalog as option_catalog
     from inspector.compilation.options import Options as Options
     from inspector.compilation.target import Target as Target
     from inspector.effects import ScanJob as ScanJob
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from inspector.stages.compiled import Compiled as Compiled
     from inspector.stages.lowered import Lowered as Lowered
     from inspector.sweeps import sweep as sweep
+    from inspector.toolchain.flags.catalogue import option_catalog as option_catalog
 
     __version__: str | Unavailable
 
@@ -64,7 +64,7 @@ _HOMES = {
     "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
     "measured_peak": "inspector.analysis.peaks",
-    "option_catalog": "inspector.compilation.flags.catalogue",
+    "option_catalog": "inspector.toolchain.flags.catalogue",
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.effects",
     "share_compiles": "inspector._jax.sharing",

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from inspector.analysis.diff import instruction_changes, instruction_multiset
 from inspector.analysis.fingerprint import ASPECTS, Fingerprint, changes, fingerprint, reliable
 from inspector.analysis.stats import difference
-from inspector.compilation import flags as flag_types
 from inspector.compilation import options_proto
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import TRIES, Engine, EngineLike, Job
@@ -37,6 +36,7 @@ from inspector.progress import background_progress
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered
 from inspector.tables import UNKNOWN, Kind, make_table
+from inspector.toolchain import flags as flag_types
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,8 +23,8 @@ from inspector import files
 from inspector.compilation import plain
 from inspector.compilation.request import CompileRequest
 from inspector.errors import ModuleError, Unavailable
-from inspector.hlo import compiler
 from inspector.stages.lowered import Lowered
+from inspector.toolchain import xla
 
 FORMAT = "inspector-sweep"
 FORMAT_VERSION = 1
@@ -82,7 +82,7 @@ class Ledger:
         self._path = path
         versions = [f"{name}={metadata.version(name)}" for name in ("jax", "jaxlib")]
         self._common = hashlib.sha256("\n".join([*versions, lowered.program.platform, lowered.stablehlo]).encode())
-        self._common.update(compiler.jax_options().SerializeToString(deterministic=True))
+        self._common.update(xla.jax_options().SerializeToString(deterministic=True))
         self._found: dict[str, Finding] = {}
         self._read_bytes = 0
         self._is_cut_off = False

@@ -8,8 +8,8 @@ from importlib import metadata
 import pytest
 
 import inspector
-from inspector.compilation.flags.types import libtpu_flags, xla_flag_names
-from inspector.hlo.compiler import debug_options_type, descriptions
+from inspector.toolchain.flags.types import libtpu_flags, xla_flag_names
+from inspector.toolchain.xla import debug_options_type, descriptions
 from tests.absent import needs_tpu
 from tests.conftest import ROOT
 

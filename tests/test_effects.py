@@ -15,7 +15,6 @@ import pytest
 import inspector
 from inspector import effects
 from inspector.compilation.engine import Job
-from inspector.compilation.flags import flag_type
 from inspector.compilation.request import CompileRequest
 from inspector.effects import OUTCOMES, ScanJob, boolean_flags, flag_effect, scan
 from inspector.engines.worker import WorkerEngine
@@ -32,6 +31,7 @@ from inspector.errors import (
 )
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
+from inspector.toolchain.flags import flag_type
 
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
 

@@ -15,7 +15,7 @@ from jaxlib import xla_client
 
 import inspector
 from inspector.errors import FlagTypeError, OptionError, UnknownFlagError
-from inspector.hlo.compiler import options_message
+from inspector.toolchain.xla import options_message
 
 PARAMETERS = [
     "num_replicas",

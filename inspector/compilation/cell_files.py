@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inspector.compilation.compiled import CompiledProgram
-from inspector.hlo.schema import Schema, installed_schema
+from inspector.toolchain.schema import Schema, installed_schema
 
 _MARK = b"ipykernel_"
 _MAGIC = b"ML\xefR"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inspector.errors import Unavailable
-from inspector.hlo.compiler import options_message
+from inspector.toolchain.xla import options_message
 
 _COMPILE_OPTIONS = "compile_options"
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from inspector.compilation import flags as flag_types
 from inspector.compilation import options_proto, options_text, plain
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, TargetError, check_bool
+from inspector.toolchain import flags as flag_types
 
 FlagValue = bool | int | float | str
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from inspector.compilation import flags
-from inspector.compilation.flags import libtpu
 from inspector.errors import OptionError, Unavailable
-from inspector.hlo.compiler import jax_options, options_message
+from inspector.toolchain import flags
+from inspector.toolchain.flags import libtpu
+from inspector.toolchain.xla import jax_options, options_message
 
 # JAX sets this one in the message, by the size of the module.
 _SET_BY_JAX = frozenset({"xla_detailed_logging"})
@@ -39,7 +39,7 @@ def to_proto(fields: Mapping[str, Any]) -> bytes:
     for name, value in overrides(fields["flags"]).items():
         setattr(message.env_option_overrides[name], _OVERRIDES[type(value)], value)
     for name, value in _in_message(fields["flags"]).items():
-        flags.set_field(holder(message, flags.flag_type(name).home), name, value)
+        flags.set_field(flags.holder(message, flags.flag_type(name).home), name, value)
     _merge(message, fields["extra_proto"])
     return bytes(message.SerializeToString(deterministic=True))
 
@@ -76,19 +76,11 @@ def additions(said: Mapping[str, flags.FlagValue], extra_proto: bytes = b"") -> 
         return extra_proto
     message = options_message()
     for name, value in fields.items():
-        flags.set_field(holder(message, flags.flag_type(name).home), name, value)
+        flags.set_field(flags.holder(message, flags.flag_type(name).home), name, value)
     inner = _zeros(fields, message, "executable_build_options")
     if inner:
         inner = _tag(flags.flag_number("executable_build_options"), _LENGTH_DELIMITED) + _varint(len(inner)) + inner
     return bytes(message.SerializeToString()) + _zeros(fields, message, "compile_options") + inner + extra_proto
-
-
-def holder(message: Any, home: flags.Home) -> Any:
-    """The message within an `xla.CompileOptionsProto` that holds options of a home."""
-    if home == "compile_options":
-        return message
-    build = message.executable_build_options
-    return build if home == "executable_build_options" else build.debug_options
 
 
 def unsaid_value(name: str) -> flags.FlagValue | Unavailable:
@@ -96,7 +88,7 @@ def unsaid_value(name: str) -> flags.FlagValue | Unavailable:
     type_ = flags.flag_type(name)
     if type_.home == "libtpu":
         return libtpu.default(name, type_)
-    return flags.get_field(holder(jax_options(), type_.home), name)
+    return flags.get_field(flags.holder(jax_options(), type_.home), name)
 
 
 def _in_message(said: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
@@ -156,7 +148,7 @@ def _changed_flags(message: Any, unsaid: Any) -> dict[str, flags.FlagValue]:
         type_ = flags.flag_type(name)
         if name in flags.OPTION_FIELDS or type_.is_opaque or type_.kind == "message":
             continue
-        ours, default = holder(message, type_.home), holder(unsaid, type_.home)
+        ours, default = flags.holder(message, type_.home), flags.holder(unsaid, type_.home)
         value = flags.get_field(ours, name)
         if value != flags.get_field(default, name) or _is_given(ours, name) != _is_given(default, name):
             found[name] = value
@@ -180,10 +172,10 @@ def _rest(message: Any, unsaid: Any) -> bytes:
         type_ = flags.flag_type(name)
         if name in flags.OPTION_FIELDS or not (type_.is_opaque or type_.kind == "message"):
             continue
-        ours, default = holder(message, type_.home), holder(unsaid, type_.home)
+        ours, default = flags.holder(message, type_.home), flags.holder(unsaid, type_.home)
         if getattr(ours, name) == getattr(default, name):
             continue
-        target = holder(rest, type_.home)
+        target = flags.holder(rest, type_.home)
         if type_.kind == "bytes":
             setattr(target, name, getattr(ours, name))
         elif type_.repeated:
@@ -215,7 +207,7 @@ def _zeros(said: Mapping[str, flags.FlagValue], message: Any, home: flags.Home) 
         for name, type_ in types.items()
         if type_.home == home
         and not (type_.repeated or type_.kind in ("map", "message"))
-        and not getattr(holder(message, home), name)
+        and not getattr(flags.holder(message, home), name)
     )
 
 

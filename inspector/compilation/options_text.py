@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inspector import files
-from inspector.compilation import flags
 from inspector.errors import FlagTypeError, OptionError
+from inspector.toolchain import flags
 
 MAX_FILE_BYTES = 16 << 20
 """Of a file of flags."""

@@ -11,9 +11,9 @@ from inspector.compilation import plain
 from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Job
-from inspector.compilation.flags.pass_names import pass_warnings
-from inspector.compilation.flags.targets import check_targets, target_warnings
+from inspector.compilation.flag_targets import check_targets, target_warnings
 from inspector.compilation.memory import Memory
+from inspector.compilation.pass_names import pass_warnings
 from inspector.compilation.preview import Preview, assigned_memory
 from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers

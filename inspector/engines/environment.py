@@ -8,12 +8,12 @@ from typing import Literal
 
 from inspector._jax.slices import Slice
 from inspector.compilation.chips import GPUS, TPU_GENERATIONS
-from inspector.compilation.flags.libtpu import init_args
-from inspector.compilation.flags.targets import start_flags
+from inspector.compilation.flag_targets import start_flags
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.engines.recording import BACK_END_ARGS
 from inspector.errors import TargetError
+from inspector.toolchain.flags.libtpu import init_args
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

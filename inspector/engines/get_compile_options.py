@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inspector.compilation import flags, options_proto
-from inspector.compilation.flags.targets import check_targets
+from inspector.compilation import options_proto
+from inspector.compilation.flag_targets import check_targets
 from inspector.compilation.options import Options
 from inspector.compilation.request import DEVICE_COUNT_FLAG
 from inspector.errors import OptionError, UnknownFlagError, check_bool
+from inspector.toolchain import flags
 
 if TYPE_CHECKING:
     from inspector._jax.compile_options import CompileOptions

@@ -60,7 +60,7 @@ class InlineEngine:
 
     def _compile(self, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.configuration import read_config
-        from inspector.compilation.flags.targets import start_warnings
+        from inspector.compilation.flag_targets import start_warnings
         from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
         from inspector.engines.messages import compile_order
 

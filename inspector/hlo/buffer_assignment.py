@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
-from inspector.hlo.schema import Schema, installed_schema
+from inspector.toolchain.schema import Schema, installed_schema
 
 _TEXT = b"BufferAssignment:"  # how the text begins
 

@@ -17,7 +17,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError, Unavailable
-from inspector.hlo.schema import installed_schema
+from inspector.toolchain.schema import installed_schema
 
 _VARINT_BYTES = 5
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from inspector.errors import ModuleError
 from inspector.hlo.module import Module
-from inspector.hlo.schema import Schema, installed_schema
 from inspector.hlo.source import Origin
+from inspector.toolchain.schema import Schema, installed_schema
 
 Kind = Literal["argument", "output", "donated", "constant", "thread-local", "temporary"]
 

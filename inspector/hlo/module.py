@@ -17,10 +17,10 @@ from inspector.errors import ModuleError
 from inspector.hlo.group_mode import GroupMode, group_mode
 from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
-from inspector.hlo.schema import Schema, installed_schema
 from inspector.hlo.shape import Shape
 from inspector.hlo.sharding import sharding_text
 from inspector.hlo.source import Frame, Origin
+from inspector.toolchain.schema import Schema, installed_schema
 
 _LONGEST_STACK = 1000
 

@@ -11,12 +11,13 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from inspector import settings
-from inspector.compilation import flags, options_text
-from inspector.compilation.flags import catalogue
+from inspector.compilation import options_text
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, OptionError, ParameterError, TargetError, Unavailable
-from inspector.hlo.libtpu import libtpu_options
+from inspector.toolchain import flags
+from inspector.toolchain.flags import catalogue
+from inspector.toolchain.libtpu import libtpu_options
 from inspector.widgets import messages
 
 AxisPairs = list[tuple[str, int]]

@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pb2
 
 from inspector._jax import descriptors
 from inspector.errors import MissingPackageError, ModuleError
-from inspector.hlo.schema import Schema
+from inspector.toolchain.schema import Schema
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from inspector._jax import flag_defaults
 from inspector.errors import Unavailable
-from inspector.hlo.compiler import options_message
+from inspector.toolchain.xla import options_message
 
 
 @pytest.fixture(autouse=True)

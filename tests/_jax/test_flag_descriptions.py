@@ -13,7 +13,7 @@ import pytest
 from inspector._jax import flag_descriptions, library
 from inspector._jax.machine_code import Image, UnknownFormatError
 from inspector.errors import Unavailable
-from inspector.hlo.compiler import debug_options_type
+from inspector.toolchain.xla import debug_options_type
 
 
 @pytest.fixture(scope="module")

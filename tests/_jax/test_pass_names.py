@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspector._jax import pass_names
-from inspector.hlo import libtpu
+from inspector.toolchain import libtpu
 from tests.absent import needs_tpu
 
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import pytest
 
 from inspector.compilation.cell_files import module_digest, renamed
-from inspector.hlo.schema import installed_schema
 from inspector.lowering.lower import lower
 from inspector.stages.lowered import Lowered
+from inspector.toolchain.schema import installed_schema
 
 CELL = "def f(x):\n    return jnp.sin(x) @ x\n"
 OTHER = "\n" + CELL  # a line further down

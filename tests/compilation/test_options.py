@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.compilation.flags import get_field, set_field
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, OptionError, UnknownFlagError
-from inspector.hlo.compiler import options_message
+from inspector.toolchain.flags import get_field, set_field
+from inspector.toolchain.xla import options_message
 
 FAST_MATH = "xla_cpu_enable_fast_math"
 SPLIT = "xla_cpu_parallel_codegen_split_count"

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from jax._src import compiler
 from jaxlib import xla_client
 
-from inspector.compilation import flags, options_proto
-from inspector.compilation.flags import types as flag_types
+from inspector.compilation import options_proto
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, OptionError
-from inspector.hlo.compiler import options_message
+from inspector.toolchain import flags
+from inspector.toolchain.flags import types as flag_types
+from inspector.toolchain.xla import options_message
 
 FLAGS: dict[str, flags.FlagValue] = {
     "xla_cpu_enable_fast_math": True,

@@ -28,9 +28,7 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector import settings
 from inspector._jax.absent import absent_platform
-from inspector.compilation import flags
 from inspector.compilation.engine import Job
-from inspector.compilation.flags import catalogue
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
@@ -44,8 +42,9 @@ from inspector.errors import (
     Unavailable,
     WorkerDiedError,
 )
-from inspector.hlo import compiler
 from inspector.stages.lowered import Lowered
+from inspector.toolchain import flags, xla
+from inspector.toolchain.flags import catalogue
 from tests.fuzz import hostile
 
 TIME_LIMIT_S = 20.0
@@ -296,7 +295,7 @@ def _fields() -> list[hostile.Field]:
 
 
 def _passes() -> Sequence[str]:
-    run = compiler.passes_run()
+    run = xla.passes_run()
     return ["fusion", "algsimp", "dce", "cse"] if isinstance(run, Unavailable) else sorted(run)
 
 

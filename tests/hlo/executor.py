@@ -36,7 +36,7 @@ from jax.sharding import PartitionSpec as P
 from jaxlib import _hlo, _jax
 from jaxlib import xla_client as xc
 
-from inspector.hlo.schema import installed_schema
+from inspector.toolchain.schema import installed_schema
 
 _MODULE: Any = installed_schema().message("xla.HloModuleProto")
 _DEVICES = jax.devices()

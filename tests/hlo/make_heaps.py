@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from inspector.hlo.schema import installed_schema
+from inspector.toolchain.schema import installed_schema
 
 COUNTED = ("flops", "transcendentals", "bytes accessed")
 HERE = Path(__file__).resolve().parent / "data" / "heaps"

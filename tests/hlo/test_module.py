@@ -12,8 +12,8 @@ import pytest
 
 from inspector.errors import ModuleError
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.schema import installed_schema
 from inspector.hlo.source import Frame
+from inspector.toolchain.schema import installed_schema
 
 DATA = Path(__file__).parent / "data"
 CASES = sorted(file.name.removesuffix(".pb") for file in DATA.glob("*.pb"))

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from inspector import settings
-from inspector.compilation.flags import catalogue
-from inspector.compilation.flags.paths import names_path
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, TargetError, Unavailable
-from inspector.hlo.libtpu import REMEDY
+from inspector.toolchain.flags import catalogue
+from inspector.toolchain.flags.paths import names_path
+from inspector.toolchain.libtpu import REMEDY
 from inspector.widgets import controls, messages
 from inspector.widgets.controls import Controls, find_flags, parse_axes, read_options
 from tests.absent import needs_tpu

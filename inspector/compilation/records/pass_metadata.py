@@ -8,7 +8,7 @@ from google.protobuf import text_format
 
 from inspector.compilation.records.pass_record import TimedPass
 from inspector.errors import ModuleError
-from inspector.hlo.schema import Schema, installed_schema
+from inspector.toolchain.schema import Schema, installed_schema
 
 _S = 1e-6  # the timestamps are in microseconds
 

@@ -9,7 +9,7 @@ from inspector.compilation.records.passes import Passes
 from inspector.compilation.records.phases import Span, own_durations, phases
 from inspector.compilation.records.texts import Texts
 from inspector.errors import Unavailable
-from inspector.hlo.schema import fallback_schema
+from inspector.toolchain.schema import fallback_schema
 
 TEXTS = Texts.of(["zero", "one", "two", "three"])
 WHY_NOT = Unavailable("nobody timed", "time them")

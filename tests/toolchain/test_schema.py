@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from inspector.errors import ModuleError
-from inspector.hlo.schema import READ_FIELDS, Schema, fallback_schema, installed_schema
+from inspector.toolchain.schema import READ_FIELDS, Schema, fallback_schema, installed_schema
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent.parent / "hlo" / "data"
 
 
 @pytest.mark.parametrize("message", READ_FIELDS)

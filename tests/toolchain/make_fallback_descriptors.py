@@ -1,6 +1,6 @@
-"""Writes `inspector/hlo/descriptors.binpb` from the installed jaxlib. Run under the newest one supported.
+"""Writes `inspector/toolchain/descriptors.binpb` from the installed jaxlib. Run under the newest one supported.
 
-python tests/hlo/make_fallback_descriptors.py
+python tests/toolchain/make_fallback_descriptors.py
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 
-import inspector.hlo
+import inspector.toolchain
 from inspector._jax.descriptors import installed_descriptors
-from inspector.hlo.schema import FALLBACK_FILE, FALLBACK_ROOTS
+from inspector.toolchain.schema import FALLBACK_FILE, FALLBACK_ROOTS
 
 
 def closure(descriptor_set: bytes, roots: tuple[str, ...]) -> bytes:
@@ -29,6 +29,6 @@ def closure(descriptor_set: bytes, roots: tuple[str, ...]) -> bytes:
 
 
 if __name__ == "__main__":
-    target = Path(next(iter(inspector.hlo.__path__))) / FALLBACK_FILE
+    target = Path(next(iter(inspector.toolchain.__path__))) / FALLBACK_FILE
     target.write_bytes(closure(installed_descriptors(), FALLBACK_ROOTS))
     print(target, target.stat().st_size, "bytes")

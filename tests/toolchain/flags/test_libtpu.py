@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.compilation import flags, options_proto
-from inspector.compilation.flags import FlagValue, libtpu
-from inspector.compilation.flags.types import libtpu_flags
+from inspector.compilation import options_proto
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFlagError
+from inspector.toolchain import flags
+from inspector.toolchain.flags import FlagValue, libtpu
+from inspector.toolchain.flags.types import libtpu_flags
 from tests.absent import needs_tpu
 from tests.libtpu import Outcome, compile_with
 
@@ -158,7 +159,7 @@ def test_libtpu_splits_at_white_space() -> None:
 
 
 def test_options_without_flags_of_libtpu_have_no_init_args(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inspector.compilation.flags import types as flag_types
+    from inspector.toolchain.flags import types as flag_types
 
     monkeypatch.setattr(flag_types, "_libtpu", lambda: pytest.fail("read libtpu"))
     assert libtpu.init_args({"xla_dump_to": "x", "xla_cpu_enable_fast_math": True}) == ()

@@ -10,11 +10,11 @@ import pytest
 from jaxlib import xla_client
 
 import inspector
-from inspector.compilation import flags
-from inspector.compilation.flags import catalogue
-from inspector.compilation.flags.types import libtpu_flags
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
-from inspector.hlo.compiler import debug_options_type
+from inspector.toolchain import flags
+from inspector.toolchain.flags import catalogue
+from inspector.toolchain.flags.types import libtpu_flags
+from inspector.toolchain.xla import debug_options_type
 from tests.absent import needs_tpu
 
 COLUMNS = ["name", "group", "type", "default", "choices", "description", "channel", "deprecated", "targets", "unknown"]
@@ -129,7 +129,7 @@ def test_options_of_libtpu() -> None:
 def test_the_table_is_made_fast_from_the_cache() -> None:
     catalogue.options()
     script = (
-        "import time; from inspector.compilation.flags import catalogue; started = time.process_time();"
+        "import time; from inspector.toolchain.flags import catalogue; started = time.process_time();"
         " catalogue.options(); print(time.process_time() - started)"
     )
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation.flags import pass_names
+from inspector.compilation import pass_names
 from inspector.compilation.options import Options
 from inspector.errors import Unavailable
-from inspector.hlo import compiler
 from inspector.lowering.lower import lower
+from inspector.toolchain import xla
 from tests.absent import needs_tpu
 
 DISABLE = "xla_disable_hlo_passes"
@@ -54,15 +54,15 @@ def _xla_reads_places() -> bool:
 
 
 def test_flags_without_passes_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "pass_names", lambda: pytest.fail("looked for passes"))
+    monkeypatch.setattr(xla, "pass_names", lambda: pytest.fail("looked for passes"))
     assert pass_names.pass_warnings(Options(flags={"xla_dump_to": "junk", DISABLE: ""})) == ()
 
 
 def test_where_nothing_is_known_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Unavailable("another architecture")
-    monkeypatch.setattr(compiler, "pass_names", lambda: unknown)
+    monkeypatch.setattr(xla, "pass_names", lambda: unknown)
     assert "junk" in pass_names.pass_warnings(Options(flags={DISABLE: "junk"}))[0]
-    monkeypatch.setattr(compiler, "passes_run", lambda: unknown)
+    monkeypatch.setattr(xla, "passes_run", lambda: unknown)
     assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"})) == ()
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from inspector.errors import Unavailable
 
 if TYPE_CHECKING:
-    from inspector.compilation.flags.flag_type import FlagType
-    from inspector.hlo.libtpu import LibtpuOptions
+    from inspector.toolchain.flags.flag_type import FlagType
+    from inspector.toolchain.libtpu import LibtpuOptions
 
 RANGES = {
     "int32": (-(2**31), 2**31 - 1),
@@ -102,7 +102,7 @@ def hint(type_: FlagType, value: object) -> str:
 
 
 def _absent(libtpu: Unavailable) -> str:
-    from inspector.hlo.libtpu import REMEDY
+    from inspector.toolchain.libtpu import REMEDY
 
     if "not installed" in libtpu.reason:
         return f"libtpu is not installed, so that its flags are unknown. Install it with: {REMEDY}"

@@ -22,10 +22,10 @@ import dataclasses
 import math
 from typing import Any
 
-from inspector.compilation.flags.flag_type import FlagType, FlagValue
-from inspector.compilation.flags.messages import FLOATS, RANGES, changes_of, hint
-from inspector.compilation.flags.types import flag_field, flag_type
 from inspector.errors import FlagTypeError, Unavailable
+from inspector.toolchain.flags.flag_type import FlagType, FlagValue, Home
+from inspector.toolchain.flags.messages import FLOATS, RANGES, changes_of, hint
+from inspector.toolchain.flags.types import flag_field, flag_type
 
 
 def read(name: str, type_: FlagType, text: str, before: FlagValue | None = None) -> FlagValue | None:
@@ -126,6 +126,14 @@ def set_field(message: Any, name: str, value: Any) -> None:
         setattr(message, name, dict(type_.choices).get(value, value) if type_.kind == "enum" else value)
 
 
+def holder(message: Any, home: Home) -> Any:
+    """The message within an `xla.CompileOptionsProto` that holds options of a home."""
+    if home == "compile_options":
+        return message
+    build = message.executable_build_options
+    return build if home == "executable_build_options" else build.debug_options
+
+
 def get_field(message: Any, name: str) -> FlagValue:
     """The inverse of `set_field`: a flag's value as it would be given."""
     type_, value = flag_type(name), getattr(message, name)
@@ -197,7 +205,7 @@ def _read_enums(name: str, type_: FlagType, text: str, before: FlagValue | None)
 
 
 def _default_elements(name: str, text: str) -> list[str]:
-    from inspector.hlo.compiler import default_options
+    from inspector.toolchain.xla import default_options
 
     defaults = default_options()
     if isinstance(defaults, Unavailable):

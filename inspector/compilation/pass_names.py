@@ -14,7 +14,7 @@ from typing import Protocol
 
 from inspector.compilation.options import Options
 from inspector.errors import Unavailable
-from inspector.hlo import compiler, libtpu
+from inspector.toolchain import libtpu, xla
 
 PASS_FLAGS = ("xla_disable_hlo_passes", "xla_enable_hlo_passes_only", "xla_run_hlo_passes_starting_from")
 """Flags that take names of passes, with commas between."""
@@ -34,7 +34,7 @@ class _Source(Protocol):
     def passes_run(self) -> frozenset[str] | Unavailable: ...
 
 
-_SOURCES: Mapping[str, _Source] = {"cpu": compiler, "tpu": libtpu}
+_SOURCES: Mapping[str, _Source] = {"cpu": xla, "tpu": libtpu}
 
 
 def pass_warnings(options: Options, platform: str = "cpu") -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def _names(flag: str, entry: str) -> tuple[str, ...]:
 
 
 def _takes_places() -> bool:
-    described = compiler.descriptions()
+    described = xla.descriptions()
     return not isinstance(described, Unavailable) and _PLACES in described.get(PASS_FLAGS[0], "")
 
 

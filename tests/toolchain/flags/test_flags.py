@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation import flags
-from inspector.compilation.flags import types as flag_types
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
+from inspector.toolchain import flags
+from inspector.toolchain.flags import types as flag_types
 
 FLOAT = "xla_gpu_auto_spmd_partitioning_memory_budget_ratio"
 GOOD = [
@@ -158,5 +158,5 @@ def test_every_flag_has_a_type() -> None:
 
 
 def test_the_schema_is_not_read_before_a_flag_is_checked() -> None:
-    script = "import sys, inspector.compilation.flags; assert 'inspector.hlo.schema' not in sys.modules; assert 'google.protobuf' not in sys.modules"
+    script = "import sys, inspector.toolchain.flags; assert 'inspector.toolchain.schema' not in sys.modules; assert 'google.protobuf' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)

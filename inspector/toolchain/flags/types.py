@@ -12,12 +12,12 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from inspector.compilation.flags.flag_type import FlagType, Home
-from inspector.compilation.flags.messages import unknown_flag
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
+from inspector.toolchain.flags.flag_type import FlagType, Home
+from inspector.toolchain.flags.messages import unknown_flag
 
 if TYPE_CHECKING:
-    from inspector.hlo.libtpu import LibtpuFlag, LibtpuOptions
+    from inspector.toolchain.libtpu import LibtpuFlag, LibtpuOptions
 
 # They hold the others and are no options themselves.
 _CONTAINERS = ("executable_build_options", "debug_options", "env_option_overrides")
@@ -62,7 +62,7 @@ def flag_field(name: str) -> Any:
 def flag_number(name: str) -> int:
     """The number of a field, of one that holds options too."""
     if name in _CONTAINERS:
-        from inspector.hlo.compiler import options_message
+        from inspector.toolchain.xla import options_message
 
         return int(options_message().DESCRIPTOR.fields_by_name[name].number)
     return int(flag_field(name).number)
@@ -85,7 +85,7 @@ def is_flag_of_libtpu(name: str) -> bool:
 @functools.cache
 def _fields() -> dict[str, tuple[Home, Any]]:
     """Name to (home, field descriptor). A name in two messages belongs to the inner one."""
-    from inspector.hlo.schema import installed_schema
+    from inspector.toolchain.schema import installed_schema
 
     schema, found = installed_schema(), {}
     homes: tuple[tuple[Home, str], ...] = (
@@ -134,7 +134,7 @@ def _removed_names() -> frozenset[str]:
     """Flags that XLA once had: their names may not be used again."""
     from google.protobuf import descriptor_pb2
 
-    from inspector.hlo.compiler import debug_options_type
+    from inspector.toolchain.xla import debug_options_type
 
     message = descriptor_pb2.DescriptorProto()
     debug_options_type().CopyToProto(message)
@@ -142,7 +142,7 @@ def _removed_names() -> frozenset[str]:
 
 
 def _libtpu() -> LibtpuOptions | Unavailable:
-    from inspector.hlo.libtpu import libtpu_options
+    from inspector.toolchain.libtpu import libtpu_options
 
     return libtpu_options()
 
@@ -163,7 +163,7 @@ def _libtpu_type(name: str) -> FlagType:
 
 
 def _words(flag: LibtpuFlag) -> tuple[str, ...]:
-    from inspector.hlo.libtpu import enum_words
+    from inspector.toolchain.libtpu import enum_words
 
     words = enum_words()
     return () if isinstance(words, Unavailable) else tuple(words.get(flag.type, ()))

@@ -1,7 +1,7 @@
 """The compiler's options by name: what there is, what each takes, and values in Python and as text.
 
-Joins `flag_types.py` (names and types), `flag_values.py` (values of XLA's flags), `libtpu.py` (values
-of libtpu's) and `flag_messages.py` (what is said of what is wrong).
+Joins `types.py` (names and types), `values.py` (values of XLA's flags), `libtpu.py` (values of libtpu's)
+and `messages.py` (what is said of what is wrong).
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from inspector.compilation.flags import libtpu
-from inspector.compilation.flags import values as flag_values
-from inspector.compilation.flags.flag_type import OPTION_FIELDS as OPTION_FIELDS
-from inspector.compilation.flags.flag_type import FlagType as FlagType
-from inspector.compilation.flags.flag_type import FlagValue as FlagValue
-from inspector.compilation.flags.flag_type import Home as Home
-from inspector.compilation.flags.messages import expected, expected_text, hint
-from inspector.compilation.flags.paths import check_paths as check_paths
-from inspector.compilation.flags.types import flag_field as flag_field
-from inspector.compilation.flags.types import flag_names as flag_names
-from inspector.compilation.flags.types import flag_number as flag_number
-from inspector.compilation.flags.types import flag_type as flag_type
-from inspector.compilation.flags.types import xla_flag_names as xla_flag_names
-from inspector.compilation.flags.values import get_field as get_field
-from inspector.compilation.flags.values import set_field as set_field
 from inspector.errors import FlagTypeError, OptionError
+from inspector.toolchain.flags import libtpu
+from inspector.toolchain.flags import values as flag_values
+from inspector.toolchain.flags.flag_type import OPTION_FIELDS as OPTION_FIELDS
+from inspector.toolchain.flags.flag_type import FlagType as FlagType
+from inspector.toolchain.flags.flag_type import FlagValue as FlagValue
+from inspector.toolchain.flags.flag_type import Home as Home
+from inspector.toolchain.flags.messages import expected, expected_text, hint
+from inspector.toolchain.flags.paths import check_paths as check_paths
+from inspector.toolchain.flags.types import flag_field as flag_field
+from inspector.toolchain.flags.types import flag_names as flag_names
+from inspector.toolchain.flags.types import flag_number as flag_number
+from inspector.toolchain.flags.types import flag_type as flag_type
+from inspector.toolchain.flags.types import xla_flag_names as xla_flag_names
+from inspector.toolchain.flags.values import get_field as get_field
+from inspector.toolchain.flags.values import holder as holder
+from inspector.toolchain.flags.values import set_field as set_field
 
 
 def parse_value(name: str, text: str, before: FlagValue | None = None) -> FlagValue:

@@ -1,7 +1,6 @@
-"""What the installed compiler says of itself: options and their defaults, descriptions, passes.
+"""What the installed jaxlib says of its compiler: options and their defaults, descriptions, passes.
 
-The way from the wall in `_jax/` to `compilation/`, as `schema.py` is for message classes. Everything
-is read when first asked for and kept for the process; on disk it is kept per jaxlib.
+Everything is read when first asked for and kept for the process; on disk it is kept per jaxlib.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import functools
 from typing import Any
 
 from inspector.errors import OptionError, Unavailable
-from inspector.hlo.schema import installed_schema
+from inspector.toolchain.schema import installed_schema
 
 
 def options_message() -> Any:

@@ -147,5 +147,5 @@ def installed_schema() -> Schema:
 @functools.lru_cache(maxsize=1)
 def fallback_schema() -> Schema:
     """The schema that ships with inspector: HLO and CompileOptions of one jaxlib."""
-    data = resources.files("inspector.hlo").joinpath(FALLBACK_FILE).read_bytes()
+    data = resources.files("inspector.toolchain").joinpath(FALLBACK_FILE).read_bytes()
     return Schema(data, "inspector's own copy")

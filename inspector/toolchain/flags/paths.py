@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from inspector.compilation.flags.types import flag_type
 from inspector.errors import OptionError, UnknownFlagError, cut
+from inspector.toolchain.flags.types import flag_type
 
 _PATH_WORDS = frozenset({"to", "from", "file", "files", "filename", "dir", "directory", "path", "folder"})
 _UNREADABLE = frozenset({"xla_backend_extra_options", "extra_proto"})  # whatever is in them may name a file

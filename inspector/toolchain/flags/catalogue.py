@@ -1,7 +1,7 @@
 """`option_catalog`: every option of the installed compilers as a table, with search.
 
 Names and types come from `flags.py`; defaults and descriptions from the installed jaxlib through
-`hlo/compiler.py`, and from libtpu through `hlo/libtpu.py`. The table is made once for a process.
+`toolchain/xla.py`, and from libtpu through `toolchain/libtpu.py`. The table is made once for a process.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from inspector.compilation import flags, options_proto
-from inspector.compilation.flags import libtpu
-from inspector.compilation.flags.targets import READ_AT_START, TARGETS, flag_targets
-from inspector.compilation.flags.types import libtpu_flags
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
-from inspector.hlo import compiler
 from inspector.tables import UNKNOWN, Kind, make_table
+from inspector.toolchain import flags, xla
+from inspector.toolchain.flags import libtpu
+from inspector.toolchain.flags.readers import READ_AT_START, TARGETS, flag_targets
+from inspector.toolchain.flags.types import libtpu_flags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +136,7 @@ def options() -> tuple[Option, ...]:
 
 @functools.cache
 def _options() -> tuple[Option, ...]:
-    descriptions = compiler.descriptions()
+    descriptions = xla.descriptions()
     return tuple(_option(name, descriptions) for name in flags.flag_names())
 
 
@@ -181,12 +180,8 @@ def _default(name: str, type_: flags.FlagType) -> flags.FlagValue | Unavailable:
         return libtpu.default(name, type_)
     if type_.is_opaque:
         return Unavailable("serialized bytes or messages, empty unless given")
-    defaults: Any = compiler.default_options()
-    return (
-        defaults
-        if isinstance(defaults, Unavailable)
-        else flags.get_field(options_proto.holder(defaults, type_.home), name)
-    )
+    defaults: Any = xla.default_options()
+    return defaults if isinstance(defaults, Unavailable) else flags.get_field(flags.holder(defaults, type_.home), name)
 
 
 def _group(name: str, type_: flags.FlagType) -> str:

@@ -1,4 +1,4 @@
-"""Which compilers a flag is for, and what to say of a flag for another one.
+"""What is said of a flag whose compiler is another one than the target's.
 
 libtpu's flags are refused by every other compiler, and a few of XLA's by a libtpu that is older. All
 else is accepted everywhere, and a flag of another compiler ignored.
@@ -9,26 +9,13 @@ from __future__ import annotations
 from importlib import metadata
 
 from inspector.compilation import options_text
-from inspector.compilation.flags.types import flag_type, is_flag_of_libtpu
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
+from inspector.toolchain.flags.readers import READ_AT_START, flag_targets
+from inspector.toolchain.flags.types import flag_type, is_flag_of_libtpu
 
-TARGETS = ("cpu", "gpu", "tpu")
-
-READ_AT_START = frozenset({"xla_cpu_max_isa"})
-"""Flags that XLA reads when a process starts its CPU client; those of a compile it accepts and ignores."""
-
-# How the names of flags begin that one compiler reads.
-_PREFIXES = {"xla_cpu_": "cpu", "xla_gpu_": "gpu", "xla_tpu_": "tpu"}
 _PLATFORMS = {"cpu": "cpu", "gpu": "gpu", "rocm": "gpu", "tpu": "tpu"}
 _NAMES = {"cpu": "the CPU", "gpu": "a GPU", "tpu": "a TPU"}
-
-
-def flag_targets(name: str) -> tuple[str, ...]:
-    """Those of `TARGETS` whose compiler a flag is for, as far as its name and origin tell."""
-    if is_flag_of_libtpu(name):
-        return ("tpu",)
-    return next(((target,) for prefix, target in _PREFIXES.items() if name.startswith(prefix)), TARGETS)
 
 
 def check_targets(options: Options, platform: str | None, *, is_attached: bool) -> None:
@@ -102,7 +89,7 @@ def _check_libtpu_flag(name: str, target: str | None, is_attached: bool) -> None
 
 
 def _check_xla_flag(name: str) -> None:
-    from inspector.hlo.libtpu import libtpu_options, libtpu_version
+    from inspector.toolchain.libtpu import libtpu_options, libtpu_version
 
     options = libtpu_options()
     if isinstance(options, Unavailable) or flag_type(name).home != "debug_options" or name in options.xla_flags:
@@ -114,7 +101,7 @@ def _check_xla_flag(name: str) -> None:
 
 
 def _is_removed(name: str) -> bool:
-    from inspector.compilation.flags.types import libtpu_flags
+    from inspector.toolchain.flags.types import libtpu_flags
 
     return is_flag_of_libtpu(name) and libtpu_flags()[name].is_removed
 

@@ -1,4 +1,4 @@
-"""What the installed libtpu says of itself: options and passes, as `compiler.py` does for jaxlib.
+"""What the installed libtpu says of itself: options and passes, as `xla.py` does for jaxlib.
 
 Read when first asked for and kept for the process; on disk it is kept for each libtpu.
 """
@@ -15,7 +15,7 @@ from inspector._jax import libtpu as installed
 from inspector._jax.libtpu_flags import LibtpuFlag as LibtpuFlag
 from inspector._jax.libtpu_flags import LibtpuOptions as LibtpuOptions
 from inspector.errors import Unavailable
-from inspector.hlo.schema import Schema
+from inspector.toolchain.schema import Schema
 
 REMEDY = installed.REMEDY
 """How libtpu is installed."""

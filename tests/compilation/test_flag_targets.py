@@ -6,20 +6,20 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation.flags.targets import (
+from inspector.compilation.flag_targets import (
     check_targets,
     flag_targets,
     start_flags,
     start_warnings,
     target_warnings,
 )
-from inspector.compilation.flags.types import xla_flag_names
 from inspector.compilation.options import Options
 from inspector.compilation.records.assembly import Assembly
 from inspector.engines.shared import inline_engine
 from inspector.errors import OptionError, UnknownFlagError
 from inspector.lowering.lower import lower
 from inspector.stages.compiled import Compiled
+from inspector.toolchain.flags.types import xla_flag_names
 from tests.absent import needs_tpu
 from tests.libtpu import compile_with
 
@@ -54,7 +54,7 @@ def test_flags_of_the_process_need_a_process() -> None:
 
 @needs_tpu
 def test_flags_that_libtpu_does_not_have_yet() -> None:
-    from inspector.hlo.libtpu import LibtpuOptions, libtpu_options
+    from inspector.toolchain.libtpu import LibtpuOptions, libtpu_options
 
     known = libtpu_options()
     assert isinstance(known, LibtpuOptions)

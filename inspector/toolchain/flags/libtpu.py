@@ -12,11 +12,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from inspector.compilation.flags import types as flag_types
-from inspector.compilation.flags.flag_type import FlagType, FlagValue
-from inspector.compilation.flags.messages import FLOATS, RANGES
-from inspector.compilation.flags.values import is_number, is_text, read_message, read_one
 from inspector.errors import OptionError, Unavailable
+from inspector.toolchain.flags import types as flag_types
+from inspector.toolchain.flags.flag_type import FlagType, FlagValue
+from inspector.toolchain.flags.messages import FLOATS, RANGES
+from inspector.toolchain.flags.values import is_number, is_text, read_message, read_one
 
 AUTO = "auto"
 """What libtpu decides itself."""
@@ -45,7 +45,7 @@ def read(name: str, type_: FlagType, value: object) -> FlagValue | None:
 
 def default(name: str, type_: FlagType) -> FlagValue | Unavailable:
     """A flag's default, as it would be given."""
-    from inspector.hlo.libtpu import default_texts
+    from inspector.toolchain.libtpu import default_texts
 
     texts = default_texts()
     if isinstance(texts, Unavailable):
@@ -93,7 +93,7 @@ def _read_list(type_: FlagType, value: object) -> FlagValue | None:
 
 
 def _read_message(name: str, type_: FlagType, text: str) -> FlagValue:
-    from inspector.hlo.libtpu import libtpu_message
+    from inspector.toolchain.libtpu import libtpu_message
 
     message: Any = libtpu_message(type_.message)
     read_message(name, message(), text)

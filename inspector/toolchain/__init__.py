@@ -1,0 +1,1 @@
+"""What the installed compilers are: their messages, options, defaults, passes and versions."""
