@@ -339,6 +339,7 @@ def test_programs_over_devices(devices: int) -> None:
     assert status.sharing == Unavailable("the program runs in one process")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 8])
 def test_another_process_fills_the_cache(cache: Path, one_device_python: RunPython, devices: int) -> None:
     script = f"""

@@ -43,6 +43,7 @@ def entries(folder: Path) -> list[Path]:
     return list(folder.glob("*-cache"))
 
 
+@pytest.mark.slow
 def test_process_0_compiles_and_process_1_only_loads() -> None:
     zero, one = run()
     assert (zero["source"], zero["sent"], one["source"], one["sent"]) == ("compiler", True, "process", False)
@@ -54,6 +55,7 @@ def test_process_0_compiles_and_process_1_only_loads() -> None:
     assert zero["notices"] == one["notices"] == []
 
 
+@pytest.mark.slow
 def test_alone_both_compile_and_only_process_0_writes(tmp_path: Path) -> None:
     zero, one = run("--how", "alone", cache=tmp_path / "{process}")
     assert (zero["source"], one["source"]) == (zero["foretold"], one["foretold"]) == ("compiler", "compiler")

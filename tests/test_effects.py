@@ -166,6 +166,7 @@ FLAGS = {
 }
 
 
+@pytest.mark.slow
 def test_scan_ranks_what_matters(lowered: Lowered) -> None:
     job = scan(lowered, FLAGS, target="cpu")
     table = job.result(120)
@@ -204,6 +205,7 @@ class Scripted:
         raise AssertionError("an engine that is not the scan's own stays open")
 
 
+@pytest.mark.slow
 def test_a_hang_costs_the_limit(lowered: Lowered, engine: WorkerEngine) -> None:
     scripted = Scripted(engine, "xla_dump_hlo_as_text")
     job = scan(lowered, FLAGS, target="cpu", engine=scripted, time_limit_s=8)
@@ -241,6 +243,7 @@ def test_a_baseline_that_fails_is_an_error(lowered: Lowered, engine: WorkerEngin
     assert job.stage == "failed"
 
 
+@pytest.mark.slow
 def test_own_engines_end_with_the_work(lowered: Lowered, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
 

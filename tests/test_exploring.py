@@ -68,6 +68,7 @@ def finished_run(shown: Explorer, box: Mailbox) -> Any:
     return message["result"]
 
 
+@pytest.mark.slow
 def test_replicas_get_the_devices_that_they_need(opened: list[Explorer], one_device_python: Any) -> None:
     script = """
 import jax.numpy as jnp, inspector

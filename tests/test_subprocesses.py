@@ -72,6 +72,7 @@ def poisoned(tmp_path: Path) -> Path:
     return poison(folder)
 
 
+@pytest.mark.slow
 def test_what_lies_in_the_current_folder_is_left_alone(poisoned: Path, tmp_path: Path) -> None:
     printed = run_in(poisoned, ORDINARY, tmp_path)
     assert "<Compiled" in printed

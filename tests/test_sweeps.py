@@ -430,6 +430,7 @@ def test_and_never_a_finished_row(lowered: Lowered, engine: WorkerEngine, tmp_pa
     assert list(again["error"]) == [""]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="kills by /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_worker_that_a_person_kills_costs_no_row(lowered: Lowered, number: int) -> None:
@@ -452,6 +453,7 @@ def test_a_worker_that_a_person_kills_costs_no_row(lowered: Lowered, number: int
         engine.close()
 
 
+@pytest.mark.slow
 def test_two_sweeps_of_one_file_write_each_row_once(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     grid = {FAST: [False, True], "xla_backend_optimization_level": [0, 1, 2]}

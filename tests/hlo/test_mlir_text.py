@@ -157,7 +157,9 @@ def test_frames_are_those_that_hlo_has() -> None:
         }
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "tf2", "tfscan12"])
+@pytest.mark.parametrize(
+    "name", ["mlp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cnn", "tf2", "tfscan12"))]
+)
 def test_optimized_hlo_links_to_stablehlo_and_jaxpr(name: str) -> None:
     lowered = lower_workload(name)
     compiled = lowered.compile(engine=InlineEngine())
