@@ -30,6 +30,7 @@ _LARGE_END = struct.Struct("<4sQ2H2L4Q")  # that record (4.3.14)
 _MAX_DIRECTORY_BYTES = 1 << 16
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LEVEL = 1
+_PIECE_BYTES = 1 << 18
 
 # What `zipfile` raises for bytes that are no archive, or a damaged one.
 _UNREADABLE = (
@@ -131,15 +132,28 @@ def inflate(data: bytes) -> bytes:
     Raises:
       ModuleError: it is damaged, or larger.
     """
-    stream = zlib.decompressobj()
     most = max(FREE_BYTES, RATIO * len(data))
     try:
-        found = stream.decompress(data, most)
+        size = _inflated_size(data, most)
+        found = b"" if size is None else zlib.decompress(data, bufsize=max(size, 1))
     except (zlib.error, MemoryError) as e:
         raise ModuleError(f"{len(data)} packed bytes are damaged ({e}).") from e
-    if not stream.eof:
+    if size is None:
         raise ModuleError(f"{len(data)} packed bytes are damaged: cut off, or more than {most:,} unpacked.")
     return found
+
+
+def _inflated_size(data: bytes, most: int) -> int | None:
+    """How many bytes come of it, counted piece by piece; None where it is cut off, or more come than `most`."""
+    stream, size = zlib.decompressobj(), 0
+    for start in range(0, len(data), _PIECE_BYTES):
+        rest, piece = data[start : start + _PIECE_BYTES], None
+        while not stream.eof and (piece is None or rest or len(piece) == _PIECE_BYTES):
+            piece = stream.decompress(rest, _PIECE_BYTES)
+            rest, size = stream.unconsumed_tail, size + len(piece)
+            if size > most:
+                return None
+    return size if stream.eof else None
 
 
 _TAIL = _LARGE_END.size + _LOCATOR.size + _END.size

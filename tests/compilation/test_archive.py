@@ -94,3 +94,19 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     for path, kind in ((tmp_path / "pipe", "a pipe"), (tmp_path, "a folder|Is a directory"), ("/dev/zero", "a device")):
         with pytest.raises(ModuleError, match=kind):
             Compiled.load(path)
+
+
+def test_what_is_refused_is_not_unpacked_first() -> None:
+    packer = zlib.compressobj(1)
+    bomb = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(300)), packer.flush()])
+    assert archive.FREE_BYTES < archive.RATIO * len(bomb) < 300 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModuleError, match=r"more than [0-9,]+ unpacked"):
+            archive.inflate(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    for size in (0, 1, (1 << 18) - 1, 1 << 18, (1 << 20) + 7):
+        data = bytes(i * i % 251 for i in range(1000)) * (size // 1000 + 1)
+        assert archive.inflate(zlib.compress(data[:size])) == data[:size]
