@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 import inspector
-from inspector.analysis.pallas_memory import vmem_table
 from inspector.errors import AtLeast, Missing, Unavailable
 from inspector.tables import UNKNOWN, Kind, make_table
 from tests.kernels import scale, struct
@@ -116,7 +115,6 @@ TABLES: Mapping[str, Callable[[inspector.Compiled], pd.DataFrame]] = {
     "targets": lambda c: inspector.targets(),
     "option_catalog": lambda c: inspector.option_catalog(),
     "kernel": lambda c: inspector.lower(scale, struct(64, 128), platform="tpu").kernels[0].table(),
-    "vmem": lambda c: vmem_table(inspector.lower(scale, struct(64, 128), platform="tpu").kernels[0], "v5e"),
 }  # type: ignore[misc]
 
 

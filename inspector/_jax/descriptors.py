@@ -5,7 +5,7 @@ jaxlib ships no `_pb2` modules, but its C++ protobuf classes register themselves
 file: nothing of jaxlib is imported and no device is started. A scan reads the whole library
 (0.2-1 s), so its result is kept in the user's cache directory.
 
-Must not know what the messages mean; the bytes go to `hlo/schema.py`.
+Must not know what the messages mean; the bytes go to `toolchain/schema.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from inspector._jax.library import cached
 from inspector.errors import ModuleError
+from inspector.varints import read_varint
 
 # What we keep of all that is linked into the library (gRPC and Envoy bring a hundred more).
 _KEPT_FOLDERS = ("xla/", "tsl/", "jaxlib/")
@@ -95,34 +96,24 @@ def _descriptors(data: mmap.mmap) -> Iterator[descriptor_pb2.FileDescriptorProto
 def _end(data: mmap.mmap, start: int) -> int:
     """Where the serialized message at `start` stops: its fields come in ascending order, `name` once."""
     position, last = start, 0
-    while position < len(data):
-        key, after_key = _varint(data, position)
-        field, wire_type = key >> 3, key & 7
-        if not last <= field <= _LAST_FIELD or field == 0 or (field == 1 and last == 1):
-            break
-        if wire_type == _LENGTH_DELIMITED:
-            length, after_key = _varint(data, after_key)
-            if length > _LARGEST_FIELD_BYTES:
-                break
-            position = after_key + length
-        elif wire_type == _VARINT:
-            position = _varint(data, after_key)[1]
-        else:
-            break
-        last = field
+    while (field := _field(data, position, last)) is not None:
+        last, position = field
     return position
 
 
-def _varint(data: mmap.mmap, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while position < len(data) and shift < 70:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    return value, position
+def _field(data: mmap.mmap, position: int, last: int) -> tuple[int, int] | None:
+    """Number and end of the field at a position; None where none follows that may come after field `last`."""
+    try:
+        key, end = read_varint(data, position)
+        number, wire_type = key >> 3, key & 7
+        if not last <= number <= _LAST_FIELD or number == 0 or number == last == 1:
+            return None
+        if wire_type == _VARINT:
+            return number, read_varint(data, end)[1]
+        length, end = read_varint(data, end)
+    except ValueError:
+        return None
+    return (number, end + length) if wire_type == _LENGTH_DELIMITED and length <= _LARGEST_FIELD_BYTES else None
 
 
 def _add_with_dependencies(

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from inspector.varints import read_varint
+
 _TEXT, _PROTO = "after_optimizations.txt", "after_optimizations.hlo.pb"
 _CONFIGURATION = ", backend_config="
 _LENGTH_DELIMITED = 2
@@ -107,21 +109,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Number and bytes of each field of a message that has only messages as fields."""
     position = 0
     while position < len(data):
-        key, position = _varint(data, position)
+        key, position = read_varint(data, position)
         if key & 7 != _LENGTH_DELIMITED:
             raise ValueError(f"not an xla.HloProto: wire type {key & 7} at byte {position}")
-        length, position = _varint(data, position)
+        length, position = read_varint(data, position)
         if position + length > len(data):
             raise ValueError(f"an xla.HloProto cut off at {len(data)} of {position + length} bytes")
         yield key >> 3, data[position : position + length]
         position += length
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 0x80:
-            return value, position

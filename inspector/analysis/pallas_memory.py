@@ -18,11 +18,10 @@ from inspector.errors import TargetError, Unavailable
 from inspector.hlo.backend_config import vmem_scratch_bytes
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.pallas import Operand, PallasKernel, Scratch
-from inspector.tables import make_table
 from inspector.units import format_bytes
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 MIB = 1 << 20
 
@@ -329,16 +328,3 @@ def padded_bytes(shape: Sequence[int], element_bits: int) -> int:
     tile = max(packing, min(_SUBLANES, 1 << max(0, rows - 1).bit_length()))
     padded = math.ceil(rows / tile) * tile * math.ceil(lanes / _LANES) * _LANES
     return math.ceil(math.prod(leading) * padded * element_bits / 8)
-
-
-def vmem_table(kernel: PallasKernel, chip: str) -> pd.DataFrame:
-    """One row an allocation: `name, role, shape, dtype, size_bytes, padded_bytes, buffers, total_bytes`."""
-    budget = vmem_budget(kernel, chip)
-    rows = () if isinstance(budget, Unavailable) else budget.allocations
-    return make_table(
-        {
-            "name": "text", "role": "text", "shape": "object", "dtype": "text", "size_bytes": "int", "padded_bytes": "int",
-            "buffers": "int", "total_bytes": "int",
-        },
-        [(a.name, a.role, a.shape, a.dtype, a.size_bytes, a.padded_bytes, a.buffer_count, a.total_bytes) for a in rows],
-    )  # fmt: skip

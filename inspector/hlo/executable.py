@@ -18,8 +18,7 @@ from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError, Unavailable
 from inspector.toolchain.schema import installed_schema
-
-_VARINT_BYTES = 5
+from inspector.varints import read_varint
 
 # ELF64, little-endian (System V ABI, chapter 4).
 _ELF = b"\x7fELF\x02\x01"
@@ -86,7 +85,10 @@ def _parts(data: bytes) -> list[bytes]:
 
 def _compilation_result(executable: bytes) -> Any | None:
     """The `xla.cpu.CompilationResultProto`, None when there is none."""
-    length, start = _varint(executable)
+    try:
+        length, start = read_varint(executable)
+    except ValueError:
+        return None
     if not 0 < length <= len(executable) - start:
         return None
     schema = installed_schema()
@@ -96,13 +98,3 @@ def _compilation_result(executable: bytes) -> Any | None:
     except (DecodeError, UnicodeDecodeError, ModuleError):
         return None
     return result if result.HasField("hlo_module") else None
-
-
-def _varint(data: bytes) -> tuple[int, int]:
-    """A protobuf varint at the beginning: value and end; (0, 0) where there is none."""
-    value = 0
-    for index, byte in enumerate(data[:_VARINT_BYTES]):
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value, index + 1
-    return 0, 0

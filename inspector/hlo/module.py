@@ -241,11 +241,6 @@ class Computation:
         return self.id == int(self.module.proto.entry_computation_id)
 
     @property
-    def is_fusion(self) -> bool:
-        """Whether it is the body of a fusion."""
-        return bool(self.proto.is_fusion_computation)
-
-    @property
     def execution_thread(self) -> str:
         return str(self.proto.execution_thread)
 

@@ -99,11 +99,6 @@ class Operand:
         return math.ceil(math.prod(self.block_shape) * self.element_bits / 8)
 
     @property
-    def array_bytes(self) -> int:
-        """Bytes of the whole array, without padding."""
-        return math.ceil(math.prod(self.shape) * self.element_bits / 8)
-
-    @property
     def is_windowed(self) -> bool:
         """Whether the pipeline copies blocks of it; arrays in "any" and "hbm" the kernel copies itself."""
         return self.memory_space not in ("any", "hbm", "gmem", "host", "semaphore_mem")

@@ -34,7 +34,7 @@ def test_a_kernel_of_another_name_is_found_by_its_symbols() -> None:
 
 
 def test_a_kernel_named_after_a_computation_computes_what_is_in_it() -> None:
-    applied = next(c for c in MODULE.computations if c is not MODULE.entry and not c.is_fusion)
+    applied = next(c for c in MODULE.computations if c is not MODULE.entry and not c.proto.is_fusion_computation)
     found = instructions_of_kernels(Assembly((code(applied.name),)), MODULE)
     assert set(found[applied.name]) >= {i.name for i in applied.instructions}
 

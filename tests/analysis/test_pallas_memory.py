@@ -11,7 +11,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 import inspector
 from inspector.analysis.pallas_errors import MemoryOverflow, explain
-from inspector.analysis.pallas_memory import VMEM, padded_bytes, used_vmem, vmem_budget, vmem_table
+from inspector.analysis.pallas_memory import VMEM, padded_bytes, used_vmem, vmem_budget
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.stages.kernel import Kernel
 from tests.absent import needs_tpu
@@ -91,7 +91,9 @@ def test_a_block_that_stays_and_one_that_asks_for_one_buffer_have_one() -> None:
             out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
         )(x, y)
 
-    assert list(vmem_table(kernel(fun, struct(32, 128), struct(32, 128)), "v4")["buffers"]) == [1, 1, 2]
+    budget = vmem_budget(kernel(fun, struct(32, 128), struct(32, 128)), "v4")
+    assert not isinstance(budget, Unavailable)
+    assert [a.buffer_count for a in budget.allocations] == [1, 1, 2]
 
 
 def test_an_array_that_stays_where_it_is_asks_for_none() -> None:
@@ -104,7 +106,9 @@ def test_an_array_that_stays_where_it_is_asks_for_none() -> None:
             scratch_shapes=[pltpu.SMEM((4,), jnp.int32)],
         )(x)
 
-    assert list(vmem_table(kernel(fun, struct(1024, 1024)), "v5p")["total_bytes"]) == [4096]
+    budget = vmem_budget(kernel(fun, struct(1024, 1024)), "v5p")
+    assert not isinstance(budget, Unavailable)
+    assert [a.total_bytes for a in budget.allocations] == [4096]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_type_without_a_peak(compiled: Compiled) -> None:
 def test_kernels_are_what_the_device_executes(compiled: Compiled) -> None:
     module = compiled.module()
     found = {k.instruction.name: k.place.executions for k in kernels(module)}
-    fused = {i.name for c in module.computations if c.is_fusion for i in c.instructions}
+    fused = {i.name for c in module.computations if c.proto.is_fusion_computation for i in c.instructions}
     assert not fused & set(found)
     assert not {i.name for i in module.instructions() if i.opcode in ("parameter", "tuple", "while")} & set(found)
     numbers = structure(module)

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 
 from inspector.errors import ModuleError
+from inspector.varints import read_varint
 
 SIGNATURE = bytes.fromhex("83af70d10d884a3f")
 """What a file begins with."""
@@ -66,12 +67,12 @@ def _chunks(data: bytes) -> Iterator[bytes]:
 
 def _records_of(chunk: bytes) -> Iterator[bytes]:
     compression = chunk[0]
-    length, position = _varint(chunk, 1)
+    length, position = read_varint(chunk, 1)
     sizes = _decoded(chunk[position : position + length], compression)
     values = _decoded(chunk[position + length :], compression)
     at = begin = 0
     while at < len(sizes):
-        size, at = _varint(sizes, at)
+        size, at = read_varint(sizes, at)
         yield values[begin : begin + size]
         begin += size
 
@@ -81,7 +82,7 @@ def _decoded(data: bytes, compression: int) -> bytes:
         return data
     if compression != _SNAPPY:
         raise ModuleError(f"A Riegeli file with the compression {chr(compression)!r}; only Snappy is read.")
-    _, position = _varint(data, 0)  # the length, which Snappy itself tells again
+    _, position = read_varint(data, 0)  # the length, which Snappy itself tells again
     return snappy(data[position:])
 
 
@@ -91,7 +92,7 @@ def snappy(data: bytes) -> bytes:
     Raises:
       ModuleError: it is damaged.
     """
-    length, position = _varint(data, 0)
+    length, position = read_varint(data, 0)
     out = bytearray()
     while position < len(data):
         tag = data[position]
@@ -125,13 +126,3 @@ def _copy(data: bytes, tag: int, position: int) -> tuple[int, int, int]:
         return (tag >> 2 & 7) + 4, (tag >> 5) << 8 | data[position], position + 1
     width = 2 if tag & 3 == 2 else 4
     return (tag >> 2) + 1, int.from_bytes(data[position : position + width], "little"), position + width
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 0x80:
-            return value, position

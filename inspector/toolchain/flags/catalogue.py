@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from inspector.errors import OptionError, Unavailable, UnknownFlagError
+from inspector.errors import OptionError, Unavailable
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.toolchain import flags, xla
 from inspector.toolchain.flags import libtpu
@@ -113,19 +113,6 @@ def find_options(search: str) -> tuple[Option, ...]:
     wanted = wanted if wanted.startswith("xla_") else f"xla_{wanted}"
     near = difflib.get_close_matches(wanted, names, n=_BEST_FUZZY, cutoff=_LEAST_LIKENESS)
     return tuple(names[name] for name in near)
-
-
-def find_option(name: str) -> Option:
-    """One option.
-
-    Raises:
-      UnknownFlagError: with the nearest names.
-    """
-    for option in options():
-        if option.name == name.removeprefix("--"):
-            return option
-    flags.flag_type(name)
-    raise UnknownFlagError(f"{name!r} holds other options and is none itself.")
 
 
 def options() -> tuple[Option, ...]:
