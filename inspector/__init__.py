@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from inspector._jax.compile_events import CompileEvent as CompileEvent
     from inspector._jax.compile_events import watch_compiles as watch_compiles
     from inspector._jax.sharing import share_compiles as share_compiles
-    from inspector.analysis.peaks import Peak as Peak
     from inspector.analysis.peaks import measured_peak as measured_peak
     from inspector.analysis.stats import compare as compare
     from inspector.caching import CacheStatus as CacheStatus
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from inspector.exploring import explore as explore
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.xla_computation import xla_computation as xla_computation
+    from inspector.platforms import Peak as Peak
     from inspector.stages.compiled import Compiled as Compiled
     from inspector.stages.lowered import Lowered as Lowered
     from inspector.sweeps import sweep as sweep
@@ -54,7 +54,7 @@ _HOMES = {
     "LoadedExecutable": "inspector.engines.executable",
     "Lowered": "inspector.stages.lowered",
     "Options": "inspector.compilation.options",
-    "Peak": "inspector.analysis.peaks",
+    "Peak": "inspector.platforms",
     "Target": "inspector.compilation.target",
     "Unavailable": "inspector.errors",
     "ScanJob": "inspector.effects",

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from inspector import platforms
 from inspector.analysis.diff import instruction_changes, instruction_multiset
 from inspector.analysis.fingerprint import ASPECTS, Fingerprint, changes, fingerprint, reliable
 from inspector.analysis.stats import difference
@@ -176,10 +177,11 @@ def boolean_flags(platform: str) -> tuple[str, ...]:
     Those that dump are left out: they change no program, and some write into the folder one is in.
 
     Args:
-      platform: "cpu", "gpu" or "tpu".
+      platform: such as "cpu", "gpu" or "tpu".
     """
-    others = tuple(prefix for name, prefix in _BACK_ENDS.items() if name != platform)
-    names = flag_types.flag_names() if platform == "tpu" else flag_types.xla_flag_names()
+    own = platforms.named(platform)
+    others = tuple(p.flag_prefix for p in platforms.PLATFORMS if p.kind != own.kind)
+    names = flag_types.flag_names() if own is platforms.TPU else flag_types.xla_flag_names()
     types = {name: flag_types.flag_type(name) for name in names if not name.startswith(others)}
     return tuple(
         name
@@ -190,9 +192,6 @@ def boolean_flags(platform: str) -> tuple[str, ...]:
         and type_.home in ("debug_options", "libtpu")
         and type_.is_per_compile
     )
-
-
-_BACK_ENDS = {"cpu": "xla_cpu_", "gpu": "xla_gpu_", "tpu": "xla_tpu_"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -23,16 +23,19 @@ TOP = frozenset({"", "caching", "exploring", "effects", "ledger", "sweeps", "pro
 # join the rooms ("top") may import all.
 ROOMS: Mapping[str, frozenset[str]] = {
     "base": frozenset(),
-    "_jax": frozenset(),
-    "toolchain": frozenset({"_jax"}),
+    "platforms": frozenset(),
+    "_jax": frozenset({"platforms"}),
+    "toolchain": frozenset({"platforms", "_jax"}),
     "hlo": frozenset({"toolchain"}),
-    "compilation": frozenset({"toolchain", "hlo"}),
-    "analysis": frozenset({"hlo", "compilation"}),
-    "engines": frozenset({"_jax", "toolchain", "compilation"}),
+    "compilation": frozenset({"platforms", "toolchain", "hlo"}),
+    "analysis": frozenset({"platforms", "hlo", "compilation"}),
+    "engines": frozenset({"platforms", "_jax", "toolchain", "compilation"}),
     "execution": frozenset({"compilation"}),
-    "stages": frozenset({"_jax", "hlo", "compilation", "analysis", "engines", "execution"}),
-    "lowering": frozenset({"_jax", "hlo", "compilation", "stages"}),
-    "widgets": frozenset({"toolchain", "hlo", "compilation", "analysis", "stages"}),  # the values that panes show
+    "stages": frozenset({"platforms", "_jax", "hlo", "compilation", "analysis", "engines", "execution"}),
+    "lowering": frozenset({"platforms", "_jax", "hlo", "compilation", "stages"}),
+    "widgets": frozenset(
+        {"platforms", "toolchain", "hlo", "compilation", "analysis", "stages"}
+    ),  # the values that panes show
 }
 
 # Modules of ours that a room may not import though their room is open to it.

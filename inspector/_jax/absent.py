@@ -1,76 +1,94 @@
 """Compiles ahead of time for devices that are not here: TPU slices and GPUs.
 
-libtpu and JAX's CUDA plugin each describe the devices of a topology without touching hardware; jaxlib's
-compile-only client takes those. What it makes cannot be run here.
+Each platform's compiler describes the devices of a topology without touching hardware; jaxlib's compile-only client
+takes those. What it makes cannot be run here. What differs between the platforms is in the module that each names
+(`Platform.plugin`).
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import dataclasses
+import importlib
 import math
-import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 import jax
 import numpy as np
-from jax._src import xla_bridge
 from jax.experimental import mesh_utils
 from jaxlib import _jax, xla_client
 
-from inspector._jax import compile_options, cuda_plugin, libtpu
+from inspector import platforms
+from inspector._jax import compile_options
+from inspector._jax.attached import attached_platform
 from inspector._jax.client import Client, Watch
-from inspector._jax.products import EarlyProducts, Products
+from inspector._jax.products import Products
 from inspector._jax.slices import Slice
-from inspector.errors import CompilationError, MissingPackageError, TargetError, Unavailable
+from inspector.errors import TargetError, Unavailable
 
-_DATA_FOLDER_FLAG = "xla_gpu_cuda_data_dir"
 
-# By words of XLA's error.
-_LACKING = {
-    "No FFI handler registered for": "calls one of NVIDIA's libraries (cuSOLVER, cuDNN ...)",
-    "_mosaic_gpu": "has a Pallas kernel for Mosaic GPU, whose runtime is a part of JAX's CUDA packages",
-}
+class Plugin(Protocol):
+    """A platform's compiler, as its module offers it."""
+
+    def missing(self) -> Unavailable | None:
+        """Why it cannot compile for any device that is not here; None when it can. Loads nothing."""
+
+    def shortcoming(self) -> str:
+        """What it cannot do here though it compiles, "" when it can do all. Loads nothing."""
+
+    def refusal(self, chip: platforms.Chip) -> str:
+        """Why it does not compile for a chip, "" when it does. Loads nothing."""
+
+    def version(self) -> str:
+        """Who compiles: packages with their versions. Loads nothing."""
+
+    def prepare(self, load_args: Sequence[str]) -> None:
+        """Loads it into this process with flags that it reads once. For workers only."""
+
+    def devices(self, slice_: Slice) -> list[Any]:
+        """Describes devices of a topology."""
+
+    def compile_with(
+        self, compile_: Callable[..., tuple[Any, Products]], module: bytes, build_options: Mapping[str, Any],
+        watch: Watch | None, client: AbsentClient, **rest: Any,
+    ) -> tuple[Any, Products]:  # fmt: skip
+        """Calls `compile_`, and explains its errors."""
+
+
+def plugin_of(platform: str) -> Plugin:
+    """The compiler of a platform for devices that are not here.
+
+    Raises:
+      TargetError: it has none.
+    """
+    module = platforms.named(platform).plugin
+    if not module:
+        raise TargetError(f"inspector compiles for {platform} only where it is attached.")
+    return cast(Plugin, importlib.import_module(f"inspector._jax.{module}"))
 
 
 def absent_platform(platform: str) -> Unavailable | None:
-    """Why no device of the platform ("tpu", "gpu") can be compiled for here; None when it can. Loads nothing."""
-    if platform == "gpu":
-        library = cuda_plugin.plugin_library()
-        return library if isinstance(library, Unavailable) else None
-    try:
-        libtpu.libtpu_library()
-    except MissingPackageError:
-        return Unavailable("libtpu, the TPU's compiler, is not installed", libtpu.REMEDY)
-    return None
+    """Why no device of a platform ("tpu", "gpu") can be compiled for here; None when it can. Loads nothing."""
+    return plugin_of(platform).missing()
 
 
 def absent_compiler(platform: str) -> str:
     """Who compiles for a platform here: packages with their versions. Loads nothing."""
-    if platform == "gpu":
-        return cuda_plugin.plugin_version()
-    return f"libtpu {libtpu.libtpu_version() or os.environ.get('TPU_LIBRARY_PATH', '')}"
+    return plugin_of(platform).version()
 
 
-def prepare_process(platform: str, init_args: Sequence[str]) -> None:
+def prepare_process(platform: str, load_args: Sequence[str]) -> None:
     """Loads a platform's library into this process with what it reads once. For workers only.
 
     Args:
-      platform: "tpu" or "gpu".
-      init_args: flags of libtpu, such as "--xla_jf_dump_llo_text=true", after those of the environment.
+      platform: such as "tpu" or "gpu".
+      load_args: flags of libtpu, such as "--xla_jf_dump_llo_text=true", after those of the environment.
 
     Raises:
       TargetError: it is not installed, or does not load.
     """
-    if platform == "gpu":
-        cuda_plugin.hide_machine_toolkit()
-        cuda_plugin.load()
-        return
-    os.environ.update(libtpu.load_variables())
-    os.environ["LIBTPU_INIT_ARGS"] = " ".join([os.environ.get("LIBTPU_INIT_ARGS", ""), *init_args]).strip()
-    _tpu_devices(Slice("tpu", "v5e", (2, 2)))  # what libtpu says when it is loaded belongs to no request
+    plugin_of(platform).prepare(load_args)
 
 
 def attached_slice() -> Slice:
@@ -84,12 +102,13 @@ def attached_slice() -> Slice:
     serialized = ""
     with contextlib.suppress(AttributeError):  # jaxlib 0.12 has it, 0.10.2 has not
         serialized = base64.b64encode(_jax.get_topology_for_devices(devices).serialize()).decode()
-    if not serialized and first.platform != "gpu":
+    platform = attached_platform()
+    if not serialized and platform != platforms.CUDA.name:  # whose plugin knows them by their kind
         raise TargetError(
             f"This jaxlib cannot describe the attached {first.device_kind} to another process, which a compile apart from"
             " this process needs. Update JAX to 0.12, or leave isolate out."
         )
-    return Slice(first.platform, first.device_kind, (1, len(devices)), serialized=serialized)
+    return Slice(platform, first.device_kind, (1, len(devices)), serialized=serialized)
 
 
 class AbsentClient(Client):
@@ -103,62 +122,21 @@ class AbsentClient(Client):
         Raises:
           TargetError: it is not installed, or knows no such slice.
         """
+        self._plugin = plugin_of(slice_.platform)
         self._take_devices(_devices(slice_))
+        self.platform = slice_.platform  # a client that only compiles need not say whose it is
         self._slice = slice_
 
     @property
     def versions(self) -> dict[str, str]:
         """Who compiles: `jax`, `jaxlib`, `platform_version`."""
-        return {**super().versions, "platform_version": absent_compiler(self._slice.platform)}
+        return {**super().versions, "platform_version": self._plugin.version()}
 
     def compile(
         self, module: bytes, build_options: Mapping[str, Any], *, watch: Watch | None = None, **rest: Any
     ) -> tuple[Any, Products]:
         """As `Client.compile`; there is no executable to run, so the first of the pair is None."""
-        if self._slice.platform == "tpu":
-            try:
-                return super().compile(module, build_options, watch=watch, **rest)
-            except CompilationError as error:
-                if "should include all slice devices" not in str(error):
-                    raise
-                raise CompilationError(
-                    f"{error} On a slice as large as this a program takes one device or all {len(self.devices)}. Compile it"
-                    " for a slice that has as many devices as the program."
-                ) from error
-        return self._compile_for_gpu(module, build_options, watch, rest)
-
-    def _compile_for_gpu(
-        self, module: bytes, build_options: Mapping[str, Any], watch: Watch | None, rest: Mapping[str, Any]
-    ) -> tuple[Any, Products]:
-        tools, flags = cuda_plugin.toolkit(), dict(build_options.get("flags") or {})
-        # Without one, XLA would look for the machine's own toolkit.
-        folder = "/nonexistent" if isinstance(tools, Unavailable) else str(tools)
-        flags.setdefault(_DATA_FOLDER_FLAG, folder)
-        early: list[EarlyProducts] = []
-
-        def take(products: EarlyProducts) -> None:
-            early.append(products)
-            if watch is not None and watch.take is not None:
-                watch.take(products)
-
-        watching = None if watch is None else dataclasses.replace(watch, take=take)
-        try:
-            executable, products = super().compile(module, {**build_options, "flags": flags}, watch=watching, **rest)
-        except CompilationError as error:
-            lacking = next((what for words, what in _LACKING.items() if words in str(error)), None)
-            if lacking is not None:
-                raise CompilationError(
-                    f"{error} The program {lacking}, which the set for GPUs that are not here does not have. Compile it"
-                    " on a machine with a GPU, for 'attached'."
-                ) from error
-            if not isinstance(tools, Unavailable) or not early:
-                raise
-            return None, _without_code(early[0], self.versions, tools)
-        if isinstance(
-            tools, Unavailable
-        ):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
-            products = dataclasses.replace(products, executable=tools)
-        return executable, products
+        return self._plugin.compile_with(super().compile, module, build_options, watch, self, **rest)
 
     def _compile_module(
         self, parsed: Any, assignment: np.ndarray, options: xla_client.CompileOptions, host_callbacks: Sequence[Any]
@@ -176,7 +154,7 @@ class AbsentClient(Client):
         shape = build_options.get("mesh_shape")
         if build_options.get("device_assignment") or not shape or assignment.size != len(self.devices):
             return assignment
-        if math.prod(shape) != assignment.size or self._slice.platform != "tpu":
+        if math.prod(shape) != assignment.size or self._slice.platform != platforms.TPU.name:
             return assignment
         try:
             laid = mesh_utils.create_device_mesh(shape, list(self.devices), allow_split_physical_axes=True)
@@ -187,43 +165,6 @@ class AbsentClient(Client):
 
 def _devices(slice_: Slice) -> list[Any]:
     if not slice_.serialized:
-        return _tpu_devices(slice_) if slice_.platform == "tpu" else _gpu_devices(slice_)
+        return plugin_of(slice_.platform).devices(slice_)
     topology = _jax.DeviceTopology.deserialize(base64.b64decode(slice_.serialized))
     return list(topology._make_compile_only_devices())
-
-
-def _tpu_devices(slice_: Slice) -> list[Any]:
-    reason = absent_platform("tpu")
-    if reason is not None:
-        raise TargetError(f"No TPU can be compiled for: {reason.reason}. {reason.remedy}")
-    name = f"{slice_.chip}:{'x'.join(map(str, slice_.topology))}"
-    given: dict[str, Any] = {"chip_config_name": slice_.chip_config} if slice_.chip_config else {}
-    if math.prod(slice_.topology) == 1:
-        given["chips_per_host_bounds"] = [1, 1, 1]
-    try:
-        return list(xla_bridge.make_pjrt_tpu_topology(name, **given)._make_compile_only_devices())
-    except Exception as e:
-        raise TargetError(f"libtpu knows no TPU slice {name!r}: {e}") from e
-
-
-def _gpu_devices(slice_: Slice) -> list[Any]:
-    cuda_plugin.load()
-    hosts, per_host = slice_.topology
-    given = {"target_config": cuda_plugin.configuration(slice_.chip), "topology": f"1x{hosts}x{per_host}"}
-    try:
-        return list(_jax.get_default_c_api_topology("cuda", "", given)._make_compile_only_devices())
-    except Exception as e:
-        raise TargetError(f"JAX's CUDA plugin takes no {hosts} x {per_host} {slice_.chip}: {e}") from e
-
-
-def _without_code(early: EarlyProducts, versions: Mapping[str, str], reason: Unavailable) -> Products:
-    return Products(
-        hlo=early.hlo,
-        hlo_proto=early.hlo_proto,
-        memory=Unavailable("there was no code to ask"),
-        cost=early.cost,
-        executable=reason,
-        timings={},
-        versions=versions,
-        buffer_assignment=early.buffer_assignment,
-    )

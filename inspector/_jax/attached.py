@@ -6,6 +6,8 @@ import jax
 import jaxlib.version
 from jax._src import xla_bridge
 
+from inspector import platforms
+
 
 def attach_cpus(count: int) -> None:
     """Makes this a process of CPU devices alone. Before JAX starts any.
@@ -26,8 +28,9 @@ def installed_versions() -> dict[str, str]:
 
 
 def attached_platform() -> str:
-    """The platform that JAX uses by default in this process: "cpu", "gpu" or "tpu"."""
-    return str(jax.default_backend())
+    """The platform that JAX uses by default in this process, such as "cpu", "gpu" or "tpu"."""
+    client = jax.local_devices()[0].client
+    return platforms.attached(str(jax.default_backend()), str(client.platform_version)).name
 
 
 def attached_device_kind() -> str:

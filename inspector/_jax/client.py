@@ -19,6 +19,7 @@ import numpy as np
 from jax._src import compiler
 from jaxlib import _hlo, _jax, xla_client  # type: ignore[attr-defined]
 
+from inspector import platforms
 from inspector._jax import compile_options as _options
 from inspector._jax.attached import installed_versions
 from inspector._jax.dump import Dump
@@ -62,7 +63,7 @@ class Client:
         """Starts the platform's client unless it runs already.
 
         Args:
-          platform: "cpu", "gpu", "tpu", or None for JAX's default.
+          platform: JAX's name, such as "cpu", "gpu" or "tpu", or None for JAX's default.
           device_count: how many of its devices to use, None for all.
 
         Raises:
@@ -84,9 +85,9 @@ class Client:
 
     def _take_devices(self, devices: Sequence[Any]) -> None:
         self.devices = devices
-        self.platform: str = devices[0].platform
-        self.device_kind: str = devices[0].device_kind
         self._backend = devices[0].client
+        self.platform = platforms.attached(devices[0].platform, str(self._backend.platform_version)).name
+        self.device_kind: str = devices[0].device_kind
 
     @property
     def versions(self) -> dict[str, str]:
@@ -290,8 +291,7 @@ class Client:
         Raises:
           TargetError: it was.
         """
-        names = {"gpu": ("gpu", "cuda", "rocm")}.get(self.platform, (self.platform,))
-        if platform not in names:
+        if platforms.named(platform).name != self.platform:
             raise TargetError(
                 f"The program was lowered for {platform}, but the device here is a {self.platform}"
                 f" ({self.device_kind}). Lower it again for this target."

@@ -1,4 +1,4 @@
-"""JAX's CUDA plugin on a machine without a GPU: its library, its compiler's tools, its GPU descriptions.
+"""JAX's CUDA plugin on a machine without a GPU: its library, its compiler's tools, its GPU descriptions (`absent.Plugin`).
 
 XLA compiles for a GPU that it knows from a `stream_executor.GpuTargetConfigProto`. The plugin of JAX
 0.12 holds such texts in its library; those in `gpu_configs/` are the same (OpenXLA, Apache 2.0), for plugins
@@ -7,28 +7,62 @@ that hold none. Importing the plugin's package would look for a driver, so nothi
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import mmap
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
-from jaxlib import xla_client
+from jaxlib import _jax, xla_client
 
 from inspector import packages
 from inspector._jax.descriptors import installed_descriptors
 from inspector._jax.library import cached_of
-from inspector.errors import TargetError, Unavailable
+from inspector._jax.products import EarlyProducts, Products
+from inspector._jax.slices import Slice
+from inspector.errors import CompilationError, TargetError, Unavailable
+from inspector.platforms import CUDA, Chip
+
+if TYPE_CHECKING:
+    from inspector._jax.client import Client, Watch
 
 _FOLDER = Path(__file__).parent / "gpu_configs"
 _BEGIN = re.compile(rb"gpu_device_info\s*:?\s*\{")
 _GENERATIONS = ("cuda13", "cuda12")
 
+_DATA_FOLDER_FLAG = "xla_gpu_cuda_data_dir"
+
+# By words of XLA's error.
+_LACKING = {
+    "No FFI handler registered for": "calls one of NVIDIA's libraries (cuSOLVER, cuDNN ...)",
+    "_mosaic_gpu": "has a Pallas kernel for Mosaic GPU, whose runtime is a part of JAX's CUDA packages",
+}
+
 REMEDY = "pip install 'jax-inspector[cuda]'"
+
+
+def missing() -> Unavailable | None:
+    """Why no GPU can be compiled for here, None when one can. Loads nothing."""
+    library = plugin_library()
+    return library if isinstance(library, Unavailable) else None
+
+
+def shortcoming() -> str:
+    """That there is no machine code, where there is no assembler; "" where there is. Loads nothing."""
+    tools = toolkit()
+    return f"{tools.reason}. {tools.remedy}" if isinstance(tools, Unavailable) else ""
+
+
+def refusal(chip: Chip) -> str:
+    """Why the installed CUDA does not compile for a GPU, "" when it does. Loads nothing."""
+    installed = ptxas_version()
+    first, last = chip.toolkits or (0, installed)
+    return "" if first <= installed <= last else f"CUDA {installed}, which is installed here, does not compile for it"
 
 
 def plugin_library() -> Path | Unavailable:
@@ -41,10 +75,10 @@ def plugin_library() -> Path | Unavailable:
     return Unavailable("JAX's CUDA plugin is not installed", REMEDY)
 
 
-def plugin_version() -> str:
+def version() -> str:
     """Of the plugin and of the CUDA compiler beside it, as text; "" when there is no plugin."""
     names = ("jax-cuda13-pjrt", "jax-cuda12-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12")
-    return ", ".join(f"{name} {version}" for name in names if (version := packages.version(name)))
+    return ", ".join(f"{name} {installed}" for name in names if (installed := packages.version(name)))
 
 
 def toolkit() -> Path | Unavailable:
@@ -76,15 +110,91 @@ def load() -> None:
     Raises:
       TargetError: it is not installed, or does not load.
     """
-    if xla_client.pjrt_plugin_loaded("cuda"):
+    if xla_client.pjrt_plugin_loaded(CUDA.lowering):
         return
     library = plugin_library()
     if isinstance(library, Unavailable):
         raise TargetError(f"No GPU can be compiled for: {library.reason}. {library.remedy}")
     try:
-        xla_client.load_pjrt_plugin_dynamically("cuda", str(library))
+        xla_client.load_pjrt_plugin_dynamically(CUDA.lowering, str(library))
     except Exception as e:
         raise TargetError(f"JAX's CUDA plugin {library} does not load: {e}") from e
+
+
+def prepare(load_args: Sequence[str]) -> None:  # noqa: ARG001 - the plugin reads none
+    """Loads the plugin into this process, away from a toolkit of the machine's own. For workers only.
+
+    Raises:
+      TargetError: it is not installed, or does not load.
+    """
+    hide_machine_toolkit()
+    load()
+
+
+def devices(slice_: Slice) -> list[Any]:
+    """GPUs in hosts.
+
+    Raises:
+      TargetError: the plugin is not installed, or takes no such GPUs.
+    """
+    load()
+    chip, (hosts, per_host) = CUDA.chip(slice_.chip), slice_.topology
+    description = slice_.chip if chip is None else chip.device_kind
+    given = {"target_config": configuration(description), "topology": f"1x{hosts}x{per_host}"}
+    try:
+        return list(_jax.get_default_c_api_topology(CUDA.lowering, "", given)._make_compile_only_devices())
+    except Exception as e:
+        raise TargetError(f"JAX's CUDA plugin takes no {hosts} x {per_host} {description}: {e}") from e
+
+
+def compile_with(
+    compile_: Callable[..., tuple[Any, Products]], module: bytes, build_options: Mapping[str, Any],
+    watch: Watch | None, client: Client, **rest: Any,
+) -> tuple[Any, Products]:  # fmt: skip
+    """Calls `compile_` with the installed packages' tools; without an assembler the products are those before code.
+
+    Raises:
+      CompilationError: XLA refuses the program; with the reason where a library is lacking.
+    """
+    tools, flags = toolkit(), dict(build_options.get("flags") or {})
+    # Without one, XLA would look for the machine's own toolkit.
+    flags.setdefault(_DATA_FOLDER_FLAG, "/nonexistent" if isinstance(tools, Unavailable) else str(tools))
+    early: list[EarlyProducts] = []
+
+    def take(products: EarlyProducts) -> None:
+        early.append(products)
+        if watch is not None and watch.take is not None:
+            watch.take(products)
+
+    watching = None if watch is None else dataclasses.replace(watch, take=take)
+    try:
+        executable, products = compile_(module, {**build_options, "flags": flags}, watch=watching, **rest)
+    except CompilationError as error:
+        lacking = next((what for words, what in _LACKING.items() if words in str(error)), None)
+        if lacking is not None:
+            raise CompilationError(
+                f"{error} The program {lacking}, which the set for GPUs that are not here does not have. Compile it"
+                " on a machine with a GPU, for 'attached'."
+            ) from error
+        if not isinstance(tools, Unavailable) or not early:
+            raise
+        return None, _without_code(early[0], client.versions, tools)
+    if isinstance(tools, Unavailable):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
+        products = dataclasses.replace(products, executable=tools)
+    return executable, products
+
+
+def _without_code(early: EarlyProducts, versions: Mapping[str, str], reason: Unavailable) -> Products:
+    return Products(
+        hlo=early.hlo,
+        hlo_proto=early.hlo_proto,
+        memory=Unavailable("there was no code to ask"),
+        cost=early.cost,
+        executable=reason,
+        timings={},
+        versions=versions,
+        buffer_assignment=early.buffer_assignment,
+    )
 
 
 def configuration(description: str) -> str:
@@ -109,7 +219,7 @@ def configurations() -> dict[str, str]:
     embedded: dict[str, str] = {}
     if not isinstance(library, Unavailable):
         embedded = json.loads(
-            cached_of(library, "gpu-configs", plugin_version().partition(",")[0].replace(" ", "-"), _embedded)
+            cached_of(library, "gpu-configs", version().partition(",")[0].replace(" ", "-"), _embedded)
         )
     return embedded or _by_description(file.read_text() for file in sorted(_FOLDER.glob("*.txtpb")))
 

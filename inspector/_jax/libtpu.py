@@ -12,8 +12,12 @@ from pathlib import Path
 from inspector import packages
 from inspector._jax.library import cached_of
 from inspector.errors import MissingPackageError
+from inspector.platforms import TPU
 
 REMEDY = "pip install 'jax-inspector[tpu]'"
+
+SMALL_SLICE = f"{TPU.usual_chip}:2x2"
+"""A topology to ask it about itself with."""
 
 
 def libtpu_library() -> Path:

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping
 
 from inspector import subprocesses
-from inspector._jax.libtpu import cached_libtpu, load_variables
+from inspector._jax.libtpu import SMALL_SLICE, cached_libtpu, load_variables
 from inspector._jax.libtpu_flags import LibtpuFlag
 from inspector.errors import MissingPackageError, Unavailable
 
@@ -22,7 +22,7 @@ _SCRIPT = """
 import json, pathlib, sys, tempfile
 import jax, jax.numpy as jnp
 from jax.experimental import topologies
-device = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2").devices[0]
+device = topologies.get_topology_desc(platform="tpu", topology_name="SLICE").devices[0]
 x = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=jax.sharding.SingleDeviceSharding(device))
 lowered = jax.jit(lambda x: x + 1).lower(x)
 with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +36,7 @@ for type_, flag in json.loads(sys.argv[1]).items():
     except Exception as e:
         refusals[type_] = str(e)
 print(json.dumps([texts, refusals]))
-"""
+""".replace("SLICE", SMALL_SLICE)
 
 # How libtpu ends a refusal; there is no other source of these words.
 _WORDS = re.compile(r"(?:Valid options are: |Supported values are: |Must be one of \{)([^.}]*)")

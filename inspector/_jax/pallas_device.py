@@ -27,12 +27,13 @@ _standing_in = threading.RLock()
 
 
 @contextlib.contextmanager
-def as_if_on(platform: str, device_kind: str) -> Iterator[None]:
+def as_if_on(platform: str, device_kind: str, architecture: str = "") -> Iterator[None]:
     """While it is open, kernels see a device of that kind; nothing happens where this one is of the platform.
 
     Args:
       platform: "tpu" or "gpu"; on others nothing happens.
       device_kind: as JAX names it, such as "TPU v5 lite" or "NVIDIA H100 80GB HBM3".
+      architecture: of a GPU that Pallas does not know by that.
     """
     chips = _chips(platform)
     if chips is None:
@@ -45,7 +46,7 @@ def as_if_on(platform: str, device_kind: str) -> Iterator[None]:
         return
     with _standing_in, _traces_of_their_own()(device_kind), _a_tpu_is_here(platform):
         before = module.registry.get(here.device_kind)
-        module.registry[here.device_kind] = lambda: info(device_kind)
+        module.registry[here.device_kind] = lambda: info(device_kind, architecture)
         getter.cache_clear()
         try:
             yield
@@ -81,7 +82,7 @@ def _a_tpu_is_here(platform: str) -> Iterator[None]:
         module.is_tpu_device = before  # type: ignore[attr-defined]
 
 
-def _chips(platform: str) -> tuple[Any, Any, Callable[[str], Any]] | None:
+def _chips(platform: str) -> tuple[Any, Any, Callable[[str, str], Any]] | None:
     """The module that tells chips, what kernels ask, and what it then says; None before Pallas is imported."""
     if platform == "tpu":
         for name in ("jax._src.tpu_info", f"{_PALLAS}.mosaic.tpu_info"):
@@ -98,14 +99,16 @@ def _chips(platform: str) -> tuple[Any, Any, Callable[[str], Any]] | None:
 _PALLAS = "jax._src.pallas"
 
 
-def _tpu(module: Any, kind: str) -> Any:
+def _tpu(module: Any, kind: str, _architecture: str) -> Any:
     version = module.chip_version_from_device_kind(kind)
     cores = 2 if version.supports_megacore else 1
     return module.get_tpu_info_for_chip(version, cores)
 
 
-def _gpu(module: Any, kind: str) -> Any:
+def _gpu(module: Any, kind: str, architecture: str) -> Any:
     version = module.gpu_version_from_device_kind(kind)
+    if version is None and architecture:
+        return module.GpuInfo(gpu_version=None, arch_name=architecture, compute_capability=0)
     if version is None:
         raise ValueError(f"Pallas does not know the GPU {kind!r}")
     return module.get_gpu_info_from_version(version)

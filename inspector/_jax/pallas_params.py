@@ -20,6 +20,7 @@ from typing import Any
 
 import jax
 
+from inspector import platforms
 from inspector._jax.pallas import backend_of, plain
 from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFlagError
 
@@ -41,12 +42,12 @@ _ELSEWHERE = {"kernel_type": "the mesh of pl.kernel says for which core it is"}
 
 def backend_for(platform: str, own: str | None) -> str:
     """Whose parameters a kernel gets that is lowered for a platform: its own, unless that is another platform's."""
-    if platform in ("gpu", "rocm"):
-        if own in ("triton", "mosaic_gpu"):
-            return own
-        is_mosaic = _prefers_mosaic() and not isinstance(params_class("mosaic_gpu"), Unavailable)
-        return "mosaic_gpu" if is_mosaic else "triton"
-    return own or "mosaic_tpu" if platform == "cpu" else "mosaic_tpu"
+    backends = platforms.named(platform).pallas
+    if not backends or own in backends:
+        return own or "mosaic_tpu"
+    if "mosaic_gpu" in backends and _prefers_mosaic() and not isinstance(params_class("mosaic_gpu"), Unavailable):
+        return "mosaic_gpu"
+    return backends[0]
 
 
 def has_default(backend: str) -> bool:

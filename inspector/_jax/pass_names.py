@@ -17,7 +17,7 @@ from pathlib import Path
 
 from inspector import subprocesses
 from inspector._jax.library import cached
-from inspector._jax.libtpu import cached_libtpu, load_variables
+from inspector._jax.libtpu import SMALL_SLICE, cached_libtpu, load_variables
 from inspector._jax.machine_code import UnknownFormatError, image_of
 from inspector.errors import MissingPackageError, Unavailable
 
@@ -47,10 +47,10 @@ jax.jit(lambda a, b: (a @ b).sum(), in_shardings=(s, s)).lower(y, y).compile(opt
 _TPU_DEVICES = """
 import json, pathlib, tempfile
 from jax.experimental import topologies
-devices = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2").devices
+devices = topologies.get_topology_desc(platform="tpu", topology_name="SLICE").devices
 folder = tempfile.TemporaryDirectory()
 options = {"xla_dump_to": folder.name, "xla_dump_module_metadata": True}
-"""
+""".replace("SLICE", SMALL_SLICE)
 _WRITE = """
 print(json.dumps([path.read_text() for path in pathlib.Path(folder.name).glob("*.metadata.textproto")]))
 folder.cleanup()

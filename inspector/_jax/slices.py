@@ -10,15 +10,13 @@ class Slice:
     """Devices that are not here.
 
     Attributes:
-      platform: "tpu" or "gpu".
-      chip: libtpu's name of a TPU generation, or the description of a GPU's configuration.
+      platform: such as "tpu" or "gpu".
+      chip: its name in targets; of attached devices what JAX calls their kind.
       topology: chips along each axis; hosts and GPUs a host.
-      chip_config: how a TPU chip's cores are used, libtpu's name; "" for its default.
       serialized: jaxlib's own description of attached devices, in base64, which then says all; "" without one.
     """
 
     platform: str
     chip: str
     topology: tuple[int, ...]
-    chip_config: str = ""
     serialized: str = ""

@@ -18,6 +18,8 @@ import jax
 from jax._src import source_info_util
 from jax._src.named_sharding import UNSPECIFIED, UnspecifiedValue
 
+from inspector import platforms
+
 Traced = jax.stages.Traced
 Lowered = jax.stages.Lowered
 
@@ -116,9 +118,9 @@ def jaxpr_behind(lowered: Any) -> Any | None:
 
 
 def platform_of(lowered: Any) -> str:
-    """What a `jax.stages.Lowered` is lowered for: "cpu", "gpu" or "tpu"."""
+    """What a `jax.stages.Lowered` is lowered for, such as "cpu", "gpu" or "tpu"."""
     (platform, *_) = vars(lowered._lowering)["_platforms"]
-    return "gpu" if platform == "cuda" else str(platform)
+    return platforms.named(str(platform)).name
 
 
 def _arguments(lowered: Any) -> tuple[list[tuple[Any, Any, bool]], Any]:

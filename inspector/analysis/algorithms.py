@@ -12,11 +12,11 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from inspector.analysis.peaks import Peak
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import product_precision
 from inspector.hlo.module import Instruction, Module
+from inspector.platforms import Peak
 
 _PRODUCTS = frozenset({"dot", "convolution", "ragged-dot"})
 _CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul")

@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from inspector.analysis.collective import Collective
-from inspector.analysis.peaks import Peak
 from inspector.errors import AtLeast, Missing, Unavailable
+from inspector.platforms import Peak
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,45 +12,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from inspector.errors import TargetError, Unavailable
 from inspector.hlo.backend_config import vmem_scratch_bytes
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.pallas import Operand, PallasKernel, Scratch
+from inspector.platforms.chip import Vmem
+from inspector.platforms.tpu import TPU
 from inspector.units import format_bytes
-
-if TYPE_CHECKING:
-    pass
-
-MIB = 1 << 20
 
 Certainty = Literal["compiler", "estimate", "at least"]
 
 _NOT_COMPILED = Unavailable("the optimized HLO has no such kernel call with its memory")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Vmem:
-    """What a generation has of it, in bytes a core.
-
-    Attributes:
-      default_limit_bytes: for one kernel that says nothing.
-      capacity_bytes: of the core; no limit can be set beyond it.
-    """
-
-    default_limit_bytes: int
-    capacity_bytes: int
-
-
-# As libtpu 0.0.42.1 and 0.0.50.1 say when a kernel asks for too much; `tests/analysis/test_pallas_memory.py` asks them.
-VMEM = {
-    "v4": Vmem(16 * MIB, 16 * MIB),
-    "v5e": Vmem(16 * MIB, 128 * MIB),
-    "v5p": Vmem(16 * MIB, 64 * MIB),
-    "v6e": Vmem(32 * MIB, 128 * MIB),
-    "tpu7x": Vmem(32 * MIB, 64 * MIB),
-}
+VMEM: Mapping[str, Vmem] = {chip.name: chip.vmem for chip in TPU.chips if chip.vmem is not None}
 """By TPU generation."""
 
 # A register holds 8 x 128 words; narrower types pack several rows into a word.
@@ -190,7 +167,7 @@ def vmem_budget(
 
     Args:
       kernel: a kernel for TPUs.
-      chip: "v4", "v5e", "v5p", "v6e" or "tpu7x", as in a target's text.
+      chip: as in a target's text.
       module: the optimized HLO of its program for that chip, which has what the compiler gave it.
       refused_bytes: what the compiler had counted when it refused the kernel.
 

@@ -21,13 +21,13 @@ from inspector.analysis.collectives import Collectives
 from inspector.analysis.communication import Communication, communication
 from inspector.analysis.kernels import Kernel, kernels
 from inspector.analysis.operations import operations
-from inspector.analysis.peaks import Peak
 from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
 from inspector.analysis.schedule import Bound, Work, play
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import AtLeast, Missing, Unavailable, missing
 from inspector.hlo.module import Instruction, Module
+from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_seconds
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inspector.analysis.peaks import Peak
 from inspector.analysis.roofline_point import Point
 from inspector.errors import Unavailable
+from inspector.platforms import Peak
 from inspector.units import format_count, format_seconds
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inspector.analysis.peaks import Peak
 from inspector.compilation.memory import SPACE_COLUMNS, MemorySpace, cells, space_name
 from inspector.errors import Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
 from inspector.hlo.source import Origin
+from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_bytes
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from importlib import metadata
 
+from inspector import platforms
 from inspector.compilation import options_text
 from inspector.compilation.options import Options
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
+from inspector.platforms import TPU, Platform
 from inspector.toolchain.flags.readers import READ_AT_START, flag_targets
 from inspector.toolchain.flags.types import flag_type, is_flag_of_libtpu
-
-_PLATFORMS = {"cpu": "cpu", "gpu": "gpu", "rocm": "gpu", "tpu": "tpu"}
-_NAMES = {"cpu": "the CPU", "gpu": "a GPU", "tpu": "a TPU"}
 
 
 def check_targets(options: Options, platform: str | None, *, is_attached: bool) -> None:
@@ -30,25 +29,25 @@ def check_targets(options: Options, platform: str | None, *, is_attached: bool) 
       OptionError: a flag of libtpu for something else, or one that a running libtpu does not read.
       UnknownFlagError: a flag that is newer than libtpu.
     """
-    target = _PLATFORMS.get(platform or "", platform)
+    target = None if platform is None else platforms.named(platform)
     for name in options.flags:
         if is_flag_of_libtpu(name):
             _check_libtpu_flag(name, target, is_attached)
-        elif target == "tpu":
+        elif target is TPU:
             _check_xla_flag(name)
 
 
 def target_warnings(options: Options, platform: str) -> tuple[str, ...]:
     """One warning for each flag that a platform's compiler accepts and ignores."""
-    target = _PLATFORMS.get(platform, platform)
+    target = platforms.named(platform)
     others = {name: flag_targets(name) for name in options.flags}
     found = [
-        f"{name} is for XLA's {targets[0].upper()} compiler; compiling for {_NAMES.get(target, target)}, XLA accepts it"
+        f"{name} is for XLA's {targets[0].upper()} compiler; compiling for {target.words}, XLA accepts it"
         " and ignores it."
         for name, targets in others.items()
-        if target not in targets
+        if target.kind not in targets
     ]
-    return (*found, *(_removed_warning(name) for name in options.flags if target == "tpu" and _is_removed(name)))
+    return (*found, *(_removed_warning(name) for name in options.flags if target is TPU and _is_removed(name)))
 
 
 def start_flags(options: Options) -> tuple[str, ...]:
@@ -73,11 +72,11 @@ def start_warnings(options: Options, platform: str) -> tuple[str, ...]:
     )
 
 
-def _check_libtpu_flag(name: str, target: str | None, is_attached: bool) -> None:
-    if target not in ("tpu", None):
+def _check_libtpu_flag(name: str, target: Platform | None, is_attached: bool) -> None:
+    if target is not None and target is not TPU:
         raise OptionError(
             f"{name} is a flag of libtpu, which only TPU targets take; the program is compiled for"
-            f" {_NAMES.get(target or '', target)}. Leave it out, or lower the program for the TPU and compile it for a"
+            f" {target.words}. Leave it out, or lower the program for the TPU and compile it for a"
             " target such as 'tpu:v5e:2x2'."
         )
     if is_attached and not flag_type(name).is_per_compile:

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from inspector import platforms
 from inspector.errors import AtLeast, Missing, Unavailable
 from inspector.hlo.buffer_assignment import SpaceBytes
 from inspector.tables import UNKNOWN, Kind, make_table
@@ -18,13 +19,6 @@ from inspector.units import format_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SPACES: Mapping[str, Mapping[int, str]] = {
-    "cpu": {0: "RAM"},
-    "gpu": {0: "HBM", 1: "collective", 5: "host"},
-    "tpu": {0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},
-}
-"""Names of XLA's numbers of memory spaces, by platform; the TPU's are those of its memory usage report."""
 
 HOST = "host"
 ASSIGNMENT = "XLA's buffer assignment"
@@ -36,7 +30,7 @@ _MISSING_CONSTANTS = Missing("constants", "figure of constants", "not told")
 
 def space_name(platform: str, number: int) -> str:
     """The name of one of XLA's memory spaces; `space 6` where it has none that is known."""
-    return SPACES.get(platform, {}).get(number, f"space {number}")
+    return platforms.named(platform).spaces.get(number, f"space {number}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,7 +104,7 @@ class Memory:
         """From the compiler's own statistics, where there is nothing better."""
         main = space_name(platform, 0)
         spaces = {main: _told(reported, "")}
-        if platform != "cpu" and (host := _told(reported, "host_")) != _told({}, ""):
+        if HOST in platforms.named(platform).spaces.values() and (host := _told(reported, "host_")) != _told({}, ""):
             spaces[HOST] = host
         return cls(main, spaces, STATISTICS, reported, *_code(reported))
 

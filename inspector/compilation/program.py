@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from inspector import platforms
 from inspector.compilation.options import Options
 from inspector.compilation.portable import Portable
 from inspector.hlo.mesh import Mesh
@@ -111,7 +112,7 @@ class Program(Portable):
       options: build options that the lowering implies (number of replicas and partitions,
         partitioner, sharding propagation); a user's options come on top.
       mesh: the axis environment or the JAX mesh, or None when there is neither.
-      platform: "cpu", "tpu" or "gpu": what the module was lowered for; "cuda", as JAX calls it, is taken for "gpu".
+      platform: what the module was lowered for, such as "cpu", "tpu" or "gpu"; JAX's own name, "cuda", is taken for "gpu".
       host_callbacks: the program calls back into this very process, so no other can run it.
       named_axes: where the mesh has axes of size 1, which leave no trace in groups: what the function's collectives
         name; else ().
@@ -133,8 +134,7 @@ class Program(Portable):
     binding: Binding | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.platform == "cuda":
-            object.__setattr__(self, "platform", "gpu")
+        object.__setattr__(self, "platform", platforms.named(self.platform).name)
 
     @property
     def signature(self) -> str:

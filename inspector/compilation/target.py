@@ -11,18 +11,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-import math
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Any
 
-from inspector.compilation.chips import GPUS, MAX_GPUS, TPU_GENERATIONS, TpuGeneration, tpu_generation
+from inspector import platforms
 from inspector.errors import TargetError
+from inspector.platforms import cpu
+from inspector.platforms.topologies import Topology, sizes
 
-Kind = Literal["attached", "cpu", "tpu", "gpu"]
-
-# XLA starts a few threads for each virtual device; more is a typing error, not a machine.
-MAX_CPU_DEVICES = 1024
-_DIGITS = 9  # of a number in a target: Python refuses to read those with thousands
+MAX_CPU_DEVICES = cpu.MAX_DEVICES
 
 
 @dataclasses.dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -36,10 +33,10 @@ class Target:
       topology: chips along each axis of a TPU slice; hosts and GPUs a host.
     """
 
-    kind: Kind
+    kind: str
     device_count: int | None = None
     chip: str = ""
-    topology: tuple[int, ...] = ()
+    topology: Topology = ()
 
     def __init__(self, text: str | Target = "attached") -> None:
         """Reads a target's text.
@@ -66,7 +63,7 @@ class Target:
     @property
     def platform(self) -> str | None:
         """What a program is lowered for: "cpu", "tpu", "gpu"; None for JAX's default, of "attached"."""
-        return None if self.kind == "attached" else self.kind
+        return None if self.kind == "attached" else platforms.of_target(self.kind, self.chip).name
 
     def with_devices(self, count: int) -> Target | None:
         """The smallest target of this kind and chip with at least that many devices; None when there is none.
@@ -79,15 +76,11 @@ class Target:
             raise TargetError(f"A number of devices is an integer from 1, got {given!r}.")
         if self.kind == "cpu":
             return Target(f"cpu:{count}") if count <= MAX_CPU_DEVICES else None
-        if self.kind == "tpu" and self.chip:
-            topology = TPU_GENERATIONS[self.chip].smallest(count)
-            return None if topology is None else Target(f"tpu:{self.chip}:{_x(topology)}")
-        if self.kind == "gpu" and self.chip:
-            per_host = self.topology[1]
-            hosts = math.ceil(count / per_host) if per_host > 1 else 1
-            topology = (hosts, per_host) if hosts > 1 else (1, count)
-            return Target(f"gpu:{self.chip}:{_x(topology)}") if math.prod(topology) <= MAX_GPUS else None
-        return None
+        if not self.chip:
+            return None
+        topologies = platforms.chips_of_kind(self.kind)[self.chip].topologies
+        topology = topologies.with_devices(count, self.topology)
+        return None if topology is None else Target(f"{self.kind}:{self.chip}:{topologies.write(topology)}")
 
     def __repr__(self) -> str:
         return f"Target({str(self)!r})"
@@ -97,13 +90,11 @@ class Target:
             return "cpu" if self.device_count == 1 else f"cpu:{self.device_count}"
         if not self.chip:
             return self.kind
-        if self.kind == "tpu":
-            return f"tpu:{self.chip}:{_x(self.topology)}"
-        hosts, per_host = self.topology
-        return f"gpu:{self.chip}:{_x(self.topology) if hosts > 1 else per_host}"
+        topologies = platforms.chips_of_kind(self.kind)[self.chip].topologies
+        return f"{self.kind}:{self.chip}:{topologies.write(self.topology)}"
 
 
-_Fields = tuple[Kind, int | None, str, tuple[int, ...]]
+_Fields = tuple[str, int | None, str, Topology]
 
 
 def _fields_of(text: str | Target) -> _Fields:
@@ -124,92 +115,45 @@ def _fields_of(text: str | Target) -> _Fields:
 def _read(text: str) -> _Fields | None:
     """What a text says; None where it is not of a target's form."""
     kind, *rest = text.split(":")
-    match kind:
-        case "attached" | "tpu" | "gpu" if not rest:
-            return kind, None, "", ()
-        case "cpu" if len(rest) <= 1:
-            return "cpu", _cpu_count(text, *rest), "", ()
-        case "tpu" if len(rest) <= 2:
-            return _tpu(text, *rest)
-        case "gpu" if len(rest) <= 2:
-            return _gpu(text, *rest)
+    if kind == "cpu" and len(rest) <= 1:
+        return kind, _cpu_count(text, *rest), "", ()
+    if not rest and kind in ("attached", *platforms.KINDS):
+        return kind, None, "", ()
+    if kind in platforms.KINDS and platforms.chips_of_kind(kind) and 1 <= len(rest) <= 2:
+        return _absent(text, kind, *rest)
     return None
 
 
 def _cpu_count(text: str, count: str = "1") -> int:
-    sizes = _sizes(count)
-    if sizes is not None and len(sizes) == 1 and sizes[0] <= MAX_CPU_DEVICES:
-        return sizes[0]
+    given = sizes(count)
+    if given is not None and len(given) == 1 and given[0] <= MAX_CPU_DEVICES:
+        return given[0]
     raise TargetError(
         f"Target {text!r}: after 'cpu:' comes the number of virtual devices, 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
     )
 
 
-def _tpu(text: str, name: str, shape: str = "") -> _Fields:
-    generation = tpu_generation(name)
-    if generation is None:
+def _absent(text: str, kind: str, name: str, shape: str = "") -> _Fields:
+    """Of a target whose devices need not be here."""
+    platform = platforms.of_target(kind, name)
+    chip = platform.chip(name)
+    if chip is None:
+        known, like = platforms.chips_of_kind(kind), platforms.of_target(kind, "")
         raise TargetError(
-            f"Target {text!r}: unknown TPU generation {name!r}.{_near(name, TPU_GENERATIONS)} There are"
-            f" {', '.join(TPU_GENERATIONS)}, such as 'tpu:v5e:2x4'."
+            f"Target {text!r}: unknown {like.chip_word} {name!r}.{_near(name, known)} There are"
+            f" {', '.join(known)}, such as {like.example!r}."
         )
-    topology = _sizes(shape) if shape else (1,) * generation.rank
-    if topology is not None:
-        topology = _whole_shape(generation, topology)
-    if topology is not None and generation.is_legal(topology):
-        return "tpu", math.prod(topology) * generation.devices_per_chip, generation.name, topology
-    if topology is None:
-        raise TargetError(
-            f"Target {text!r}: cannot read the topology {shape!r}, expected chips along {generation.rank} axes with x"
-            f" between, such as 'tpu:{generation.name}:{_x(generation.smallest(8) or ())}'."
-        )
-    legal = ", ".join(f"'tpu:{generation.name}:{_x(t)}'" for t in generation.neighbours(topology))
-    lacking = f"slice of {topology[0]} chips" if len(topology) == 1 else f"topology {_x(topology)}"
-    raise TargetError(
-        f"Target {text!r}: {generation.name} has no {lacking}. It has {generation.rank} axes, a single chip"
-        f" or whole hosts of 2x2 chips (the first two axes even), and at most {generation.max_chips} chips. Nearest: {legal}."
-    )
-
-
-def _whole_shape(generation: TpuGeneration, given: tuple[int, ...]) -> tuple[int, ...]:
-    """A number of chips as the smallest topology that has just as many; two of three axes as one layer."""
-    if len(given) == 1:
-        smallest = generation.smallest(given[0] * generation.devices_per_chip)
-        return smallest if smallest and math.prod(smallest) == given[0] else given
-    return (*given, 1) if len(given) == 2 and generation.rank == 3 else given
-
-
-def _gpu(text: str, name: str, count: str = "1") -> _Fields:
-    chip = name.lower()
-    if chip not in GPUS:
-        raise TargetError(
-            f"Target {text!r}: unknown GPU {name!r}.{_near(chip, GPUS)} There are {', '.join(GPUS)}, such as"
-            " 'gpu:h100:8'."
-        )
-    sizes = _sizes(count)
-    if sizes is None or len(sizes) > 2 or math.prod(sizes) > MAX_GPUS:
-        raise TargetError(
-            f"Target {text!r}: after 'gpu:{chip}:' comes the number of GPUs in one host, or hosts x GPUs, at most"
-            f" {MAX_GPUS}, such as 'gpu:{chip}:8' or 'gpu:{chip}:2x8'; got {count!r}."
-        )
-    return "gpu", math.prod(sizes), chip, sizes if len(sizes) == 2 else (1, *sizes)
-
-
-def _sizes(text: str) -> tuple[int, ...] | None:
-    """`2x4` as numbers of at least 1; None when it is not that."""
-    parts = text.split("x")
-    if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS and int(part) >= 1 for part in parts):
-        return None
-    return tuple(int(part) for part in parts)
-
-
-def _x(topology: tuple[int, ...]) -> str:
-    return "x".join(map(str, topology))
+    topology = chip.topologies.read(text, f"{kind}:{chip.name}", shape)
+    return kind, chip.topologies.device_count(topology), chip.name, topology
 
 
 def _meant(text: str) -> str:
     """The target that a text comes near to: in capitals, without its platform, or by JAX's name of that."""
     plain = text.strip().lower()
-    for guess in (plain, f"tpu:{plain}", f"gpu:{plain}", f"gpu{plain.removeprefix('cuda')}"):
+    absent = [platform for platform in platforms.PLATFORMS if platform.chips]
+    prefixed = (f"{platform.kind}:{plain}" for platform in absent)
+    renamed = (f"{p.kind}{plain.removeprefix(p.lowering)}" for p in absent if p.lowering != p.kind)
+    for guess in (plain, *prefixed, *renamed):
         with contextlib.suppress(TargetError):
             if plain and _read(guess):
                 return f" Did you mean {guess!r}?"

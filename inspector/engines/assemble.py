@@ -19,8 +19,8 @@ from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.request import CompileRequest, RunReply
-from inspector.engines.recording import BACK_END_ARGS
 from inspector.errors import OptionError, TargetError, Unavailable
+from inspector.platforms import PLATFORMS
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ def check_request(request: CompileRequest) -> None:
 
 def _check_products(request: CompileRequest) -> None:
     """Refuses a recording of a back-end that is told to write elsewhere."""
-    ours = {argument.removeprefix("--").partition("=")[0] for argument in BACK_END_ARGS}
+    ours = {argument.removeprefix("--").partition("=")[0] for platform in PLATFORMS for argument in platform.load_args}
     theirs = sorted(ours & request.build_options.flags.keys())
     if "assembly" in request.products and theirs:
         raise OptionError(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Literal
 
+from inspector import platforms
 from inspector._jax.slices import Slice
-from inspector.compilation.chips import GPUS, TPU_GENERATIONS
 from inspector.compilation.flag_targets import start_flags
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.engines.recording import BACK_END_ARGS
 from inspector.errors import TargetError
+from inspector.platforms import CPU, Platform
 from inspector.toolchain.flags.libtpu import init_args
 
 
@@ -21,14 +20,14 @@ class Environment:
     """One device environment; requests of equal ones can share a process.
 
     Attributes:
-      platform: "cpu" for virtual CPU devices; "tpu" and "gpu" for devices that are not here.
+      platform: "cpu" for virtual CPU devices; that of devices that are not here, such as "tpu" and "gpu".
       device_count: virtual CPU devices; 1 otherwise.
       xla_flags: flags that XLA reads once, when a CPU client starts; after those of the process's own.
-      init_args: flags that libtpu reads once, when it is loaded; `recording.SCRATCH` in them stands for the
+      init_args: flags that libtpu reads once, when it is loaded; `platforms.platform.SCRATCH` in them stands for the
         process's directory.
     """
 
-    platform: Literal["cpu", "tpu", "gpu"]
+    platform: str
     device_count: int = 1
     xla_flags: tuple[str, ...] = ()
     init_args: tuple[str, ...] = ()
@@ -45,33 +44,32 @@ class Environment:
             return cls("cpu", target.device_count or _attached_count(), start_flags(options))
         if target.is_absent:
             _check_installed(target)
-        if platform == "gpu":
-            return cls("gpu")
-        return cls("tpu", init_args=init_args(options.flags) + (BACK_END_ARGS if "assembly" in products else ()))
+        return cls(
+            platform.name, init_args=init_args(options.flags) + (platform.load_args if "assembly" in products else ())
+        )
 
     def __str__(self) -> str:
         return f"cpu-{self.device_count}" if self.platform == "cpu" else self.platform
 
 
-def accelerator(target: Target) -> Literal["tpu", "gpu"] | None:
+def accelerator(target: Target) -> Platform | None:
     """The platform of a target's accelerator, attached or not; None for CPU devices."""
     from inspector._jax.attached import attached_platform
 
-    platform = target.platform or attached_platform()
-    return "tpu" if platform == "tpu" else None if platform == "cpu" else "gpu"
+    platform = platforms.named(target.platform or attached_platform())
+    return None if platform is CPU else platform
 
 
 def slice_of(target: Target) -> Slice | None:
     """The devices that a worker compiles for ahead of time: absent or attached accelerators; None for CPU devices."""
-    if accelerator(target) is None:
+    platform = accelerator(target)
+    if platform is None:
         return None
     if not target.is_absent:
         from inspector._jax.absent import attached_slice
 
         return attached_slice()
-    if target.kind == "gpu":
-        return Slice("gpu", GPUS[target.chip], target.topology)
-    return Slice("tpu", target.chip, target.topology, TPU_GENERATIONS[target.chip].chip_config)
+    return Slice(platform.name, target.chip, target.topology)
 
 
 def _check_installed(target: Target) -> None:
@@ -79,7 +77,8 @@ def _check_installed(target: Target) -> None:
 
     reason = absent_platform(target.platform or "")
     if reason is not None:
-        raise TargetError(f"{target} cannot be compiled for here: {reason.reason}. Install it with: {reason.remedy}")
+        install = "Install it with: " if reason.remedy.startswith("pip ") else ""
+        raise TargetError(f"{target} cannot be compiled for here: {reason.reason}. {install}{reason.remedy}")
 
 
 def _attached_count() -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from inspector import platforms
 from inspector.compilation.records.assembly_record import AssemblyRecorder
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.dump_names import module_file, snapshot_name
@@ -29,15 +30,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-SCRATCH = "SCRATCH"
-BACK_END_FOLDERS = ("llo", "mosaic")
-BACK_END_ARGS = (
-    f"--xla_jf_dump_to={SCRATCH}/llo",
-    "--xla_jf_dump_llo_text=true",
-    f"--xla_mosaic_dump_to={SCRATCH}/mosaic",
-)
-"""What libtpu must be told when it is loaded, to write its back-end's code; `SCRATCH` stands for the process's directory."""
-
 _INITIAL = "before_optimizations.txt"
 _METADATA = ".metadata.textproto"
 _OPTIMIZED = "after_optimizations.txt"
@@ -53,7 +45,7 @@ class Recording:
 
         Args:
           products: those of `request.PRODUCTS` that are wanted.
-          platform: "cpu", "tpu" or "gpu".
+          platform: what is compiled for.
         """
         self._products = frozenset(products)
         self._platform = platform
@@ -80,8 +72,8 @@ class Recording:
 
     @property
     def folders(self) -> Collection[str]:
-        """Where else than in its dump the compiler writes, by name (`BACK_END_ARGS`)."""
-        return BACK_END_FOLDERS if "assembly" in self._products and self._platform == "tpu" else ()
+        """Where else than in its dump the compiler writes, by name (`Platform.load_folders`)."""
+        return platforms.named(self._platform).load_folders if "assembly" in self._products else ()
 
     def see(self, file: Path) -> None:
         """Takes what is wanted of a file that XLA has written."""

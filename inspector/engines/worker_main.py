@@ -222,8 +222,8 @@ def _start(environment: dict[str, Any]) -> Any:
     from inspector._jax import absent
     from inspector._jax.attached import attach_cpus
     from inspector._jax.client import Client
-    from inspector.engines.recording import SCRATCH
     from inspector.engines.serving import Server
+    from inspector.platforms.platform import SCRATCH
 
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *environment["xla_flags"]]).strip()
     attach_cpus(environment["device_count"])

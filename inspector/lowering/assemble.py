@@ -135,8 +135,3 @@ _NOT_ON_THIS_PLATFORM = {
 def fun_name(fun: Any, unnamed: str = "fun") -> str:
     """What to call a function in a message."""
     return str(getattr(fun, "__name__", None) or getattr(getattr(fun, "func", None), "__name__", None) or unnamed)
-
-
-def mlir_platform(platform: str) -> str:
-    """JAX's name of a platform where it lowers: the GPUs that targets name are NVIDIA's."""
-    return "cuda" if platform == "gpu" else platform

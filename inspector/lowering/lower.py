@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from inspector import platforms
 from inspector._jax import attached, jitted_calls, stages
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, Unavailable
@@ -22,8 +23,6 @@ from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 from inspector.lowering.wrappers import is_jitted, traced_call, unbound
 from inspector.stages.lowered import Again, Lowered
-
-_PLATFORMS = ("cpu", "tpu", "gpu", "rocm")
 
 
 def lower(
@@ -150,10 +149,10 @@ def _lower_jit(
 
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:
     """What to lower for, said by a target or itself."""
-    platform = "gpu" if platform == "cuda" else platform
-    if platform is not None and platform not in (*_PLATFORMS, attached.attached_platform()):
+    platform = None if platform is None else platforms.named(platform).name
+    if platform is not None and platform not in (*platforms.NAMES, attached.attached_platform()):
         raise ParameterError(
-            f"platform is {platform!r}. Expected one of {', '.join(_PLATFORMS)}, or None for JAX's own."
+            f"platform is {platform!r}. Expected one of {', '.join(platforms.NAMES)}, or None for JAX's own."
         )
     if target is None:
         return platform, chip

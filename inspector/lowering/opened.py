@@ -11,15 +11,15 @@ import jax
 import jax.extend
 from jax.sharding import AbstractMesh, AxisType
 
-from inspector import files
-from inspector._jax import configuration, jaxprs, modules, pallas, reading, stages
+from inspector import files, platforms
+from inspector._jax import attached, configuration, jaxprs, modules, pallas, reading, stages
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.errors import LoweringError, ParameterError
 from inspector.hlo.mesh import Mesh
 from inspector.lowering.arguments import argument_names, dtype_name, result_name
-from inspector.lowering.assemble import assemble, mlir_platform
+from inspector.lowering.assemble import assemble
 from inspector.lowering.bindings import StageBinding
 from inspector.lowering.pallas import Overrides
 from inspector.lowering.wrappers import TracedCall
@@ -200,7 +200,7 @@ def _module_program(module: bytes, facts: modules.ModuleFacts, mesh: Mesh | None
             use_shardy_partitioner=facts.uses_shardy,
         ),
         mesh=mesh,
-        platform=platform or jax.default_backend(),
+        platform=platform or attached.attached_platform(),
     )  # fmt: skip
 
 
@@ -215,7 +215,7 @@ def _open_exported(exported: Any, platform: str | None) -> Lowered:
             f"{exported.fun_name} is exported for {exported.platforms}. Export it for one platform, or lower"
             " jax.jit(exported.call) with example arguments."
         )
-    if platform is not None and mlir_platform(platform) not in exported.platforms:
+    if platform is not None and platforms.named(platform).lowering not in exported.platforms:
         raise ParameterError(f"{exported.fun_name} is exported for {exported.platforms[0]}, not for {platform}.")
     return _open_stablehlo(exported.mlir_module_serialized, exported.platforms[0])
 
@@ -235,11 +235,11 @@ def from_stages(
       overrides: what is put in place of the parameters of Pallas kernels.
       jaxpr: of a stage without `traced`, where it is known.
     """
-    platform = platform or jax.default_backend()
+    platform = platform or attached.attached_platform()
     overrides = overrides or Overrides()
     if lowered is None:
         traced = pallas.with_jaxpr(traced, overrides.rewrite(traced.jaxpr))
-        lowered = traced.lower(lowering_platforms=(mlir_platform(platform),))
+        lowered = traced.lower(lowering_platforms=(platforms.named(platform).lowering,))
     facts = stages.lowered_facts(lowered)
     module_facts = modules.module_facts(facts.module)
     call = call or _call_of(lowered)

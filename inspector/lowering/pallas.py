@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from inspector import platforms
 from inspector._jax import jaxprs, pallas, pallas_device, pallas_params
-from inspector.compilation.chips import GPUS
 from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable, check_bool
 from inspector.hlo.pallas import (
     MAX_STEPS,
@@ -30,9 +30,7 @@ CompilerParams = Mapping[str | int, Mapping[str, Any]]
 
 _ALL = "*"
 
-# As libtpu names the devices of its topologies; Pallas reads the GPU's name in the CUDA plugin's.
-_KINDS = {"v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5", "v6e": "TPU v6 lite", "tpu7x": "TPU7x"} | GPUS
-_USUAL = {"tpu": _KINDS["v5e"], "gpu": _KINDS["h100"]}
+_CHIPS = {chip.name: chip for chip in platforms.chips()}
 
 
 def fields(backend: Backend) -> tuple[ParamField, ...]:
@@ -66,7 +64,7 @@ class Overrides:
         Args:
           compiler_params: fields by kernel.
           interpret: let JAX's interpreter run the kernels, on any platform.
-          platform: what is lowered for, "cpu", "tpu" or "gpu"; says whose fields a kernel without parameters can have.
+          platform: what is lowered for; says whose fields a kernel without parameters can have.
           chip: what kernels take for their device where there is none of the platform, such as "v5e"
             or "h100"; "" for the usual one.
 
@@ -74,18 +72,22 @@ class Overrides:
           OptionError: the fields are not by kernel; `interpret` is neither True nor False.
           ParameterError: no such chip.
         """
-        if chip and chip not in _KINDS:
-            raise ParameterError(f"chip is {chip!r}, which is none of {', '.join(_KINDS)}.")
+        if chip and chip not in _CHIPS:
+            raise ParameterError(f"chip is {chip!r}, which is none of {', '.join(_CHIPS)}.")
         self._wanted = dict(by_kernel(compiler_params))
         self._interpret, self._platform = check_bool("interpret", interpret, OptionError), platform
         self._chip = chip
+        self._is_gpu = "triton" in platforms.named(platform).pallas
         self._names: dict[int, tuple[str, ...]] = {}
         self._has_none = False
 
     def device(self) -> contextlib.AbstractContextManager[None]:
         """While it is open, kernels see the chip; the interpreter's the usual TPU, without which some cannot be traced."""
-        platform = "tpu" if self._interpret and self._platform == "cpu" else self._platform
-        return pallas_device.as_if_on(platform, _KINDS.get(self._chip) or _USUAL.get(platform, ""))
+        platform = platforms.TPU if self._interpret and self._platform == "cpu" else platforms.named(self._platform)
+        chip = _CHIPS.get(self._chip or platform.usual_chip)
+        if chip is None:
+            return contextlib.nullcontext()
+        return pallas_device.as_if_on(platform.kind, chip.device_kind, chip.architecture)
 
     def rewrite(self, jaxpr: Any) -> Any:
         """The jaxpr with the parameters in place.
@@ -143,7 +145,7 @@ class Overrides:
         backend = pallas_params.backend_for(self._platform, own)
         if not fields and not changed and own not in (None, backend):
             raise LoweringError(_FOREIGN.format(name=name, own=own, platform=self._platform))
-        if fields or (given is None and self._platform == "gpu" and not pallas_params.has_default(backend)):
+        if fields or (given is None and self._is_gpu and not pallas_params.has_default(backend)):
             where = f"kernel {name!r}" if name else f"kernel {number}"
             changed["compiler_params"] = pallas_params.with_fields(
                 backend, given, fields, where, grid_rank=pallas.grid_rank(eqn), input_count=pallas.input_count(eqn)

@@ -8,11 +8,12 @@ from typing import Any
 
 import jax
 
-from inspector._jax import modules, replica
+from inspector import platforms
+from inspector._jax import attached, modules, replica
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.lowering.arguments import dtype_name, result_name
-from inspector.lowering.assemble import assemble, mlir_platform
+from inspector.lowering.assemble import assemble
 from inspector.lowering.axis_env import replica_mesh
 from inspector.lowering.calls import PlainCall
 from inspector.lowering.leaves import Outputs
@@ -38,10 +39,10 @@ def lower_replicas(
     def flat(*arrays: Any) -> Any:
         return outputs.keep(call.apply(arrays))
 
-    platform = platform or jax.default_backend()
+    platform = platform or attached.attached_platform()
     overrides = overrides or Overrides()
     result = replica.lower_with_replicas(
-        flat, leaves, axis_env, is_donated, mlir_platform(platform), name, overrides.rewrite
+        flat, leaves, axis_env, is_donated, platforms.named(platform).lowering, name, overrides.rewrite
     )
     results, _ = jax.tree_util.tree_flatten_with_path(result.out_shape)
     avals = [jax.typeof(leaf) if not isinstance(leaf, jax.ShapeDtypeStruct) else leaf for leaf in leaves]

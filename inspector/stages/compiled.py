@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.graph import graph
 from inspector.analysis.instructions import instructions
-from inspector.analysis.peaks import Peak, peak_of
+from inspector.analysis.peaks import peak_of
 from inspector.analysis.roofline import Roofline, roofline
 from inspector.analysis.timeline import Timeline, timeline
 from inspector.compilation import saved
@@ -18,6 +18,7 @@ from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.single import singles
+from inspector.platforms import Peak
 
 if TYPE_CHECKING:
     import graphviz

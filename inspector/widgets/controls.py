@@ -10,7 +10,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import Callable, Sequence
 
-from inspector import settings
+from inspector import platforms, settings
 from inspector.compilation import options_text
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
@@ -119,7 +119,7 @@ class Controls:
         chosen = self._target
         with contextlib.suppress(TargetError):
             chosen = Target.parse(target.strip() or chosen)
-        return self._platform(chosen)
+        return platforms.named(self._platform(chosen)).kind
 
 
 def find_flags(request: messages.FlagsRequest, compiler: str) -> messages.Flags:

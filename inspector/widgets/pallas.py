@@ -17,6 +17,7 @@ from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import Operand, ParamField, Plain
 from inspector.hlo.source import Frame
+from inspector.platforms import TPU
 from inspector.stages.kernel import Kernel
 from inspector.units import format_bytes, format_count
 from inspector.widgets import messages
@@ -25,7 +26,6 @@ from inspector.widgets.cells import display_file
 # Of a grid, and of the blocks of an array, that the browser gets: more than an eye can follow.
 _SHOWN_STEPS = 8192
 _SHOWN_BLOCKS = 4096
-_USUAL_CHIP = "v5e"
 
 
 def kernels_message(
@@ -70,7 +70,7 @@ def refused_bytes(error: BaseException | None, kernels: Sequence[Kernel]) -> dic
 
 def chip_of(target: Target) -> str:
     """Whose fast memory a budget is held against: the target's TPU, else the usual one."""
-    return target.chip if target.chip in VMEM else _USUAL_CHIP
+    return target.chip if target.chip in VMEM else TPU.usual_chip
 
 
 def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> messages.Kernel:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from inspector import platforms
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, ExecutionError
@@ -120,7 +121,7 @@ class Variant:
             variant=self.number,
             label=self.label,
             target=str(self.target),
-            platform="" if self.lowered is None else self.lowered.program.platform,
+            platform="" if self.lowered is None else platforms.named(self.lowered.program.platform).kind,
             options=self.options.as_dict(),
             state=self.state,
             stage="" if self.job is None else self.job.stage,

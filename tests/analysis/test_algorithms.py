@@ -6,9 +6,9 @@ import pytest
 from jaxlib import _hlo
 
 from inspector.analysis.algorithms import Algorithm, algorithm_of, products
-from inspector.analysis.peaks import PEAKS
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
+from tests.peaks import PEAKS
 
 DOT = """HloModule m
 

@@ -10,9 +10,9 @@ from jaxlib import _hlo
 from inspector.analysis.collective import Collective
 from inspector.analysis.collectives import collectives
 from inspector.analysis.communication import communication
-from inspector.analysis.peaks import PEAKS
 from inspector.errors import AtLeast, Unavailable
 from inspector.hlo.module import Module
+from tests.peaks import PEAKS
 
 TEXT = """HloModule m, num_partitions=8
 

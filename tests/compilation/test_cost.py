@@ -14,7 +14,6 @@ import pytest
 
 import inspector
 from inspector.analysis.algorithms import algorithm_of
-from inspector.analysis.peaks import PEAKS
 from inspector.compilation import plain
 from inspector.compilation.cost import Cost, InstructionCost, costs, program_cost, total
 from inspector.engines.counting import count
@@ -26,6 +25,7 @@ from inspector.hlo.module import Module
 from inspector.hlo.single import singles
 from inspector.stages.compiled import Compiled
 from tests.loops import counted_loop
+from tests.peaks import PEAKS
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
 NAMES = sorted(path.name.removesuffix(".json") for path in HEAPS.glob("*.json"))

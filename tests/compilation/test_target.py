@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.compilation.chips import TPU_GENERATIONS
 from inspector.compilation.target import MAX_CPU_DEVICES, Target
 from inspector.errors import TargetError
 
@@ -151,12 +150,3 @@ def test_what_is_attached_is_not_absent(text: str) -> None:
 def test_enough_devices(text: str, count: int, enough: str | None) -> None:
     found = Target.parse(text).with_devices(count)
     assert found == (Target.parse(enough) if enough else None)
-
-
-def test_neighbours_are_legal_and_include_the_topology_itself() -> None:
-    for generation in TPU_GENERATIONS.values():
-        wanted = (2,) * generation.rank
-        neighbours = generation.neighbours(wanted)
-        assert wanted in neighbours
-        assert len(neighbours) == 4
-        assert all(generation.is_legal(topology) for topology in neighbours)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
-from inspector.compilation.chips import GPUS, TPU_GENERATIONS
+from inspector import platforms
 from inspector.engines.targets import offered_targets
 
 COLUMNS = ["target", "platform", "device_kind", "device_count", "available", "reason", "can_run"]
@@ -27,7 +27,7 @@ def test_every_row_is_a_target() -> None:
         assert row.can_run is not target.is_absent
         assert row.available or row.reason
     names = {inspector.Target.parse(t).chip for t in table.target}
-    assert names == {"", *TPU_GENERATIONS, *GPUS}
+    assert names == {"", *(chip.name for chip in platforms.chips())}
     attached = table.iloc[0]
     assert (attached.target, attached.device_count) == ("attached", jax.local_device_count())
     assert set(offered_targets()) <= set(table.target[table.available])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from inspector import platforms
 from inspector.compilation.records.assembly import PROGRAM, Assembly, Code, Language
 from inspector.compilation.records.dump_names import module_file
 from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
@@ -16,62 +16,39 @@ from inspector.compilation.records.riegeli import everything_in
 from inspector.compilation.records.tpu_codes import TpuCodes
 from inspector.compilation.records.tpu_names import tpu_file
 from inspector.errors import ModuleError, Unavailable
+from inspector.platforms import TPU
+from inspector.platforms.platform import CodeFile
 
 _LEVEL = 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Kind:
-    """What a dumped file is: by the end of its name, or where that is only a prefix, by its beginning."""
-
-    stage: str
-    language: Language
-    end: str
-    start: str = ""
-
-
-_IR = (_Kind("LLVM IR", "llvm", "ir-no-opt.ll"), _Kind("LLVM IR, optimized", "llvm", "ir-with-opt.ll"))
-_KINDS: Mapping[str, tuple[_Kind, ...]] = {
-    "cpu": (*_IR, _Kind("assembly", "asm", ".o", "obj-file.")),
-    "gpu": (
-        _Kind("thunks", "text", "thunk_sequence.txt"),
-        _Kind("thunks, optimized", "text", "thunk_sequence_after_thunk_passes.txt"),
-        *_IR,
-        _Kind("PTX", "ptx", ".ptx"),
-    ),
-}
-_SASS = "SASS"
 _CONSTANTS = "constants"
 _NO_LLO = Unavailable(
     "libtpu writes its back-end's code only where it was told so when it was loaded, which this process did before",
     "Compile for the TPU as one that is not here, such as target='tpu:v5e:2x2'.",
 )
-# `.*` would also write what an emitter writes without a name, which corrupts the heap (jaxlib 0.12), and
-# on GPU every step of Triton's passes, which takes minutes.
-_EMITTERS = {"cpu": "^llvm$", "gpu": "^(llvm|ptx)$"}
 
 
 class AssemblyRecorder:
     """Takes the files of one compile."""
 
     def __init__(self, platform: str) -> None:
-        """For "cpu", "tpu" or "gpu"."""
-        self._platform = platform
-        self._kinds = _KINDS.get(self._platform, ())
-        self._files: dict[str, tuple[_Kind, bytes]] = {}
+        """For a platform, by name."""
+        self._platform = platforms.named(platform)
+        self._files: dict[str, tuple[CodeFile, bytes]] = {}
         self._tpu_codes = TpuCodes()
 
     @property
     def flags(self) -> Mapping[str, Any]:
         """What XLA shall dump."""
-        return {"xla_dump_emitter_re": _EMITTERS[self._platform]} if self._platform in _EMITTERS else {}
+        return {"xla_dump_emitter_re": self._platform.emitters} if self._platform.emitters else {}
 
     def see(self, file: Path) -> None:
         """Takes a file if it is code."""
-        for kind in self._kinds:
+        for kind in self._platform.code:
             if file.name.endswith(kind.end) and kind.start in file.name:
                 self._files[file.name] = (kind, file.read_bytes())
-        found = tpu_file(file.name) if self._platform == "tpu" else None
+        found = tpu_file(file.name) if self._platform is TPU else None
         if found is not None:
             self._tpu_codes.take(found, file.read_bytes())
 
@@ -84,24 +61,24 @@ class AssemblyRecorder:
         """
         codes = self._tpu_codes.codes() or self._codes(module)
         note = ""
-        if self._platform == "gpu":
-            sass = _sass(executable)
+        if self._platform.machine_code:
+            sass = _sass(executable, self._platform.machine_code)
             if isinstance(sass, Unavailable):
-                note = f"No SASS: {sass.reason}."
+                note = f"No {self._platform.machine_code}: {sass.reason}."
             else:
                 codes += sorted(sass, key=lambda code: code.kernel)
         if not codes:
-            return _NO_LLO if self._platform == "tpu" else Unavailable(f"the compiler wrote no code of {module!r}")
+            return _NO_LLO if self._platform is TPU else Unavailable(f"the compiler wrote no code of {module!r}")
         return Assembly(tuple(codes), note).to_bytes()
 
     def _codes(self, module: str) -> list[Code]:
         found = [(kind, module_file(name, module), data) for name, (kind, data) in self._files.items()]
         codes = [(kind, _code(kind, place[1], data)) for kind, place, data in found if place is not None]
-        codes.sort(key=lambda entry: (self._kinds.index(entry[0]), entry[1].kernel))
+        codes.sort(key=lambda entry: (self._platform.code.index(entry[0]), entry[1].kernel))
         return [code for _, code in codes]
 
 
-def _code(kind: _Kind, rest: str, data: bytes) -> Code:
+def _code(kind: CodeFile, rest: str, data: bytes) -> Code:
     """Args: what the file is, its name behind that of the module, and what is in it."""
     symbols = _symbols(kind.language, data)
     name = rest.removeprefix(kind.start).removesuffix(kind.end).removesuffix(".")
@@ -141,7 +118,7 @@ def _ptx_entry(line: str) -> str | None:
     return words[-1] if ".entry" in words[:-1] else None
 
 
-def _sass(executable: bytes | Unavailable) -> list[Code] | Unavailable:
+def _sass(executable: bytes | Unavailable, stage: str) -> list[Code] | Unavailable:
     """A GPU's machine code: the cubins that lie in an executable, by kernel."""
     if isinstance(executable, Unavailable):
         return Unavailable(f"there is no executable ({executable.reason})")
@@ -152,7 +129,7 @@ def _sass(executable: bytes | Unavailable) -> list[Code] | Unavailable:
     codes: dict[str, Code] = {}
     for data, kernels in cubins:  # an executable has the kernel of a command buffer twice
         packed = zlib.compress(data, _LEVEL)
-        codes |= {kernel: Code(_SASS, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels}
+        codes |= {kernel: Code(stage, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels}
     return list(codes.values()) or Unavailable("the executable has no cubin")
 
 

@@ -7,19 +7,14 @@ or else to a phase, so that all parts add up to the whole.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from inspector import platforms
 from inspector.errors import Unavailable
 
 IMPORT = "StableHLO to HLO, until the first pass"
 BETWEEN = "between passes: snapshots, scheduling, buffer assignment"
 WHOLE = "the whole compile, whose passes were not timed"
-BACK_ENDS: Mapping[str, str] = {
-    "cpu": "code generation: LLVM",
-    "gpu": "code generation: LLVM, ptxas",
-    "tpu": "code generation: LLO, and writing the executable",
-}
-"""What follows the optimized HLO, but for passes that run then, by platform."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ def phases(timed: Sequence[TimedPass] | Unavailable, span: Span) -> tuple[Phase,
     return (
         Phase(IMPORT, before),
         Phase(BETWEEN, between),
-        Phase(BACK_ENDS.get(span.platform, "code generation"), rest),
+        Phase(platforms.named(span.platform).back_end, rest),
     )
 
 

@@ -29,7 +29,7 @@ PER_COMPILE, PROCESS_START, INIT_ARGS = "per compile", "process start", "LIBTPU_
 PROCESS_START_FLAGS = frozenset({"xla_force_host_platform_device_count"}) | READ_AT_START
 
 # What a name begins with tells the part of the compiler that reads it.
-_PREFIXES = ("cpu", "gpu", "tpu", "dump", "hlo", "llvm")
+_PREFIXES = (*TARGETS, "dump", "hlo", "llvm")
 
 _UNDESCRIBED = "libtpu is built without descriptions of its flags"
 _COMMON_FILE = "tpu_compilation_environment.cc"  # defines nine of ten, so that it tells nothing

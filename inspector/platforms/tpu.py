@@ -1,0 +1,95 @@
+"""Google's TPUs, which libtpu compiles for.
+
+Topologies and figures are Google's (cloud.google.com/tpu/docs, each generation's page), the capacities of vector
+memories those of Pallas's documentation (docs.jax.dev/en/latest/pallas/tpu/hardware.html).
+"""
+
+from collections.abc import Mapping
+
+from inspector.platforms.chip import GIB, GIGA, MIB, NOT_PUBLISHED, TERA, Chip, Peak, Vmem
+from inspector.platforms.platform import SCRATCH, Platform
+from inspector.platforms.topologies import Slices
+
+
+def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib: int, ici_giga: float | None) -> Peak:
+    return Peak(
+        chip,
+        {name: value * TERA for name, value in tera.items()},
+        giga * GIGA,
+        gib * GIB,
+        vmem_mib * MIB,
+        NOT_PUBLISHED if ici_giga is None else ici_giga * GIGA,
+        f"https://docs.cloud.google.com/tpu/docs/{chip}",
+    )
+
+
+# The limits of VMEM are those that libtpu 0.0.42.1 and 0.0.50.1 say when a kernel asks for too much;
+# `tests/analysis/test_pallas_memory.py` asks them. They are of a core, and a chip may have two.
+_GENERATIONS = (
+    Chip(
+        "v4",
+        "TPU v4",
+        Slices(3, 4096, 16),
+        _peak("v4", {"bf16": 275, "s8": 275}, 1200, 32, 32, None),
+        config="megacore",
+        vmem=Vmem(16 * MIB, 16 * MIB),
+    ),
+    Chip(
+        "v5e",
+        "TPU v5 lite",
+        Slices(2, 256, 16),
+        _peak("v5e", {"bf16": 197, "s8": 393}, 819, 16, 128, 400),
+        aliases=("v5litepod", "v5lite"),
+        other_kinds=("TPU v5e",),
+        vmem=Vmem(16 * MIB, 128 * MIB),
+    ),
+    Chip(
+        "v5p",
+        "TPU v5",
+        Slices(3, 8960, 28),
+        _peak("v5p", {"bf16": 459}, 2765, 95, 128, 1200),
+        other_kinds=("TPU v5p",),
+        vmem=Vmem(16 * MIB, 64 * MIB),
+    ),
+    Chip(
+        "v6e",
+        "TPU v6 lite",
+        Slices(2, 256, 16),
+        _peak("v6e", {"bf16": 918, "s8": 1836}, 1638, 32, 128, 800),
+        aliases=("v6", "trillium"),
+        other_kinds=("TPU v6e",),
+        vmem=Vmem(32 * MIB, 128 * MIB),
+    ),
+    Chip(
+        "tpu7x",
+        "TPU7x",
+        Slices(3, 9216, 24, devices_per_chip=2),
+        _peak("tpu7x", {"bf16": 2307, "f8": 4614}, 7380, 192, 128, 1200),
+        devices_per_chip=2,
+        aliases=("v7x", "7x", "ironwood"),
+        vmem=Vmem(32 * MIB, 64 * MIB),
+    ),
+)
+
+TPU = Platform(
+    name="tpu",
+    kind="tpu",
+    lowering="tpu",
+    words="a TPU",
+    chip_word="TPU generation",
+    spaces={0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},  # as its memory usage report names them
+    back_end="code generation: LLO, and writing the executable",
+    load_args=(
+        f"--xla_jf_dump_to={SCRATCH}/llo",
+        "--xla_jf_dump_llo_text=true",
+        f"--xla_mosaic_dump_to={SCRATCH}/mosaic",
+    ),
+    load_folders=("llo", "mosaic"),
+    pallas=("mosaic_tpu",),
+    plugin="tpu_plugin",
+    chips=_GENERATIONS,
+    usual_chip="v5e",
+    listed=("1", "4", "8"),
+    example="tpu:v5e:2x4",
+    offered=("tpu:v5e:2x4", "tpu:v6e:2x2", "tpu:v5p:2x2x1"),
+)
