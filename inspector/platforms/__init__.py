@@ -11,6 +11,7 @@ from inspector.platforms.chip import Chip, Peak
 from inspector.platforms.cpu import CPU
 from inspector.platforms.cuda import CUDA
 from inspector.platforms.platform import Platform
+from inspector.platforms.rocm import ROCM
 from inspector.platforms.tpu import TPU
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "KINDS",
     "NAMES",
     "PLATFORMS",
+    "ROCM",
     "TPU",
     "Chip",
     "Peak",
@@ -34,6 +36,7 @@ PLATFORMS: tuple[Platform, ...] = (
     CPU,
     TPU,
     CUDA,
+    ROCM,
 )
 
 KINDS = tuple(sorted({platform.kind for platform in PLATFORMS}))

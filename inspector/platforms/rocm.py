@@ -1,0 +1,87 @@
+"""AMD's GPUs, which XLA compiles for with JAX's ROCm plugin.
+
+Figures are those of AMD's product pages. The products of matrices are compute units x clock x operations a clock
+(AMD's papers on CDNA 2, 3 and 4), which `tests/platforms/test_rocm.py` computes. There is no `tf32`: XLA multiplies `f32`
+as such on these GPUs.
+"""
+
+from collections.abc import Mapping
+
+from inspector.errors import Unavailable
+from inspector.platforms.chip import GIGA, TERA, Chip, Peak
+from inspector.platforms.platform import LLVM_IR, CodeFile, Platform
+from inspector.platforms.topologies import Hosts
+
+_AMD = "https://www.amd.com/en/products/accelerators/instinct/"
+
+
+def _peak(chip: str, tera: Mapping[str, float], giga: float, gb: int, fabric_giga: float | None, page: str) -> Peak:
+    return Peak(
+        chip,
+        {name: value * TERA for name, value in tera.items()},
+        giga * GIGA,
+        int(gb * GIGA),
+        Unavailable("a GPU has none"),
+        Unavailable("how many of its links join GPUs differs between machines")
+        if fabric_giga is None
+        else fabric_giga * GIGA,
+        f"{_AMD}{page}.html",
+        linked_devices=8,
+    )
+
+
+_CDNA_2 = {"f64": 95.7, "f32": 95.7, "bf16": 383, "f16": 383, "s8": 383}
+_MI300A = {"f64": 122.6, "f32": 122.6, "bf16": 980.6, "f16": 980.6, "f8": 1961.2, "s8": 1961.2}
+_CDNA_3 = {"f64": 163.4, "f32": 163.4, "bf16": 1307.4, "f16": 1307.4, "f8": 2614.9, "s8": 2614.9}
+_MI350X = {"f64": 72.1, "f32": 144.2, "bf16": 2306.9, "f16": 2306.9, "f8": 4613.7, "s8": 4613.7, "f4": 9227.5}
+_MI355X = {"f64": 78.6, "f32": 157.3, "bf16": 2516.6, "f16": 2516.6, "f8": 5033.2, "s8": 5033.2, "f4": 10066.3}
+
+
+def _chip(name: str, architecture: str, peak: Peak, *, devices: int = 1, other_kinds: tuple[str, ...] = ()) -> Chip:
+    return Chip(
+        name,
+        f"AMD Instinct {name.upper()}",
+        Hosts(devices_per_gpu=devices),
+        peak,
+        devices_per_chip=devices,
+        other_kinds=other_kinds,
+        architecture=architecture,
+    )
+
+
+ROCM = Platform(
+    name="rocm",
+    kind="gpu",
+    lowering="rocm",
+    words="an AMD GPU",
+    chip_word="GPU",
+    spaces={0: "HBM", 1: "collective", 5: "host"},  # XLA's, as of every GPU
+    back_end="code generation: LLVM, lld",
+    code=(
+        CodeFile("thunks", "text", "thunk_sequence.txt"),
+        CodeFile("thunks, optimized", "text", "thunk_sequence_after_thunk_passes.txt"),
+        *LLVM_IR,
+    ),
+    emitters="^llvm$",
+    pallas=("triton",),
+    plugin="rocm_plugin",
+    chips=(
+        # Each of its two dies is a device.
+        _chip("mi250x", "gfx90a", _peak("mi250x", _CDNA_2, 3276.8, 128, None, "mi200/mi250x"), devices=2),
+        _chip("mi300a", "gfx942", _peak("mi300a", _MI300A, 5300, 128, None, "mi300/mi300a")),
+        # Of eight links seven join GPUs, with 128 GB/s each; of the later ones 153.6 GB/s.
+        _chip(
+            "mi300x",
+            "gfx942",
+            _peak("mi300x", _CDNA_3, 5300, 192, 896, "mi300/mi300x"),
+            other_kinds=("AMD Instinct MI300X OAM", "AMD Instinct MI300X VF"),
+        ),
+        _chip("mi325x", "gfx942", _peak("mi325x", _CDNA_3, 6000, 256, 896, "mi300/mi325x")),
+        _chip("mi350x", "gfx950", _peak("mi350x", _MI350X, 8000, 288, 1075.2, "mi350/mi350x")),
+        _chip("mi355x", "gfx950", _peak("mi355x", _MI355X, 8000, 288, 1075.2, "mi350/mi355x")),
+    ),
+    usual_chip="mi300x",
+    listed=("1", "8"),
+    example="gpu:mi300x:8",
+    offered=("gpu:mi300x:1", "gpu:mi300x:8"),
+)
