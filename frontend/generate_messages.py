@@ -1,21 +1,25 @@
-"""Prints `src/messages.ts` from `inspector/widgets/messages/`.
+"""Writes what the browser knows of Python's messages and panes: `src/messages.ts` and `src/panes.ts`.
 
-Use: `python frontend/generate_messages.py > frontend/src/messages.ts`.
+Use: `python frontend/generate_messages.py`.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from inspector.compilation.request import PRODUCTS
 from inspector.widgets import messages
+from inspector.widgets.panes.registry import PANES, FromBrowser, Line, Place, ToBrowser
+from inspector.widgets.panes.text import TextPane
 
-_ALIASES = ("TextPane", "Pane", "Language", "State", "GraphMode", "Stage", "Product")
-_UNIONS = ("ToBrowser", "FromBrowser")
+SOURCE = Path(__file__).resolve().parent / "src"
 _SCALARS: dict[Any, str] = {
     str: "string",
     int: "number",
@@ -24,48 +28,136 @@ _SCALARS: dict[Any, str] = {
     NoneType: "null",
     Any: "unknown",
 }
+# Names that are texts in Python, where the registry has them.
+_NAMES: dict[str, Iterable[str]] = {
+    "Pane": [line.name for line in PANES],
+    "TextPane": [line.name for line in PANES if issubclass(line.make, TextPane)],
+    "Product": sorted(PRODUCTS),
+}
+_GENERATED = "// Generated from {} by generate_messages.py. Do not edit.\n"
 
 
-def typescript() -> str:
-    """The text of `src/messages.ts`."""
-    classes = [v for v in vars(messages).values() if is_typeddict(v)]
-    parts = ["// Generated from inspector/widgets/messages/ by generate_messages.py. Do not edit.\n"]
+def files() -> dict[Path, str]:
+    """The texts by the files that they belong into."""
+    return {SOURCE / "messages.ts": _messages(), SOURCE / "panes.ts": _makers()}
+
+
+def _messages() -> str:
+    """Types of all messages, and the panes' table without the code."""
+    unions = {"ToBrowser": get_args(ToBrowser), "FromBrowser": get_args(FromBrowser)}
+    parts_of = (part for kinds in unions.values() for kind in kinds for part in _parts(kind))
+    modules = list(dict.fromkeys(part.__module__ for part in parts_of))
+    classes = [cls for module in modules for cls in _defined(module, is_typeddict)]
+    aliases = {"Place": Place} | _aliases(modules)
+    parts = [_GENERATED.format("inspector/widgets/messages/ and inspector/widgets/panes/")]
     parts.append(f"export const VERSION = {messages.VERSION};\n")
-    parts.extend(f"export type {n} = {_type(getattr(messages, n), alias=False)};\n" for n in _ALIASES)
-    parts.extend(_interface(c) for c in classes)
-    parts.extend(f"export type {n} = {_type(getattr(messages, n), alias=False)};\n" for n in _UNIONS)
+    parts.append(f"export const KEYS = {json.dumps(messages.KEYS)} as const;\n")
+    parts.extend(f"export type {name} = {_words(words)};\n" for name, words in _NAMES.items())
+    parts.extend(f"export type {name} = {_words(get_args(kind))};\n" for name, kind in aliases.items())
+    names = {kind: name for name, kind in aliases.items()}
+    parts.extend(_interface(cls, names) for cls in classes)
+    parts.extend(f"export type {name} = {' | '.join(k.__name__ for k in kinds)};\n" for name, kinds in unions.items())
+    parts.append('export type Topic = ToBrowser["type"] | "kernel";\n')
+    parts.append(f"{_LINE}\n{_table()}")
     return "\n".join(parts)
 
 
-def _interface(cls: Any) -> str:
-    fields = "".join(f"  {name}: {_type(hint)};\n" for name, hint in get_type_hints(cls).items())
+_LINE = """/** A pane: where it stands at first, and the messages at which it is drawn anew. */
+export interface Line {
+  readonly name: Pane;
+  readonly title: string;
+  readonly place: Place;
+  readonly topics: readonly Topic[];
+}
+"""
+
+
+def _table() -> str:
+    def entry(line: Line) -> str:
+        fields = {"name": line.name, "title": line.title, "place": line.place, "topics": [*line.topics, "kernel"]}
+        return "  { " + ", ".join(f"{name}: {json.dumps(value)}" for name, value in fields.items()) + " },\n"
+
+    return f"export const PANES: readonly Line[] = [\n{''.join(map(entry, PANES))}];\n"
+
+
+def _makers() -> str:
+    """What makes each pane."""
+    imports = "".join(f'import {{ pane as {line.name} }} from "./panes/{line.name}.ts";\n' for line in PANES)
+    return (
+        _GENERATED.format("inspector/widgets/panes/registry.py")
+        + '\nimport type { Pane as Name } from "./messages.ts";\nimport type { Context, Pane } from "./panes/pane.ts";\n'
+        + f"{imports}\nexport const MAKERS: Record<Name, (context: Context) => Pane> = {{\n"
+        + "".join(f"  {line.name},\n" for line in PANES)
+        + "};\n"
+    )
+
+
+def _parts(cls: Any) -> list[Any]:
+    """A message's class behind those that its fields are made of."""
+    found: list[Any] = []
+
+    def visit(kind: Any) -> None:
+        if is_typeddict(kind):
+            for hint in get_type_hints(kind).values():
+                visit(hint)
+            found.append(kind)
+        else:
+            for argument in get_args(kind):
+                visit(argument)
+
+    visit(cls)
+    return found
+
+
+def _defined(module: str, wanted: Callable[[Any], bool]) -> list[Any]:
+    """What a module defines, not what it imports."""
+    values = vars(sys.modules[module]).values()
+    return [value for value in values if wanted(value) and getattr(value, "__module__", module) == module]
+
+
+def _aliases(modules: Iterable[str]) -> dict[str, Any]:
+    """The literals that have a name in the modules of messages."""
+    found: dict[str, Any] = {}
+    for module in modules:
+        found |= {name: kind for name, kind in vars(sys.modules[module]).items() if get_origin(kind) is Literal}
+    return found
+
+
+def _interface(cls: Any, aliases: dict[Any, str]) -> str:
+    hints = get_type_hints(cls, include_extras=True)
+    fields = "".join(f"  {name}: {_type(hint, aliases)};\n" for name, hint in hints.items())
     return f"export interface {cls.__name__} {{\n{fields}}}\n"
 
 
-def _type(kind: Any, alias: bool = True) -> str:
-    if alias:
-        for name in _ALIASES:
-            if kind == getattr(messages, name):
-                return name
+def _type(kind: Any, aliases: dict[Any, str]) -> str:
+    if kind in aliases:
+        return aliases[kind]
     if kind in _SCALARS:
         return _SCALARS[kind]
     if is_typeddict(kind):
         return str(kind.__name__)
-    arguments = get_args(kind)
-    match get_origin(kind):
-        case origin if origin in (Union, UnionType):
-            return " | ".join(_type(a) for a in arguments)
-        case origin if origin is Literal:
-            return " | ".join(f'"{a}"' for a in arguments)
-        case origin if origin is list:
-            item = _type(arguments[0])
-            return f"({item})[]" if " " in item and not item.startswith("[") else f"{item}[]"
-        case origin if origin is tuple:
-            return f"[{', '.join(_type(a) for a in arguments)}]"
-        case origin if origin is dict:
-            return f"Record<{', '.join(_type(a) for a in arguments)}>"
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return str(kind.__metadata__[0])
+    if origin is Literal:
+        return _words(get_args(kind))
+    arguments = [_type(argument, aliases) for argument in get_args(kind)]
+    if origin in (Union, UnionType):
+        return " | ".join(arguments)
+    if origin is list:
+        item = arguments[0]
+        return f"({item})[]" if " " in item and not item.startswith("[") else f"{item}[]"
+    if origin is tuple:
+        return f"[{', '.join(arguments)}]"
+    if origin is dict:
+        return f"Record<{', '.join(arguments)}>"
     raise TypeError(f"No TypeScript for {kind!r}: add it to generate_messages.py.")
 
 
+def _words(words: Iterable[Any]) -> str:
+    return " | ".join(f'"{word}"' for word in words)
+
+
 if __name__ == "__main__":
-    sys.stdout.write(typescript())
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")

@@ -60,7 +60,7 @@ def test_a_function_two_targets_and_a_run(opened: list[Explorer]) -> None:
 
 def finished_run(shown: Explorer, box: Mailbox) -> Any:
     shown.wait(60)
-    run = shown._runs._held[box.last("run")["variant"]]
+    run = shown._compiles.board._panes["run"]._held[box.last("run")["variant"]]
     run.result()
     shown.wait(60)
     message = box.last("run")

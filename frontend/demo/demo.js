@@ -58,7 +58,7 @@ function recorded({ messages, graphs, runs, products }) {
     },
     cancel: () => (isCancelled = true),
     pass: reply("passes"),
-    code: reply("code"),
+    code: reply("assembly"),
     ready: ({ client }) => play(messages, client),
     graph: async ({ id, variant, mode }) => {
       await wait(40);

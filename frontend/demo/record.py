@@ -9,6 +9,7 @@ compiler passes and code too, with the replies about each.
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import os
 import sys
@@ -74,13 +75,13 @@ def record_products(explorer: Any) -> dict[str, Any]:
     browser = Browser(explorer)
     browser.ask({"type": "ready", "client": "recorder"})
     found: dict[str, Any] = {}
-    for product, kind, reply in (("passes", "pass", "pass_change"), ("code", "code", "code_text")):
+    for product, kind, reply in (("passes", "pass", "pass_change"), ("assembly", "code", "code_text")):
         before = len(browser.sent)
         browser.ask({"type": "record", "variant": 0, "product": product})
         browser.wait_for(lambda m, p=product: m["type"] == "recording" and m["product"] == p and m["state"] == "done")
         messages = browser.sent[before:]
         replies = {}
-        for index in _worth_asking(explorer._recordings.value(0, product)):  # noqa: SLF001
+        for index in _worth_asking(messages):
             browser.ask({"type": kind, "id": index, "variant": 0, "index": index})
             browser.wait_for(lambda m, r=reply, i=index: m["type"] == r and m["id"] == i)
             replies[index] = browser.sent[-1]
@@ -88,9 +89,12 @@ def record_products(explorer: Any) -> dict[str, Any]:
     return found
 
 
-def _worth_asking(entries: Any) -> list[int]:
+def _worth_asking(told: list[dict[str, Any]]) -> list[int]:
     """All code; of the passes those that changed something, and the first."""
-    return [index for index, entry in enumerate(entries) if index == 0 or getattr(entry, "changed", True)]
+    (list_,) = (entry for entry in told if entry["content"]["type"] in ("passes", "code"))
+    if list_["content"]["type"] == "passes":
+        return [i for i, row in enumerate(list_["content"]["rows"]) if i == 0 or row["changed"]]
+    return list(range(len(json.loads(gzip.decompress(base64.b64decode(list_["buffers"][0])))["entries"])))
 
 
 def _has_run(message: dict[str, Any], variant: int) -> bool:

@@ -1,51 +1,24 @@
-// Generated from inspector/widgets/messages/ by generate_messages.py. Do not edit.
+// Generated from inspector/widgets/messages/ and inspector/widgets/panes/ by generate_messages.py. Do not edit.
 
 export const VERSION = 3;
 
+export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
+
+export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "collectives" | "graph" | "passes" | "code" | "run" | "pallas";
+
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
-export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "graph" | "collectives" | "stats" | "passes" | "code" | "run" | "pallas";
+export type Product = "assembly" | "buffers" | "passes";
+
+export type Place = "left" | "middle" | "right" | "dock";
 
 export type Language = "python" | "jaxpr" | "mlir" | "hlo" | "llvm" | "ptx" | "asm" | "sass" | "llo" | "text";
 
 export type State = "queued" | "running" | "done" | "failed" | "cancelled";
 
-export type GraphMode = "whole" | "scopes" | "around";
-
 export type Stage = "hlo" | "optimized";
 
-export type Product = "passes" | "code";
-
-export interface Document {
-  type: "document";
-  pane: TextPane;
-  variant: number | null;
-  language: Language;
-  title: string;
-  line_count: number;
-}
-
-export interface Error {
-  kind: string;
-  message: string;
-}
-
-export interface LineTable {
-  labels: (number | null)[] | null;
-  instructions: (string | null)[] | null;
-}
-
-export interface Notice {
-  type: "notice";
-  level: "info" | "error";
-  message: string;
-}
-
-export interface OriginTable {
-  files: string[];
-  origins: [string, [number, number][]][][];
-  phases: string[];
-}
+export type GraphMode = "whole" | "scopes" | "around";
 
 export interface Session {
   type: "session";
@@ -58,9 +31,24 @@ export interface Session {
   notes: string[];
 }
 
-export interface SourceLine {
-  file: string;
-  line: number | null;
+export interface Document {
+  type: "document";
+  pane: TextPane;
+  variant: number | null;
+  language: Language;
+  title: string;
+  line_count: number;
+}
+
+export interface OriginTable {
+  files: string[];
+  origins: [string, [number, number][]][][];
+  phases: string[];
+}
+
+export interface LineTable {
+  labels: (number | null)[] | null;
+  instructions: (string | null)[] | null;
 }
 
 export interface Unavailable {
@@ -69,6 +57,11 @@ export interface Unavailable {
   variant: number | null;
   reason: string;
   remedy: string;
+}
+
+export interface Error {
+  kind: string;
+  message: string;
 }
 
 export interface Variant {
@@ -91,11 +84,25 @@ export interface VariantRemoved {
   variant: number;
 }
 
-export interface AddRequest {
-  type: "add";
-  flag: string;
-  value: string;
-  target: string;
+export interface SourceLine {
+  file: string;
+  line: number | null;
+}
+
+export interface Notice {
+  type: "notice";
+  level: "info" | "error";
+  message: string;
+}
+
+export interface Recording {
+  type: "recording";
+  variant: number;
+  product: Product;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
 }
 
 export interface Controls {
@@ -127,10 +134,22 @@ export interface Flags {
   note: string;
 }
 
+export interface Said {
+  type: "said";
+  error: Error | null;
+}
+
 export interface FlagsRequest {
   type: "flags";
   id: number;
   search: string;
+  target: string;
+}
+
+export interface AddRequest {
+  type: "add";
+  flag: string;
+  value: string;
   target: string;
 }
 
@@ -139,235 +158,45 @@ export interface LowerRequest {
   axes: string;
 }
 
-export interface Said {
-  type: "said";
-  error: Error | null;
-}
-
-export interface Kernel {
-  number: number;
-  name: string;
-  function: string;
-  source: SourceLine | null;
-  grid: (number | null)[];
-  semantics: string[];
-  step_count: number | null;
-  steps_shown: number;
-  facts: [string, string][];
-  operands: KernelOperand[];
-  memory: KernelMemory | null;
-  memory_reason: string;
-  params: KernelParam[];
-  interpret: boolean;
-}
-
-export interface KernelAllocation {
-  name: string;
-  what: string;
-  buffers: number;
-  size_bytes: number;
-}
-
-export interface KernelMemory {
-  chip: string;
-  allocations: KernelAllocation[];
-  total_bytes: number;
-  limit_bytes: number;
-  limit_source: string;
-  capacity_bytes: number;
-  how_sure: string;
-  fits: boolean;
-  remark: string;
-}
-
-export interface KernelOperand {
-  name: string;
-  role: "input" | "output";
-  shape: number[];
-  dtype: string;
-  block: string;
-  block_shape: number[];
-  memory_space: string;
-  index_map: string;
-  block_bytes: number;
-  starts: number[][];
-  steps: number[];
-  revisited: number[];
-  overlapping: number[];
-  copies: number | null;
-  copied_bytes: number | null;
-  remarks: string[];
-  reason: string;
-}
-
-export interface KernelParam {
-  name: string;
-  type: string;
-  value: string;
-  default: string;
-  choices: string[];
-  description: string;
-  overridden: boolean;
-  reason: string;
-}
-
-export interface Kernels {
-  type: "kernels";
+export interface Diff {
+  type: "diff";
+  baseline: number;
   variant: number;
-  rows: Kernel[];
-  trouble: KernelTrouble | null;
-}
-
-export interface KernelTrouble {
-  summary: string;
-  kernel: number | null;
-  advice: string[];
-  asked_bytes: number | null;
-  limit_bytes: number | null;
-  allocations: KernelAllocation[];
-  source: SourceLine | null;
-  help_url: string;
-}
-
-export interface Tuned {
-  type: "tuned";
-  id: number;
-  variant: number | null;
-  error: Error | null;
-}
-
-export interface CodeEntry {
-  stage: string;
-  kernel: string;
-  language: Language;
-}
-
-export interface CodeList {
-  type: "code";
-  variant: number;
-  note: string;
-}
-
-export interface CodeTable {
-  entries: CodeEntry[];
-  instructions: Record<string, string[]>;
-}
-
-export interface CodeText {
-  type: "code_text";
-  id: number;
-  variant: number;
-  index: number;
-  reason: string;
-  remedy: string;
-  error: Error | null;
-}
-
-export interface PassChange {
-  type: "pass_change";
-  id: number;
-  variant: number;
-  index: number;
   hunks: [number, number, number, number][];
   summary: string;
-  error: Error | null;
 }
 
-export interface PassList {
-  type: "passes";
+export interface StatsRow {
+  key: string;
+  label: string;
+  unit: "bytes" | "count" | "seconds";
+  value: number | null;
+  reason: string | null;
+  less_is_better: boolean;
+}
+
+export interface Stats {
+  type: "stats";
   variant: number;
-  rows: PassRow[];
-  note: string;
+  rows: StatsRow[];
 }
 
-export interface PassRow {
-  pipeline: string;
-  name: string;
-  changed: boolean;
-  duration_s: number | null;
-  reason: string;
+export interface Mesh {
+  axis_names: string[];
+  axis_sizes: number[];
+  kind: "replica" | "partition";
+  device_ids: number[] | null;
 }
 
-export interface Recording {
-  type: "recording";
-  variant: number;
-  product: Product;
-  state: State;
-  stage: string;
-  elapsed_s: number;
-  error: Error | null;
-}
-
-export interface CancelRequest {
-  type: "cancel";
-  variant: number;
-}
-
-export interface CodeRequest {
-  type: "code";
-  id: number;
-  variant: number;
-  index: number;
-}
-
-export interface GraphRequest {
-  type: "graph";
-  id: number;
-  variant: number;
-  mode: GraphMode;
-  selection: Selection | null;
-}
-
-export interface PassRequest {
-  type: "pass";
-  id: number;
-  variant: number;
-  index: number;
-}
-
-export interface Ready {
-  type: "ready";
-  client: string;
-}
-
-export interface RecordRequest {
-  type: "record";
-  variant: number;
-  product: Product;
-}
-
-export interface RemoveRequest {
-  type: "remove";
-  variant: number;
-}
-
-export interface RunRequest {
-  type: "run";
-  variant: number;
-  repeat: number;
-}
-
-export interface Selection {
-  pane: Pane;
-  variant: number | null;
-  file: string | null;
-  line: number | null;
-  origin: string | null;
-  instruction: string | null;
-}
-
-export interface SelectionChanged {
-  type: "select";
-  selection: Selection | null;
-}
-
-export interface TuneRequest {
-  type: "tune";
-  id: number;
-  variant: number;
-  kernel: number;
-  values: Record<string, string>;
-  interpret: boolean;
+export interface Member {
+  group: number | null;
+  position: number | null;
+  logical_id: number;
+  replica: number;
+  partition: number;
+  coordinates: number[] | null;
+  before: string;
+  after: string;
 }
 
 export interface Collective {
@@ -395,18 +224,18 @@ export interface Collective {
 export interface Collectives {
   type: "collectives";
   variant: number;
-  stage: Stage;
+  program: Stage;
   mesh: Mesh | null;
   note: string;
   rows: Collective[];
 }
 
-export interface Diff {
-  type: "diff";
-  baseline: number;
+export interface GraphRequest {
+  type: "graph";
+  id: number;
   variant: number;
-  hunks: [number, number, number, number][];
-  summary: string;
+  mode: GraphMode;
+  selection: Selection | null;
 }
 
 export interface Graph {
@@ -419,32 +248,76 @@ export interface Graph {
   error: Error | null;
 }
 
-export interface Member {
-  group: number | null;
-  position: number | null;
-  logical_id: number;
-  replica: number;
-  partition: number;
-  coordinates: number[] | null;
-  before: string;
-  after: string;
+export interface PassRow {
+  pipeline: string;
+  name: string;
+  changed: boolean;
+  duration_s: number | null;
+  reason: string;
 }
 
-export interface Mesh {
-  axis_names: string[];
-  axis_sizes: number[];
-  kind: "replica" | "partition";
-  device_ids: number[] | null;
+export interface PassList {
+  type: "passes";
+  variant: number;
+  rows: PassRow[];
+  note: string;
 }
 
-export interface Run {
+export interface PassRequest {
+  type: "pass";
+  id: number;
+  variant: number;
+  index: number;
+}
+
+export interface PassChange {
+  type: "pass_change";
+  id: number;
+  variant: number;
+  index: number;
+  hunks: [number, number, number, number][];
+  summary: string;
+  error: Error | null;
+}
+
+export interface CodeList {
+  type: "code";
+  variant: number;
+  note: string;
+}
+
+export interface CodeEntry {
+  stage: string;
+  kernel: string;
+  language: Language;
+}
+
+export interface CodeTable {
+  entries: CodeEntry[];
+  instructions: Record<string, string[]>;
+}
+
+export interface CodeRequest {
+  type: "code";
+  id: number;
+  variant: number;
+  index: number;
+}
+
+export interface CodeText {
+  type: "code_text";
+  id: number;
+  variant: number;
+  index: number;
+  reason: string;
+  remedy: string;
+  error: Error | null;
+}
+
+export interface RunRequest {
   type: "run";
   variant: number;
-  state: State;
-  stage: string;
-  elapsed_s: number;
-  error: Error | null;
-  result: RunResult | null;
+  repeat: number;
 }
 
 export interface RunArray {
@@ -467,21 +340,177 @@ export interface RunResult {
   note: string;
 }
 
-export interface Stats {
-  type: "stats";
+export interface Run {
+  type: "run";
   variant: number;
-  rows: StatsRow[];
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+  result: RunResult | null;
 }
 
-export interface StatsRow {
-  key: string;
-  label: string;
-  unit: "bytes" | "count" | "seconds";
-  value: number | null;
-  reason: string | null;
-  less_is_better: boolean;
+export interface KernelOperand {
+  name: string;
+  role: "input" | "output";
+  shape: number[];
+  dtype: string;
+  block: string;
+  block_shape: number[];
+  memory_space: string;
+  index_map: string;
+  block_bytes: number;
+  starts: number[][];
+  steps: number[];
+  revisited: number[];
+  overlapping: number[];
+  copies: number | null;
+  copied_bytes: number | null;
+  remarks: string[];
+  reason: string;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Stats | Diff | Collectives | Graph | Run | Recording | PassList | PassChange | CodeList | CodeText | Kernels | Tuned | Controls | Flags | Said | Notice;
+export interface KernelAllocation {
+  name: string;
+  what: string;
+  buffers: number;
+  size_bytes: number;
+}
 
-export type FromBrowser = Ready | RunRequest | CancelRequest | RemoveRequest | GraphRequest | RecordRequest | PassRequest | CodeRequest | TuneRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged;
+export interface KernelMemory {
+  chip: string;
+  allocations: KernelAllocation[];
+  total_bytes: number;
+  limit_bytes: number;
+  limit_source: string;
+  capacity_bytes: number;
+  how_sure: string;
+  fits: boolean;
+  remark: string;
+}
+
+export interface KernelParam {
+  name: string;
+  type: string;
+  value: string;
+  default: string;
+  choices: string[];
+  description: string;
+  overridden: boolean;
+  reason: string;
+}
+
+export interface Kernel {
+  number: number;
+  name: string;
+  function: string;
+  source: SourceLine | null;
+  grid: (number | null)[];
+  semantics: string[];
+  step_count: number | null;
+  steps_shown: number;
+  facts: [string, string][];
+  operands: KernelOperand[];
+  memory: KernelMemory | null;
+  memory_reason: string;
+  params: KernelParam[];
+  interpret: boolean;
+}
+
+export interface KernelTrouble {
+  summary: string;
+  kernel: number | null;
+  advice: string[];
+  asked_bytes: number | null;
+  limit_bytes: number | null;
+  allocations: KernelAllocation[];
+  source: SourceLine | null;
+  help_url: string;
+}
+
+export interface Kernels {
+  type: "kernels";
+  variant: number;
+  rows: Kernel[];
+  trouble: KernelTrouble | null;
+}
+
+export interface Tuned {
+  type: "tuned";
+  id: number;
+  variant: number | null;
+  error: Error | null;
+}
+
+export interface TuneRequest {
+  type: "tune";
+  id: number;
+  variant: number;
+  kernel: number;
+  values: Record<string, string>;
+  interpret: boolean;
+}
+
+export interface Ready {
+  type: "ready";
+  client: string;
+}
+
+export interface RecordRequest {
+  type: "record";
+  variant: number;
+  product: Product;
+}
+
+export interface CancelRequest {
+  type: "cancel";
+  variant: number;
+}
+
+export interface RemoveRequest {
+  type: "remove";
+  variant: number;
+}
+
+export interface Selection {
+  pane: Pane;
+  variant: number | null;
+  file: string | null;
+  line: number | null;
+  origin: string | null;
+  instruction: string | null;
+}
+
+export interface SelectionChanged {
+  type: "select";
+  selection: Selection | null;
+}
+
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | Kernels | Tuned;
+
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
+
+export type Topic = ToBrowser["type"] | "kernel";
+
+/** A pane: where it stands at first, and the messages at which it is drawn anew. */
+export interface Line {
+  readonly name: Pane;
+  readonly title: string;
+  readonly place: Place;
+  readonly topics: readonly Topic[];
+}
+
+export const PANES: readonly Line[] = [
+  { name: "source", title: "Source", place: "left", topics: ["document", "variant", "session", "diff", "kernel"] },
+  { name: "jaxpr", title: "jaxpr", place: "middle", topics: ["document", "variant", "session", "diff", "kernel"] },
+  { name: "stablehlo", title: "StableHLO", place: "middle", topics: ["document", "variant", "session", "diff", "kernel"] },
+  { name: "hlo", title: "HLO", place: "middle", topics: ["document", "variant", "session", "diff", "kernel"] },
+  { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "kernel"] },
+  { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "kernel"] },
+  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "kernel"] },
+  { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "kernel"] },
+  { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "kernel"] },
+  { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "kernel"] },
+  { name: "run", title: "Run", place: "dock", topics: ["run", "variant", "kernel"] },
+  { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "kernel"] },
+];

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { foldEndsOf } from "../src/lib/documents.ts";
+import { foldEndsOf, plainText, readDocument } from "../src/lib/documents.ts";
 import { frameBlocks } from "../src/lib/frames.ts";
 import { definedNames, nameAt } from "../src/lib/names.ts";
-import { Origins } from "../src/lib/origins.ts";
+import { NONE, Origins } from "../src/lib/origins.ts";
 import { document } from "./helpers.ts";
 
 const HLO = `HloModule jit_f, is_scheduled=true
@@ -114,4 +114,26 @@ test("the tables around a text are found, the program is not", () => {
     [4, 5],
   ]);
   assert.deepEqual(frameBlocks({ lines: ["module {", "}"], language: "mlir" }), []);
+});
+
+test("a document of four buffers has its origins among those of all texts", () => {
+  const bytes = (text: string): ArrayBuffer => new TextEncoder().encode(text).buffer as ArrayBuffer;
+  const origins = new Origins();
+  origins.add({ files: ["other.py"], origins: [[["before", [[0, 1]]]]], phases: [] });
+  const about = { pane: "passes", variant: 1, language: "hlo", title: "" } as const;
+  const text = readDocument(
+    about,
+    [
+      bytes("a\nnew"),
+      Int32Array.of(-1, 0).buffer,
+      bytes(JSON.stringify({ files: ["f.py"], origins: [[["op", [[0, 3]]]]] })),
+      bytes(JSON.stringify({ labels: null, instructions: [null, "i1"] })),
+    ],
+    origins,
+  );
+  assert.equal(text.lineOfInstruction("i1"), 1);
+  assert.equal(origins.operation(text.origin(1)), "op");
+  assert.equal(text.origin(0), NONE);
+  assert.equal(plainText(about, "x\ny").lineOfInstruction("i1"), -1);
+  assert.throws(() => readDocument(about, [bytes("")], origins), /four buffers/);
 });

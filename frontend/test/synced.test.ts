@@ -110,8 +110,8 @@ test("a removed variant takes everything of its own along", async () => {
   emit({ type: "variant_removed", variant: 1 });
   assert.deepEqual([...synced.variants.keys()], [0]);
   assert.equal(synced.document("optimized", 1), null);
-  assert.equal(synced.diff(0, 1), null);
-  assert.equal(synced.stats.size, 0);
+  assert.equal(synced.latest("diff", { baseline: 0, variant: 1 }), null);
+  assert.equal(synced.has("stats"), false);
 });
 
 test("selecting an instruction from a graph selects its origin in every text", async () => {
@@ -254,13 +254,47 @@ test("what was under way when the kernel went has failed, and says so", () => {
   emit({ type: "run", variant: 0, state: "queued", stage: "", elapsed_s: 1, error: null, result: null });
   emit({ type: "recording", variant: 0, product: "passes", state: "running", stage: "x", elapsed_s: 1, error: null });
   const told: string[] = [];
-  synced.signal.on(["variants", "runs", "recordings"], () => told.push("told"));
+  synced.signal.on(["variant", "run", "recording"], () => told.push("told"));
   synced.setKernel("gone");
-  const ended = [synced.variants.get(1)!, synced.runs.get(0)!, synced.recorded.recording(0, "passes")!];
+  const ended = [
+    synced.variants.get(1)!,
+    synced.latest("run", { variant: 0 })!,
+    synced.latest("recording", { variant: 0, product: "passes" })!,
+  ];
   for (const { state, error, stage } of ended) {
     assert.deepEqual([state, stage], ["failed", ""]);
     assert.match(`${error?.kind} ${error?.message}`, /kernel is gone.*Run the cell again/);
   }
   assert.equal(synced.variants.get(0)!.state, "done");
   assert.ok(told.length >= 3);
+});
+
+test("of messages with buffers the latest of its kind is kept, unpacked, until its variant goes", async () => {
+  const { synced, emit } = connect();
+  const code = (number: number, note: string, body: string): void =>
+    emit({ type: "code", variant: number, note }, [gzipSync(body)]);
+  const noteOf = (number: number): string | undefined => synced.latest("code", { variant: number })?.note;
+  emit(variant(2));
+  code(1, "other", "[]");
+  code(2, "first", `"${"x".repeat(3_000_000)}"`);
+  code(2, "second", "[]");
+  await until(() => noteOf(2) === "second" && noteOf(1) === "other");
+  await settled();
+  assert.equal(noteOf(2), "second");
+  assert.equal(new TextDecoder().decode(synced.parts(synced.latest("code", { variant: 2 })!)[0]), "[]");
+  code(2, "late", "[]");
+  emit({ type: "variant_removed", variant: 2 });
+  await settled();
+  assert.deepEqual([noteOf(2), noteOf(1)], [undefined, "other"]);
+});
+
+test("a reply is given to whoever asked for it", () => {
+  const { synced, emit } = connect();
+  const graph = (id: number): void =>
+    emit({ type: "graph", id, variant: 0, mode: "whole", svg: null, caption: `${id}`, error: null });
+  graph(7);
+  assert.equal(synced.reply("graph", 7)?.caption, "7");
+  assert.equal(synced.reply("graph", 8), null);
+  graph(8);
+  assert.deepEqual([synced.reply("graph", 7), synced.reply("graph", 8)?.caption], [null, "8"]);
 });

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from inspector import platforms, settings
 from inspector.compilation import options_text
@@ -21,7 +22,6 @@ from inspector.toolchain.libtpu import libtpu_options
 from inspector.widgets import messages
 
 AxisPairs = list[tuple[str, int]]
-Request = messages.FlagsRequest | messages.AddRequest | messages.LowerRequest
 
 _FOUND = 60
 
@@ -35,7 +35,7 @@ class Controls:
 
     def __init__(
         self,
-        publish: Callable[[messages.ToBrowser], object],
+        publish: Callable[[Mapping[str, Any]], object],
         targets: Sequence[str],
         target: Target,
         axes: AxisPairs | None,
@@ -61,15 +61,15 @@ class Controls:
         self.set_baseline(target, axes)
         self._searches.submit(catalogue.options)  # descriptions too: they are wanted with the first three letters
 
-    def receive(self, request: Request) -> None:
+    def receive(self, request: Mapping[str, Any]) -> None:
         """Does what is asked for, or says what is wrong with it."""
         match request["type"]:
             case "flags":
                 self._latest = request["id"]
                 with contextlib.suppress(RuntimeError):  # closed
-                    self._searches.submit(self._find, request)
+                    self._searches.submit(self._find, cast(messages.FlagsRequest, request))
             case "add":
-                self._guard(lambda: self._add(request))
+                self._guard(lambda: self._add(cast(messages.AddRequest, request)))
             case "lower":
                 self._guard(lambda: self._lower(request["axes"]))
 

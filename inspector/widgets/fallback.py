@@ -11,7 +11,7 @@ from inspector.analysis.stats import stats
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.units import format_bytes, format_count, format_seconds
-from inspector.widgets.pallas import kernels_html
+from inspector.widgets.panes.pallas import kernels_html
 
 if TYPE_CHECKING:
     from inspector.analysis.stats import Stat

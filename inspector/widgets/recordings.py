@@ -1,97 +1,87 @@
-"""What is recorded of a variant on demand, for the Passes and the Code pane: a second compile, with products.
-
-Owned by the Explorer, which calls it on the comm's thread (`start`, `cancel`) and on its own (the rest).
-"""
+"""What is recorded of variants when the browser asks for it: a second compile each, with a product."""
 
 from __future__ import annotations
 
 import dataclasses
-import gzip
-import json
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from inspector.analysis.assembly import instructions_of_kernels
-from inspector.analysis.passes import PassChange, listing_after, pass_change
-from inspector.compilation.compiled import not_asked_for
-from inspector.compilation.records.assembly import Assembly
-from inspector.compilation.records.passes import Passes
+from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.request import CompileRequest
-from inspector.errors import CancelledError, ExecutionError, Unavailable
-from inspector.hlo.module import Module
-from inspector.units import format_seconds
+from inspector.errors import CancelledError
 from inspector.widgets import messages
-from inspector.widgets.documents import document
-from inspector.widgets.work import LoweredView
+from inspector.widgets.variants import Variant
 
 if TYPE_CHECKING:
-    from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
 
-Publish = Callable[[Any, "list[bytes]"], None]
-_PRODUCTS: dict[messages.Product, str] = {"passes": "passes", "code": "assembly"}
-_GZIP_LEVEL = 1
+Show = Callable[[Variant, messages.Product, CompiledProgram], None]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Recording:
-    """One product of one variant; `value` once it is there, which is all that is kept of its compile."""
+    """One product of one variant; `job` is None where its compile had it already."""
 
+    variant: Variant
+    product: messages.Product
     job: Job[CompiledProgram] | None
-    lowered: LoweredView
-    publish: Publish
-    value: Any = None
+    is_shown: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        return self.job is not None and not self.job.done()
 
 
 class Recordings:
     """Every variant's. Thread-safe."""
 
     def __init__(
-        self, submit: Callable[[CompileRequest], Job[CompiledProgram]], later: Callable[[Callable[[], None]], None]
+        self,
+        submit: Callable[[CompileRequest], Job[CompiledProgram]],
+        later: Callable[[Callable[[], None]], None],
+        publish: Callable[[messages.Recording], None],
+        show: Show,
     ) -> None:
         """Nothing is recorded yet.
 
         Args:
           submit: starts a compile.
           later: does a task on the Explorer's thread.
+          publish: tells the browser how a recording fares, unless its variant is gone.
+          show: takes a compile that has the product, on the Explorer's thread.
         """
-        self._submit = submit
-        self._later = later
+        self._submit, self._later, self._publish, self._show = submit, later, publish, show
         self._lock = threading.Lock()
         self._held: dict[tuple[int, messages.Product], _Recording] = {}
 
-    def start(
-        self, number: int, product: messages.Product, compiled: CompiledProgram, lowered: LoweredView, publish: Publish
-    ) -> None:
+    def start(self, variant: Variant, product: messages.Product) -> None:
         """Records a product of a variant, unless that is under way or done.
 
-        Args:
-          number: the variant's.
-          product: what to record.
-          compiled: the variant's result; if it has the product, nothing is compiled.
-          lowered: its program before any pass.
-          publish: sends a message with buffers, unless the variant is gone.
+        Raises:
+          InspectorError: the variant is not compiled, or there is no such product.
         """
-        wanted = _PRODUCTS[product]
-        known = getattr(compiled, wanted) != not_asked_for(wanted)
+        compiled: CompiledProgram = variant.compiled_now
+        request = CompileRequest(compiled.program, compiled.options, compiled.target, frozenset([product]))
+        key = variant.number, product
+        is_known = getattr(compiled, product) != not_asked_for(product)
         with self._lock:
-            held = self._held.get((number, product))
-            if held is not None and (held.value is not None or (held.job is not None and not held.job.done())):
+            held = self._held.get(key)
+            if held is not None and (held.is_shown or held.goes_on):
                 return
-            job = None if known else self._submit(_request(compiled, wanted))
-            recording = self._held[number, product] = _Recording(job, lowered, publish)
+            job = None if is_known else self._submit(request)
+            recording = self._held[key] = _Recording(variant, product, job)
         if job is None:
-            self._later(lambda: self._fill(number, product, recording, compiled))
+            self._later(lambda: self._fill(recording, compiled))
             return
-        job.add_progress_callback(lambda _: self._tell(number, product, recording))
-        job.add_done_callback(lambda _: self._later(lambda: self._end(number, product, recording, job)))
-        self._tell(number, product, recording)
+        job.add_progress_callback(lambda _: self._tell(recording, job))
+        job.add_done_callback(lambda _: self._later(lambda: self._end(recording, job)))
+        self._tell(recording, job)
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, variant: Variant) -> None:
         """Stops what is under way for a variant."""
         with self._lock:
-            jobs = [r.job for (variant, _), r in self._held.items() if variant == number and r.job is not None]
+            jobs = [r.job for (number, _), r in self._held.items() if number == variant.number and r.job is not None]
         for job in jobs:
             job.cancel()
 
@@ -114,140 +104,24 @@ class Recordings:
         for number in numbers:
             self.forget(number)()
 
-    def answer_pass(self, request: messages.PassRequest) -> None:
-        """Sends what one pass changed."""
-        recording = self._recording(request["variant"], "passes")
-        reply = messages.PassChange(
-            type="pass_change", id=request["id"], variant=request["variant"], index=request["index"], hunks=[],
-            summary="", error=None,
-        )  # fmt: skip
-        try:
-            chosen = recording.value[request["index"]]
-            change = pass_change(chosen)
-            reply |= {"hunks": list(change.hunks), "summary": str(change)}
-            module = Module.from_proto(recording.lowered.hlo_proto)
-            listing = listing_after(chosen, change, module, recording.lowered.root)
-            buffers = [*document("optimized", listing).buffers(), _packed(_removed(change))]
-        except Exception as error:  # whatever it is, it belongs in the pane
-            reply["error"], buffers = messages.error_of(error), []
-        recording.publish(reply, buffers)
-
-    def answer_code(self, request: messages.CodeRequest) -> None:
-        """Sends the text of one kernel at one stage."""
-        recording = self._recording(request["variant"], "code")
-        reply = messages.CodeText(
-            type="code_text", id=request["id"], variant=request["variant"], index=request["index"], reason="",
-            remedy="", error=None,
-        )  # fmt: skip
-        buffers: list[bytes] = []
-        try:
-            text = recording.value[request["index"]].text
-            if isinstance(text, Unavailable):
-                reply |= {"reason": text.reason, "remedy": text.remedy}
-            else:
-                buffers = [_packed(text)]
-        except Exception as error:  # whatever it is, it belongs in the pane
-            reply["error"] = messages.error_of(error)
-        recording.publish(reply, buffers)
-
-    def value(self, number: int, product: messages.Product) -> Any:
-        """What was recorded: a `Passes`, an `Assembly`.
-
-        Raises:
-          ExecutionError: nothing yet, or not any more.
-        """
-        return self._recording(number, product).value
-
-    def _recording(self, number: int, product: messages.Product) -> _Recording:
-        with self._lock:
-            recording = self._held.get((number, product))
-        if recording is None or recording.value is None:
-            raise ExecutionError(f"The {product} of variant {number} are not recorded. Record them first.")
-        return recording
-
-    def _tell(self, number: int, product: messages.Product, recording: _Recording) -> None:
-        job = recording.job
-        assert job is not None
+    def _tell(self, recording: _Recording, job: Job[CompiledProgram]) -> None:
         error = job.exception() if job.done() else None
         state: messages.State = "queued" if job.stage == "queued" else "running"
         if job.done():
             state = "done" if error is None else "cancelled" if isinstance(error, CancelledError) else "failed"
         message = messages.Recording(
-            type="recording", variant=number, product=product, state=state, stage=job.stage, elapsed_s=job.elapsed_s,
+            type="recording", variant=recording.variant.number, product=recording.product, state=state,
+            stage=job.stage, elapsed_s=job.elapsed_s,
             error=messages.error_of(error) if error is not None and state == "failed" else None,
         )  # fmt: skip
-        recording.publish(message, [])
+        self._publish(message)
 
-    def _end(self, number: int, product: messages.Product, recording: _Recording, job: Job[CompiledProgram]) -> None:
+    def _end(self, recording: _Recording, job: Job[CompiledProgram]) -> None:
         if job.exception() is None:
-            self._fill(number, product, recording, job.result())
-        self._tell(number, product, recording)
+            self._fill(recording, job.result())
+        self._tell(recording, job)
 
-    def _fill(self, number: int, product: messages.Product, recording: _Recording, compiled: CompiledProgram) -> None:
-        if product == "passes":
-            recording.value = compiled.passes
-            recording.publish(_pass_list(number, compiled.passes), [])
-        else:
-            recording.value = compiled.assembly
-            message, table = _code_list(number, compiled)
-            recording.publish(message, [_packed(json.dumps(table, separators=(",", ":")))])
-
-
-def _request(compiled: CompiledProgram, wanted: str) -> CompileRequest:
-    return CompileRequest(compiled.program, compiled.options, compiled.target, frozenset([wanted]))
-
-
-def _pass_list(number: int, passes: Passes | Unavailable) -> messages.PassList:
-    if isinstance(passes, Unavailable):
-        return messages.PassList(type="passes", variant=number, rows=[], note=_sentence(passes))
-    rows = [
-        messages.PassRow(
-            pipeline=p.pipeline,
-            name=p.name,
-            changed=p.changed,
-            duration_s=None if isinstance(p.duration_s, Unavailable) else p.duration_s,
-            reason=p.duration_s.reason if isinstance(p.duration_s, Unavailable) else "",
-        )
-        for p in passes
-    ]
-    return messages.PassList(type="passes", variant=number, rows=rows, note=_rest(passes))
-
-
-def _rest(passes: Passes) -> str:
-    """What the list of passes leaves out, and the time that is no pass's."""
-    said = [f"{phase.name}, {format_seconds(phase.duration_s)}" for phase in passes.phases]
-    parts = [passes.note, f"Besides the passes: {'; '.join(said)}." if said else ""]
-    return " ".join(part for part in parts if part)
-
-
-def _code_list(number: int, compiled: CompiledProgram) -> tuple[messages.CodeList, messages.CodeTable]:
-    assembly = compiled.assembly
-    if isinstance(assembly, Unavailable):
-        note = _sentence(assembly)
-        return messages.CodeList(type="code", variant=number, note=note), {"entries": [], "instructions": {}}
-    kernels = instructions_of_kernels(assembly, compiled.module())
-    table: messages.CodeTable = {
-        "entries": [_code_entry(assembly, index) for index in range(len(assembly))],
-        "instructions": {kernel: list(names) for kernel, names in kernels.items()},
-    }
-    return messages.CodeList(type="code", variant=number, note=assembly.note), table
-
-
-def _code_entry(assembly: Assembly, index: int) -> messages.CodeEntry:
-    code = assembly[index]
-    return messages.CodeEntry(stage=code.stage, kernel=code.kernel, language=code.language)
-
-
-def _removed(change: PassChange) -> str:
-    """The lines that went: with the text after it what a browser needs to know the one before."""
-    before = change.before.text.split("\n")
-    return "\n".join(line for a0, a1, _, _ in change.hunks for line in before[a0:a1])
-
-
-def _packed(text: str) -> bytes:
-    return gzip.compress(text.encode("utf-8", "replace"), _GZIP_LEVEL, mtime=0)
-
-
-def _sentence(unavailable: Unavailable) -> str:
-    reason = f"{unavailable.reason[:1].upper()}{unavailable.reason[1:]}."
-    return f"{reason} {unavailable.remedy}".strip()
+    def _fill(self, recording: _Recording, compiled: CompiledProgram) -> None:
+        recording.is_shown = True
+        recording.job = None  # all that is kept of its compile is what panes keep
+        self._show(recording.variant, recording.product, compiled)

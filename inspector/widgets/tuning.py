@@ -1,35 +1,127 @@
-"""What a browser asks to be compiled with other compiler parameters for Pallas kernels, or with interpreted ones."""
+"""What a browser asks to be compiled with other compiler parameters for Pallas kernels, and values as they are typed."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.hlo.pallas import Tuning
-from inspector.widgets import messages
-from inspector.widgets.pallas import read_values
+from inspector.errors import ExecutionError, FlagTypeError, UnknownFlagError
+from inspector.hlo.pallas import ParamField, Plain, Tuning
+from inspector.widgets.messages.kernels import TuneRequest
 from inspector.widgets.variants import Variant
-from inspector.widgets.work import LoweredView, Work
+from inspector.widgets.work import Work
 
 
-def requested(
-    request: messages.TuneRequest, variant: Variant, lowered: LoweredView, work: Work
-) -> tuple[Options, Target, Tuning]:
+def requested(request: TuneRequest, variant: Variant, work: Work) -> tuple[Options, Target, Tuning]:
     """Options, target and tuning of a variant like another one.
 
     Args:
       request: what was asked for.
       variant: the other one.
-      lowered: its program.
       work: tells the fields of kernels, and the devices that a program needs.
 
     Raises:
       InspectorError: there is no such field, or a value is wrong.
     """
+    lowered = variant.lowered
+    if lowered is None:
+        raise ExecutionError(f"{variant.label} was not lowered, so it has no kernels. Tune another variant.")
     if request["interpret"]:
         target = work.suit(lowered, Target.parse("cpu"))
         return Options(), target, dataclasses.replace(variant.tuning, interpret=True)
     kernel = lowered.kernels[request["kernel"]]
     values = read_values(work.kernel_fields(kernel, lowered.program.platform), request["values"])
     return variant.options, variant.target, variant.tuning.with_params({kernel.number: values})
+
+
+def write_value(value: Plain) -> str:
+    """A plain value as it is typed: `none`, `true`, `parallel, arbitrary`, JSON for what is nested."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        pairs = [v for v in value if isinstance(v, tuple)]
+        if pairs:
+            return json.dumps({str(pair[0]): pair[1] for pair in pairs})
+        return ", ".join(map(write_value, value))
+    return str(value)
+
+
+def read_values(fields: Sequence[ParamField], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Typed texts as values of their fields.
+
+    Numbers of bytes may have a unit: `32 MiB`, `32 << 20`.
+
+    Raises:
+      UnknownFlagError: no such field.
+      FlagTypeError: a text that is no value of its field.
+    """
+    known = {field.name: field for field in fields}
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        field = known.get(name)
+        if field is None or field.available is not True:
+            raise UnknownFlagError(f"There is no compiler parameter {name!r}. There are {', '.join(known)}.")
+        try:
+            values[name] = _read(text.strip(), field.type)
+        except ValueError:
+            raise FlagTypeError(f"{name} got {text!r}. Expected {field.type}{_examples(field)}.") from None
+    return values
+
+
+def _examples(field: ParamField) -> str:
+    if field.choices:
+        return f" of {', '.join(map(write_value, field.choices))}"
+    return ", such as 33554432, 32 MiB or none" if field.name.endswith("_bytes") else ""
+
+
+_BYTES = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "b": 1}
+
+
+def _read(text: str, kind: str) -> Any:
+    """A text as a type's value, by the first of its alternatives that takes it.
+
+    Raises:
+      ValueError: none does.
+    """
+    kinds = [k.strip() for k in kind.split(" | ")]
+    if text.lower() in ("none", "") and "None" in kinds:
+        return None
+    if text.lower() in ("true", "false") and "bool" in kinds:
+        return text.lower() == "true"
+    for one in kinds:
+        if one == "int":
+            return _read_int(text)
+        if one.startswith("tuple"):
+            inner = one.partition("[")[2].partition(",")[0]
+            return tuple(_read(part.strip(), inner) for part in text.strip("()[]").split(",") if part.strip())
+        if one.startswith("dict"):
+            return _read_dict(text)
+        if one == "str" and text:
+            return text.strip("'\"")
+        if one == "float":
+            return float(text)
+    raise ValueError
+
+
+def _read_int(text: str) -> int:
+    base, shift, power = text.partition("<<")
+    if shift:
+        return int(base) << int(power)
+    number, _, unit = text.partition(" ")
+    return round(float(number) * _BYTES[unit.strip().lower()]) if unit.strip().lower() in _BYTES else int(text)
+
+
+def _read_dict(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError from error
+    if not isinstance(found, dict):
+        raise ValueError
+    return found

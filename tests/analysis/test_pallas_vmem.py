@@ -18,7 +18,7 @@ import inspector
 from inspector.analysis.pallas_errors import MemoryOverflow, advice, explain
 from inspector.analysis.pallas_memory import VmemBudget, vmem_budget
 from inspector.errors import CompilationError
-from inspector.widgets.pallas import kernels_message
+from inspector.widgets.panes.pallas import kernels_message
 from tests.absent import needs_tpu
 
 pytestmark = [needs_tpu, pytest.mark.slow]

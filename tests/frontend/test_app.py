@@ -12,7 +12,11 @@ import numpy as np
 import pytest
 
 from inspector.widgets import messages
-from inspector.widgets.app import App, TextDocument
+from inspector.widgets.app import App
+from inspector.widgets.documents import TextDocument
+from inspector.widgets.panes.graph import Graph
+from inspector.widgets.panes.optimized import Diff
+from inspector.widgets.panes.stats import Stats
 
 Sent = list[tuple[dict[str, Any], list[bytes]]]
 
@@ -75,6 +79,14 @@ def test_every_new_browser_gets_the_latest_state_addressed_to_it(make: Any) -> N
     assert gzip.decompress(sent[2][1][0]) == b"new"
 
 
+def test_of_a_variant_under_way_only_the_latest_is_kept(make: Any) -> None:
+    app, sent = make()
+    for stage in ("queued", "compiling", "reading"):
+        app.publish({**variant(0, "running"), "stage": stage})
+    ready(app)
+    assert [content["stage"] for content, _ in sent if content["type"] == "variant"] == ["reading"]
+
+
 def test_live_messages_are_for_every_browser(make: Any) -> None:
     app, sent = make()
     ready(app)
@@ -96,9 +108,9 @@ def test_a_removed_variant_is_forgotten_with_all_that_is_its_own(make: Any) -> N
     for number in (0, 1):
         app.publish(variant(number))
         app.publish_document(text("optimized", number))
-        app.publish(messages.Stats(type="stats", variant=number, rows=[]))
+        app.publish(Stats(type="stats", variant=number, rows=[]))
     app.publish_document(text("hlo", None))
-    app.publish(messages.Diff(type="diff", baseline=0, variant=1, hunks=[(0, 1, 0, 1)], summary=""))
+    app.publish(Diff(type="diff", baseline=0, variant=1, hunks=[(0, 1, 0, 1)], summary=""))
     app.publish(messages.VariantRemoved(type="variant_removed", variant=1))
     assert types(sent)[-1] == "variant_removed"
     del sent[:]
@@ -168,7 +180,7 @@ def test_what_is_no_message_is_refused_where_it_is_made(make: Any) -> None:
 def test_requests_reach_the_handler_and_its_errors_the_user(make: Any) -> None:
     asked: list[Any] = []
 
-    def handle(message: messages.FromBrowser) -> None:
+    def handle(message: Any) -> None:
         asked.append(message)
         if message["type"] == "remove":
             raise ValueError("Variant 0 is the baseline.")
@@ -229,7 +241,7 @@ def test_notices_and_graphs_are_not_repeated_to_a_new_browser(make: Any) -> None
     app, sent = make()
     ready(app)
     app.publish(messages.Notice(type="notice", level="info", message="hello"))
-    app.publish(messages.Graph(type="graph", id=7, variant=0, mode="whole", svg="<svg/>", caption="", error=None))
+    app.publish(Graph(type="graph", id=7, variant=0, mode="whole", svg="<svg/>", caption="", error=None))
     assert types(sent)[-2:] == ["notice", "graph"]
     del sent[:]
     ready(app)

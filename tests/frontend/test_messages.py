@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
 
 from inspector.widgets import messages
+from inspector.widgets.panes.registry import FromBrowser, ToBrowser
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STATS_ROW = {
@@ -23,21 +23,19 @@ STATS_ROW = {
 
 
 def test_typescript_is_generated_from_these_types() -> None:
-    script = ROOT / "frontend" / "generate_messages.py"
-    generated = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
-    committed = (ROOT / "frontend" / "src" / "messages.ts").read_text()
-    assert committed == generated, "run: python frontend/generate_messages.py > frontend/src/messages.ts"
-    for name in ("Session", "Document", "Collective", "RunResult", "GraphRequest"):
-        assert f"export interface {name} {{" in generated
+    generated = runpy.run_path(str(ROOT / "frontend" / "generate_messages.py"))["files"]()
+    for path, text in generated.items():
+        assert path.read_text() == text, "run: python frontend/generate_messages.py"
+    text = generated[ROOT / "frontend" / "src" / "messages.ts"]
+    for name in ("Session", "Document", "OriginTable", "Collective", "RunResult", "GraphRequest", "CodeTable"):
+        assert f"export interface {name} {{" in text
 
 
 def test_a_right_message_has_no_problem() -> None:
-    assert messages.problem({"type": "stats", "variant": 0, "rows": [STATS_ROW]}, messages.ToBrowser) is None
-    assert messages.problem({"type": "run", "variant": 1, "repeat": 20}, messages.FromBrowser) is None
+    assert messages.problem({"type": "stats", "variant": 0, "rows": [STATS_ROW]}, ToBrowser) is None
+    assert messages.problem({"type": "run", "variant": 1, "repeat": 20}, FromBrowser) is None
     assert (
-        messages.problem(
-            {"type": "graph", "id": 1, "variant": 0, "mode": "around", "selection": None}, messages.FromBrowser
-        )
+        messages.problem({"type": "graph", "id": 1, "variant": 0, "mode": "around", "selection": None}, FromBrowser)
         is None
     )
 
@@ -60,6 +58,6 @@ def test_a_right_message_has_no_problem() -> None:
     ],
 )
 def test_a_wrong_message_is_described(message: object, said: str) -> None:
-    problem = messages.problem(message, messages.ToBrowser)
+    problem = messages.problem(message, ToBrowser)
     assert problem is not None
     assert re.search(said, problem), problem

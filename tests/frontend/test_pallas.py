@@ -13,8 +13,9 @@ from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import CompilationError
 from inspector.lowering.pallas import fields_of
-from inspector.widgets.app import KERNEL_PANES, App
-from inspector.widgets.pallas import kernels_message
+from inspector.widgets.app import App
+from inspector.widgets.panes.pallas import kernels_message
+from inspector.widgets.panes.registry import PANES
 from inspector.widgets.variants import Variant
 from tests.frontend.conftest import OpenDemo
 from tests.kernels import matmul, scale, struct
@@ -36,7 +37,7 @@ def kernels(error: Exception | None = None) -> Any:
 def opened(demo: OpenDemo, message: Any, **query: int) -> Page:
     """A page whose kernel says no more than a session, a variant and its Pallas kernels."""
     page = demo("waiting", until=".insp-state", **query)
-    app = App("f", panes=KERNEL_PANES)
+    app = App("f", panes=[line.name for line in PANES])
     app.publish(Variant(0, True, Options(), Target.parse("tpu:v5e")).message())
     for said in (*(dict(kept.message) for kept in app._kept.values()), message):
         page.evaluate("message => demo.emit(message)", said)

@@ -117,7 +117,7 @@ def test_what_cannot_be_disassembled_is_shown_at_the_stage_before(demo: OpenDemo
     page.evaluate(
         """async () => {
             const { products } = await (await fetch('recorded.json')).json();
-            const { buffers } = products.code.messages.find(({ content }) => content.type === 'code');
+            const { buffers } = products.assembly.messages.find(({ content }) => content.type === 'code');
             const bytes = Uint8Array.from(atob(buffers[0]), c => c.charCodeAt(0));
             const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
             const { entries } = await new Response(unpacked).json();

@@ -205,7 +205,7 @@ def _is_key(leaf: Any) -> bool:
 
 def _run_equal(explorer: Explorer, program: Program) -> str:
     # What the Run button does.
-    run = explorer._work.run(explorer.baseline.compiled, 1).result()
+    run = explorer._compiles.work.run(explorer.baseline.compiled, 1).result()
     made = [given.argument.path for given in run.inputs if given.made]
     if made:
         return f"these inputs were made, not the user's: {', '.join(made)}"

@@ -19,8 +19,9 @@ from inspector.analysis.pallas_memory import used_vmem
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.lowering.pallas import fields_of
-from inspector.widgets.messages import ToBrowser, problem
-from inspector.widgets.pallas import kernels_message
+from inspector.widgets.messages import problem
+from inspector.widgets.panes.pallas import kernels_message
+from inspector.widgets.panes.registry import ToBrowser
 from tests.kernels import struct
 
 pytestmark = pytest.mark.slow

@@ -79,7 +79,7 @@ def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explor
     done(work, explorer)
     assert baseline.state == box.last("variant")["state"] == "done"
     assert box.last("document", pane="optimized")["variant"] == 0
-    assert {m["stage"] for m in box.of("collectives")} == {"hlo", "optimized"}
+    assert {m["program"] for m in box.of("collectives")} == {"hlo", "optimized"}
     assert box.last("stats")["rows"][0]["key"] == "peak_bytes"
     assert not box.of("diff")
     assert not box.of("notice")
@@ -118,7 +118,7 @@ def test_the_preview_fills_the_panes_before_there_is_code(work: FakeWork, explor
         work.preview(index)
     explorer._drain(time.monotonic() + 10)
     assert {m["variant"] for m in box.of("document", pane="optimized")} == {0, 1}
-    assert {(m["variant"], m["stage"]) for m in box.of("collectives")} >= {(0, "optimized"), (1, "optimized")}
+    assert {(m["variant"], m["program"]) for m in box.of("collectives")} >= {(0, "optimized"), (1, "optimized")}
     assert [m["variant"] for m in box.of("diff")] == [1]
     assert not box.of("stats")
     box.send({"type": "graph", "id": 1, "variant": 1, "mode": "whole", "selection": None})
@@ -225,7 +225,7 @@ def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: E
     done(work, explorer)
     gone = box.all.index(box.last("variant_removed"))
     assert not [m for m in box.all[gone + 1 :] if m.get("variant") == 1]
-    assert set(explorer._panes._shown) == {0}
+    assert set(explorer._compiles.board._panes["optimized"]._shown) == {0}
 
 
 def test_requests_for_what_is_gone_are_answered_with_a_notice(explorer: Explorer, box: Mailbox) -> None:
@@ -279,7 +279,7 @@ def test_runs_that_end_badly(work: FakeWork, explorer: Explorer, box: Mailbox, e
 def test_a_run_that_cannot_start_says_why_in_its_pane(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
     work.run = lambda *_: (_ for _ in ()).throw(RuntimeError("array has been deleted"))  # type: ignore[method-assign]
-    explorer._work = explorer._work.__class__(work.lower, work.submit, work.run, ())
+    explorer._compiles.work = explorer._compiles.work.__class__(work.lower, work.submit, work.run, ())
     box.send({"type": "run", "variant": 0, "repeat": 3})
     explorer.wait(10)
     assert box.last("run")["error"] == {"kind": "RuntimeError", "message": "array has been deleted"}
@@ -418,7 +418,7 @@ def test_the_controls_lower_for_another_platform_off_the_comms_thread(work: Fake
         threads.append(threading.current_thread().name)
         return lower(axes, platform)
 
-    explorer._lowerings._work = dataclasses.replace(explorer._work, lower=spied)
+    explorer._compiles.lowerings._work = dataclasses.replace(explorer._compiles.work, lower=spied)
     ask_to_add(explorer, target="tpu:v5e:2x4")
     explorer._drain(time.monotonic() + 10)
     assert threads
@@ -475,7 +475,9 @@ def test_a_variant_added_while_lowering_again_is_of_the_new_program(work: FakeWo
             go.wait(10)
         return job
 
-    explorer._work = explorer._work.__class__(work.lower, slow, work.run, (), suit=explorer._work.suit)
+    explorer._compiles.work = explorer._compiles.work.__class__(
+        work.lower, slow, work.run, (), suit=explorer._compiles.work.suit
+    )
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         added = pool.submit(explorer.add, {FAST_MATH: True})
         assert reached.wait(10)
@@ -571,14 +573,14 @@ def test_what_is_closed_refuses(work: FakeWork, explorer: Explorer, ask: Any) ->
 
 def test_a_lowering_that_ends_after_close_starts_nothing(work: FakeWork, explorer: Explorer) -> None:
     held, go = threading.Event(), threading.Event()
-    lower = explorer._work.lower
+    lower = explorer._compiles.work.lower
 
     def slow(*arguments: Any) -> Any:
         held.set()
         go.wait(10)
         return lower(*arguments)
 
-    explorer._lowerings._work = dataclasses.replace(explorer._work, lower=slow)
+    explorer._compiles.lowerings._work = dataclasses.replace(explorer._compiles.work, lower=slow)
     ask_to_lower(explorer, "i=2")
     assert held.wait(10)
     explorer.close()

@@ -50,6 +50,7 @@ def dropped(explorer: Explorer) -> None:
 
 @pytest.mark.parametrize("end", [closed, dropped])
 def test_what_is_let_go_is_freed_with_all_that_it_showed(end: Callable[[Explorer], None]) -> None:
+    gc.collect()  # what other tests left
     before = set(registry._instances), set(comm.get_comm_manager().comms)
 
     def use() -> list[weakref.ref[Any]]:

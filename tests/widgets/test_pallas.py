@@ -13,9 +13,11 @@ from inspector.errors import CompilationError, FlagTypeError, UnknownFlagError
 from inspector.hlo.pallas import ParamField
 from inspector.lowering.pallas import fields, fields_of
 from inspector.stages.kernel import Kernel
-from inspector.widgets import messages
-from inspector.widgets.messages import ToBrowser, problem
-from inspector.widgets.pallas import chip_of, kernels_html, kernels_message, read_values, write_value
+from inspector.widgets.messages import problem
+from inspector.widgets.messages.kernels import Kernels
+from inspector.widgets.panes.pallas import chip_of, kernels_html, kernels_message
+from inspector.widgets.panes.registry import ToBrowser
+from inspector.widgets.tuning import read_values, write_value
 from tests.kernels import matmul, scale, struct
 
 TEXTS = Path(__file__).parent.parent / "analysis" / "data" / "pallas"
@@ -26,7 +28,7 @@ def kernels(fun: Any, *args: Any, **options: Any) -> tuple[Kernel, ...]:
     return inspector.lower(fun, *args, platform="tpu", **options).kernels
 
 
-def message(found: tuple[Kernel, ...], target: str = "tpu:v5e", error: Exception | None = None) -> messages.Kernels:
+def message(found: tuple[Kernel, ...], target: str = "tpu:v5e", error: Exception | None = None) -> Kernels:
     made = kernels_message(3, found, [fields_of(k, "tpu") for k in found], Target.parse(target), error)
     assert problem(made, ToBrowser) is None
     return made

@@ -124,7 +124,7 @@ def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer
 def test_code_is_told_with_its_instructions_and_its_text_when_asked(
     work: FakeWork, explorer: Explorer, box: Box
 ) -> None:
-    record(box, "code")
+    record(box, "assembly")
     assert work.requests[1].products == frozenset({"assembly"})
     work.finish(1, assembly=ASSEMBLY)
     drain(explorer)
@@ -139,12 +139,12 @@ def test_code_is_told_with_its_instructions_and_its_text_when_asked(
 
 
 def test_what_a_back_end_does_not_give_is_said(work: FakeWork, explorer: Explorer, box: Box) -> None:
-    for index, product in enumerate(("passes", "code"), start=1):
+    for index, (product, pane) in enumerate({"passes": "passes", "assembly": "code"}.items(), start=1):
         record(box, product)
         why_not = Unavailable("the compiler wrote none", "Try another.")
         work.finish(index, passes=why_not, assembly=why_not)
         drain(explorer)
-        assert box.last(product)["note"] == "The compiler wrote none. Try another."
+        assert box.last(pane)["note"] == "The compiler wrote none. Try another."
 
 
 def test_a_failure_is_told_and_may_be_tried_again(work: FakeWork, explorer: Explorer, box: Box) -> None:
@@ -158,11 +158,11 @@ def test_a_failure_is_told_and_may_be_tried_again(work: FakeWork, explorer: Expl
 
 def test_cancelling_a_variant_stops_its_recordings(work: FakeWork, explorer: Explorer, box: Box) -> None:
     record(box, "passes")
-    record(box, "code")
+    record(box, "assembly")
     box.send({"type": "cancel", "variant": 0})
     drain(explorer)
     assert [job.stage for job in work.jobs[1:]] == ["cancelled", "cancelled"]
-    assert {m["product"]: m["state"] for m in box.of("recording")} == {"passes": "cancelled", "code": "cancelled"}
+    assert {m["product"]: m["state"] for m in box.of("recording")} == {"passes": "cancelled", "assembly": "cancelled"}
     assert explorer.baseline.state == "done"
 
 

@@ -13,7 +13,7 @@ from inspector.compilation.program import Argument, Program, Result
 from inspector.execution.inputs import Input
 from inspector.execution.run import Run
 from inspector.widgets import messages
-from inspector.widgets.run import run_result
+from inspector.widgets.panes.run import RunResult, run_result
 
 
 def shown(value: np.ndarray, *, replicas: int = 1, made: bool = False, count: int = 1) -> Any:
@@ -24,7 +24,7 @@ def shown(value: np.ndarray, *, replicas: int = 1, made: bool = False, count: in
     )
     inputs = (Input(argument, value, per_replica=replicas > 1, made=made),) * count
     result = run_result(Run(program, inputs, (value,) * count, (0.2, 0.1, 0.3), replicas, "cpu"))
-    assert messages.problem(result, messages.RunResult) is None
+    assert messages.problem(result, RunResult) is None
     return result
 
 

@@ -104,7 +104,7 @@ def test_interpreted_kernels_are_for_the_cpu(explorer: Explorer) -> None:
 
 def test_another_generation_keeps_what_was_changed_and_is_not_interpreted(explorer: Explorer) -> None:
     assert explorer.add(None, "tpu:v6e").lowered is not explorer.baseline.lowered  # its kernels see another chip
-    explorer._lowerings.tuning = Tuning.of({"scale": {"vmem_limit_bytes": 5}}, interpret=True, chip="v5e")
+    explorer._compiles.lowerings.tuning = Tuning.of({"scale": {"vmem_limit_bytes": 5}}, interpret=True, chip="v5e")
     variant = explorer.add(None, "tpu:v6e")
     assert variant.tuning == Tuning.of({"scale": {"vmem_limit_bytes": 5}}, chip="v6e")
 
@@ -150,7 +150,7 @@ def test_a_refusal_is_explained_beside_the_kernel(explorer: Explorer, box: Mailb
 
 def test_another_axis_environment_keeps_the_tunings(explorer: Explorer, work: FakeWork) -> None:
     explorer.tune({"scale": {"vmem_limit_bytes": 1 << 20}})
-    explorer._start_lowering([("i", 2)])
+    explorer._later(lambda: explorer._lower([("i", 2)]))
     settled(explorer)
     assert limits(explorer) == [None, 1 << 20]
     assert work.requests[-1].program.mesh is not None

@@ -1,6 +1,7 @@
 // Hunks of lines, which Python computed, as ranges of characters, which CodeMirror wants.
 
 import { diff } from "@codemirror/merge";
+import type { Diff } from "../messages.ts";
 import type { TextDocument } from "./documents.ts";
 
 type Range = [fromA: number, toA: number, fromB: number, toB: number];
@@ -36,4 +37,22 @@ export function changesOf(
 /** Where a line begins; one past the end of the text for the line after the last. */
 function offset(document: TextDocument, line: number): number {
   return line < document.text.lines ? document.text.line(line + 1).from : document.text.length + 1;
+}
+
+/** The lines that hunks were taken from: those after, with the removed ones back in their places. */
+export function linesBefore(after: readonly string[], hunks: Diff["hunks"], removed: readonly string[]): string[] {
+  const lines: string[] = [];
+  const add = (from: readonly string[], start: number, end: number): void => {
+    for (let i = start; i < end; i++) lines.push(from[i]!);
+  };
+  let kept = 0;
+  let taken = 0;
+  for (const [a0, a1, b0, b1] of hunks) {
+    add(after, kept, b0);
+    add(removed, taken, taken + a1 - a0);
+    taken += a1 - a0;
+    kept = b1;
+  }
+  add(after, kept, after.length);
+  return lines;
 }

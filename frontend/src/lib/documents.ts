@@ -1,9 +1,12 @@
 // A text with what is known of its lines.
 
 import { Text } from "@codemirror/state";
-import type { Document, Language, LineTable, Pane } from "../messages.ts";
+import type { Document, Language, LineTable, OriginTable, Pane } from "../messages.ts";
 import { definedNames, definitionKey } from "./names.ts";
-import { NONE } from "./origins.ts";
+import { NONE, type Origins } from "./origins.ts";
+import { decodeInt32, decodeJson, decodeText } from "./transport.ts";
+
+type About = Pick<Document, "variant" | "language" | "title"> & { readonly pane: Pane };
 
 /** Lines count from 0 throughout. */
 export class TextDocument {
@@ -19,7 +22,7 @@ export class TextDocument {
   private foldEnds: Int32Array | null = null;
 
   constructor(
-    message: Pick<Document, "variant" | "language" | "title"> & { readonly pane: Pane },
+    message: About,
     text: string,
     /** The interned origin of each line, or NONE. */
     readonly lineOrigins: Int32Array,
@@ -96,6 +99,22 @@ export class TextDocument {
     });
     return found;
   }
+}
+
+/** The text of a `Document`'s four buffers, unpacked; its origins become known to all texts. */
+export function readDocument(about: About, parts: readonly ArrayBuffer[], origins: Origins): TextDocument {
+  const [text, lineOrigins, table, lines] = parts;
+  if (!text || !lineOrigins || !table || !lines) throw new Error("a document has four buffers");
+  const ids = origins.add(decodeJson<OriginTable>(table));
+  const interned = decodeInt32(lineOrigins).map((origin) => ids[origin] ?? NONE);
+  return new TextDocument(about, decodeText(text), interned, decodeJson<LineTable>(lines));
+}
+
+/** A text of which nothing is known. */
+export function plainText(about: About, text: string): TextDocument {
+  const count = text.split("\n").length;
+  const table = { labels: null, instructions: new Array<null>(count).fill(null) };
+  return new TextDocument(about, text, new Int32Array(count).fill(NONE), table);
 }
 
 function indexOf(names: readonly (string | null)[]): Map<string, number> {

@@ -10,7 +10,7 @@ export function changeLine({ synced, local }: Context, variant: number | null): 
   const { variants } = synced;
   const reference = variant === null ? null : synced.referenceOf(variant);
   if (reference === null || variant === null) return null;
-  const diff = synced.diff(reference, variant);
+  const diff = synced.latest("diff", { baseline: reference, variant });
   if (!diff || variants.get(reference)?.platform !== variants.get(variant)?.platform) return null;
   const against = `Against ${nameOfReference(synced, reference)}: `;
   const words = diff.summary || "no instruction differs";

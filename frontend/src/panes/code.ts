@@ -2,14 +2,17 @@
 
 import { openSearchPanel } from "@codemirror/search";
 import type { EditorView } from "@codemirror/view";
+import { CodeIndex } from "../lib/codeindex.ts";
 import { toolButton } from "../lib/controls.ts";
+import { plainText } from "../lib/documents.ts";
 import { fill, h } from "../lib/dom.ts";
 import { createEditor, setWrapping } from "../lib/editor.ts";
 import { grouped } from "../lib/format.ts";
 import { listSplitter } from "../lib/splitter.ts";
+import { decodeJson, decodeText } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
-import { type CodeIndex, plainText } from "../state/recorded.ts";
-import { type Context, Drawing, type Pane } from "./pane.ts";
+import type { Message } from "../state/synced.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
 import { RowList } from "./rowlist.ts";
 import { awaited, empty, failure } from "./states.ts";
@@ -32,6 +35,7 @@ class CodePane implements Pane {
   private readonly border = listSplitter("Width of the list of kernels", this.element, () => this.list.element);
   private readonly ends: (() => void)[];
   private readonly kernels = new Map<number, string>();
+  private readonly indices = new WeakMap<Message<"code">, CodeIndex>();
   private stage = "";
   /** By hand; it is shown of every kernel that has it. */
   private chosenStage: string | null = null;
@@ -44,7 +48,7 @@ class CodePane implements Pane {
   private editor: EditorView | null = null;
 
   constructor(private readonly context: Context) {
-    const { synced, local } = context;
+    const { local } = context;
     this.tools.append(
       this.list.filter,
       this.stages,
@@ -52,7 +56,7 @@ class CodePane implements Pane {
       toolButton("find", "Find (Ctrl-F)", () => this.editor && openSearchPanel(this.editor)),
     );
     this.ends = [
-      synced.signal.on(["recordings", "code", "codeText", "variants", "kernel"], this.drawing.request),
+      follow(context, "code", this.drawing),
       local.signal.on(["active", "selection"], this.drawing.request),
       local.signal.on(["wrap"], () => this.editor && setWrapping(this.editor, local.wrap)),
     ];
@@ -69,13 +73,13 @@ class CodePane implements Pane {
 
   private draw(): void {
     const { active } = this.context.local;
-    const index = active === null ? null : this.context.synced.recorded.codes(active);
+    const index = this.index(active);
     const isThere = Boolean(index?.kernels.length);
     for (const tool of this.tools.children) (tool as HTMLElement).hidden = !isThere;
     if (active === null || !index || !isThere) {
       this.clear();
       this.listed = null;
-      const nothing = index ? empty("No code", index.note) : absence(this.context, "code", "Kernels", WHAT);
+      const nothing = index ? empty("No code", index.note) : absence(this.context, "assembly", "Kernels", WHAT);
       return fill(this.element, nothing);
     }
     this.follow(active, index);
@@ -84,6 +88,19 @@ class CodePane implements Pane {
     this.list.select(kernel);
     this.drawStages(active, index, kernel);
     this.drawDetail(active, index, kernel);
+  }
+
+  /** The code there is of a variant, read once. */
+  private index(variant: number | null): CodeIndex | null {
+    const { synced } = this.context;
+    const list = synced.latest("code", { variant });
+    if (!list) return null;
+    let index = this.indices.get(list);
+    if (!index) {
+      index = new CodeIndex(list.note, decodeJson<messages.CodeTable>(synced.parts(list)[0]!));
+      this.indices.set(list, index);
+    }
+    return index;
   }
 
   /** Takes the kernel of the selected instruction, or the first that is known to be one's. */
@@ -137,18 +154,19 @@ class CodePane implements Pane {
       this.requested = wanted;
       synced.send({ type: "code", id: ++this.requestId, variant, index: place });
     }
-    const { code } = synced.recorded;
-    if (code?.message.id !== this.requestId) {
+    const message = synced.reply("code_text", this.requestId);
+    if (!message) {
       this.clear();
       return fill(
         this.detail,
         awaited(synced, `Reading ${kernel || PROGRAM}`, `${kernel || PROGRAM} was not received`),
       );
     }
-    if (this.drawn === code.message) return;
+    if (this.drawn === message) return;
     this.clear();
-    this.drawn = code.message;
-    const { message, text } = code;
+    this.drawn = message;
+    const [part] = synced.parts(message);
+    const text = part ? decodeText(part) : null;
     if (!message.error && this.notes(variant, text !== null)) {
       this.drawStages(variant, index, kernel);
       if (this.stage !== shown) return this.drawDetail(variant, index, kernel);
@@ -198,10 +216,10 @@ class CodePane implements Pane {
   }
 
   private choose(kernel: string): void {
-    const { local, synced } = this.context;
+    const { local } = this.context;
     const variant = local.active!;
     this.kernels.set(variant, kernel);
-    const name = synced.recorded.codes(variant)?.instruction(kernel) ?? null;
+    const name = this.index(variant)?.instruction(kernel) ?? null;
     if (name !== null) local.selectInstruction("code", "optimized", name);
     else local.select(null);
     this.drawing.request();
@@ -220,4 +238,4 @@ class CodePane implements Pane {
   }
 }
 
-export const codePane = (context: Context): Pane => new CodePane(context);
+export const pane = (context: Context): Pane => new CodePane(context);

@@ -9,7 +9,7 @@ import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN } from "../state/local.ts";
 import { meshDrawing } from "./mesh.ts";
-import { type Context, Drawing, type Pane } from "./pane.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, empty, failure } from "./states.ts";
 
 const STAGES: Choice<messages.Stage>[] = [
@@ -39,7 +39,7 @@ class CollectivesPane implements Pane {
   constructor(private readonly context: Context) {
     this.tools.append(this.stages);
     this.ends = [
-      context.synced.signal.on(["collectives", "variants", "documents"], this.drawing.request),
+      follow(context, "collectives", this.drawing),
       context.local.signal.on(["active", "selection"], this.drawing.request),
     ];
   }
@@ -55,7 +55,7 @@ class CollectivesPane implements Pane {
   private draw(): void {
     this.drawStages();
     const { synced, local } = this.context;
-    const found = local.active === null ? null : synced.collectivesOf(local.active, this.stage);
+    const found = synced.latest("collectives", { variant: local.active, program: this.stage });
     if (!found?.rows.length) {
       this.drawn = null;
       return fill(this.element, found ? empty("No collectives", found.note || NONE_NOTE) : this.absence());
@@ -208,4 +208,4 @@ function scrollWithin(row: HTMLElement): void {
   else if (box.bottom > frame.bottom) list.scrollTop += box.bottom - frame.bottom;
 }
 
-export const collectivesPane = (context: Context): Pane => new CollectivesPane(context);
+export const pane = (context: Context): Pane => new CollectivesPane(context);

@@ -6,7 +6,7 @@ import { STRONG, WEAK } from "../lib/linking.ts";
 import { cleanSvg } from "../lib/svg.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN } from "../state/local.ts";
-import { type Context, Drawing, type Pane } from "./pane.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, empty, failure, loading } from "./states.ts";
 
 const MODES: Choice<messages.GraphMode>[] = [
@@ -53,7 +53,7 @@ class GraphPane implements Pane {
       toolButton("fit", "Show all (0)", () => this.fit()),
     );
     this.ends = [
-      synced.signal.on(["variants", "documents", "kernel"], this.drawing.request),
+      follow(context, "graph", this.drawing),
       synced.signal.on(["graph"], () => this.receive()),
       local.signal.on(["active", "selection"], this.drawing.request),
     ];
@@ -117,8 +117,8 @@ class GraphPane implements Pane {
   }
 
   private receive(): void {
-    const { graph } = this.context.synced;
-    if (graph?.id !== this.requestId) return;
+    const graph = this.context.synced.reply("graph", this.requestId);
+    if (!graph) return;
     if (graph.error) return this.say(this.requested, failure(graph.error, "The graph could not be drawn"));
     const svg = graph.svg ? cleanSvg(graph.svg) : null;
     if (!svg) return this.say(this.requested, empty("Nothing to draw", graph.caption));
@@ -305,4 +305,4 @@ class GraphPane implements Pane {
   }
 }
 
-export const graphPane = (context: Context): Pane => new GraphPane(context);
+export const pane = (context: Context): Pane => new GraphPane(context);

@@ -2,4 +2,4 @@ import type { Context, Pane } from "./pane.ts";
 import { TextPane } from "./text.ts";
 
 /** The traced program. */
-export const jaxprPane = (context: Context): Pane => new TextPane(context, "jaxpr");
+export const pane = (context: Context): Pane => new TextPane(context, "jaxpr");

@@ -45,8 +45,8 @@ export class ParamsForm {
 
   /** What came of the last request: the new variant comes to the front, or the error is said here. */
   receive(): void {
-    const { tuned } = this.context.synced;
-    if (tuned?.id !== this.requestId) return;
+    const tuned = this.context.synced.reply("tuned", this.requestId);
+    if (!tuned) return;
     this.element.classList.remove("insp-busy");
     this.said.textContent = tuned.error?.message ?? "";
     if (tuned.variant !== null) this.context.local.setActive(tuned.variant);

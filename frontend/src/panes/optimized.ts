@@ -79,7 +79,7 @@ class OptimizedPane extends TextPane {
       this.drawn = null;
       return super.drawDocument(document);
     }
-    const diff = synced.diff(reference, local.active!);
+    const diff = synced.latest("diff", { baseline: reference, variant: local.active });
     if (!diff) {
       this.clear();
       return fill(this.body, awaited(synced, "Comparing with the baseline", "The comparison was not received"));
@@ -201,4 +201,4 @@ function override(diff: messages.Diff, a: TextDocument, b: TextDocument): () => 
   return () => changesOf(diff.hunks, a, b).map(([fa, ta, fb, tb]) => new Change(fa, ta, fb, tb));
 }
 
-export const optimizedPane = (context: Context): Pane => new OptimizedPane(context);
+export const pane = (context: Context): Pane => new OptimizedPane(context);

@@ -8,7 +8,7 @@ import type * as messages from "../messages.ts";
 import { BlockDrawing } from "./blocks.ts";
 import { memoryBudget, troubleBox } from "./kernelmemory.ts";
 import { ParamsForm } from "./kernelparams.ts";
-import { type Context, Drawing, type Pane } from "./pane.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, empty, failure } from "./states.ts";
 
 // Fast enough to see a walk, slow enough to see a step.
@@ -42,7 +42,7 @@ class PallasPane implements Pane {
     this.form = new ParamsForm(context);
     this.tools.append(this.choice, this.play, this.slider, this.where);
     this.ends = [
-      synced.signal.on(["kernels", "variants"], this.drawing.request),
+      follow(context, "pallas", this.drawing),
       synced.signal.on(["tuned"], () => this.form.receive()),
       local.signal.on(["active"], this.drawing.request),
     ];
@@ -61,7 +61,7 @@ class PallasPane implements Pane {
   private draw(): void {
     const { synced, local } = this.context;
     const variant = synced.variants.get(local.active ?? -1) ?? null;
-    const kernels = synced.kernels.get(local.active ?? -1) ?? null;
+    const kernels = synced.latest("kernels", { variant: local.active });
     if (kernels && kernels === this.shown) return;
     this.shown = kernels;
     this.pause();
@@ -87,7 +87,7 @@ class PallasPane implements Pane {
   private absence(variant: messages.Variant | null): HTMLElement {
     if (variant?.state === "failed")
       return failure(variant.error, "No kernels: this variant failed before it was lowered");
-    if (variant && !this.context.synced.kernels.size)
+    if (variant && !this.context.synced.has("kernels"))
       return awaited(this.context.synced, "Reading the kernels", "The Pallas kernels were not received");
     return empty("No Pallas kernels", "The program of this variant calls none.");
   }
@@ -184,4 +184,4 @@ function legend(row: messages.Kernel): HTMLElement | null {
   );
 }
 
-export const pallasPane = (context: Context): Pane => new PallasPane(context);
+export const pane = (context: Context): Pane => new PallasPane(context);

@@ -1,6 +1,6 @@
 // What the workspace knows of a pane.
 
-import type { Pane as PaneName } from "../messages.ts";
+import { type Pane as PaneName, PANES, type Topic } from "../messages.ts";
 import type { Local } from "../state/local.ts";
 import type { Synced } from "../state/synced.ts";
 
@@ -18,20 +18,17 @@ export interface Context {
   readonly local: Local;
 }
 
-export const TITLES: Record<PaneName, string> = {
-  source: "Source",
-  jaxpr: "jaxpr",
-  stablehlo: "StableHLO",
-  hlo: "HLO",
-  optimized: "Optimized HLO",
-  graph: "Graph",
-  collectives: "Collectives",
-  stats: "Stats",
-  passes: "Passes",
-  code: "Code",
-  run: "Run",
-  pallas: "Pallas",
-};
+export const TITLES = Object.fromEntries(PANES.map(({ name, title }) => [name, title])) as Record<PaneName, string>;
+
+const TOPICS = Object.fromEntries(PANES.map(({ name, topics }) => [name, topics])) as Record<
+  PaneName,
+  readonly Topic[]
+>;
+
+/** Draws a pane anew at the messages that the registry names; gives the function that ends it. */
+export function follow({ synced }: Context, pane: PaneName, drawing: Drawing): () => void {
+  return synced.signal.on(TOPICS[pane], drawing.request);
+}
 
 /** Runs `draw` when something changed, at once on screen, and later when not. */
 export class Drawing {

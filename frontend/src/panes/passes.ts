@@ -5,9 +5,9 @@ import { openSearchPanel } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
 import { type Choice, segments, toolButton } from "../lib/controls.ts";
-import { changesOf } from "../lib/diffing.ts";
+import { changesOf, linesBefore } from "../lib/diffing.ts";
 import { fill, h } from "../lib/dom.ts";
-import type { TextDocument } from "../lib/documents.ts";
+import { plainText, readDocument, type TextDocument } from "../lib/documents.ts";
 import {
   createEditor,
   editorExtensions,
@@ -20,10 +20,11 @@ import {
 import { formatSeconds, plural } from "../lib/format.ts";
 import { best, levelsFor } from "../lib/linking.ts";
 import { listSplitter } from "../lib/splitter.ts";
+import { decodeText } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 import { anchorAt } from "../state/local.ts";
-import type { Change } from "../state/recorded.ts";
-import { type Context, Drawing, type Pane } from "./pane.ts";
+import type { Message } from "../state/synced.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
 import { RowList } from "./rowlist.ts";
 import { awaited, empty, failure } from "./states.ts";
@@ -61,16 +62,16 @@ class PassesPane implements Pane {
   private requestId = Math.floor(Math.random() * 2 ** 30);
   private requested = "";
   private listed: { passes: messages.PassList; which: Which } | null = null;
-  private drawn: { change: Change; view: View } | null = null;
+  private drawn: { change: Message<"pass_change">; view: View } | null = null;
   private merge: MergeView | null = null;
   private editors: { view: EditorView; document: TextDocument }[] = [];
 
   constructor(private readonly context: Context) {
     const find = toolButton("find", "Find (Ctrl-F)", () => this.editors[0] && openSearchPanel(this.editors[0].view));
     this.tools.append(this.list.filter, this.which, this.views, find);
-    const { synced, local } = context;
+    const { local } = context;
     this.ends = [
-      synced.signal.on(["recordings", "passes", "passChange", "variants", "kernel"], this.drawing.request),
+      follow(context, "passes", this.drawing),
       local.signal.on(["active"], this.drawing.request),
       local.signal.on(["selection"], () => this.drawing.isVisible && this.mark(true)),
       local.signal.on(["wrap", "details"], () => this.applyOptions()),
@@ -87,8 +88,8 @@ class PassesPane implements Pane {
   }
 
   private get passes(): messages.PassList | null {
-    const { active } = this.context.local;
-    return active === null ? null : this.context.synced.recorded.passes(active);
+    const { synced, local } = this.context;
+    return synced.latest("passes", { variant: local.active });
   }
 
   private draw(): void {
@@ -158,18 +159,18 @@ class PassesPane implements Pane {
       this.requested = wanted;
       synced.send({ type: "pass", id: ++this.requestId, variant, index });
     }
-    const { change } = synced.recorded;
-    if (change?.message.id !== this.requestId) {
+    const change = synced.reply("pass_change", this.requestId);
+    if (!change) {
       this.clear();
       return fill(this.detail, awaited(synced, `Reading ${row.name}`, `${row.name} was not received`));
     }
     if (this.drawn?.change === change && this.drawn.view === this.view) return;
     this.clear();
-    if (change.message.error) return fill(this.detail, failure(change.message.error, `${row.name} cannot be shown`));
+    if (change.error) return fill(this.detail, failure(change.error, `${row.name} cannot be shown`));
     this.drawChange(row, change);
   }
 
-  private drawChange(row: messages.PassRow, change: Change): void {
+  private drawChange(row: messages.PassRow, change: Message<"pass_change">): void {
     this.drawn = { change, view: this.view };
     const time = row.duration_s === null ? row.reason : formatSeconds(row.duration_s);
     const head = h(
@@ -177,16 +178,26 @@ class PassesPane implements Pane {
       { class: "insp-summary" },
       h("span", { class: "insp-tok-op" }, row.name),
       h("span", { class: "insp-dim" }, ` ${row.pipeline} · ${time} · `),
-      change.message.summary,
+      change.summary,
     );
     const host = h("div", { class: "insp-diff" });
     fill(this.detail, head, host);
-    const { before, after } = change.texts!;
-    const spans = changesOf(change.message.hunks, before, after).map((s) => new Span(...s));
+    const { before, after } = this.texts(change);
+    const spans = changesOf(change.hunks, before, after).map((s) => new Span(...s));
     if (!spans.length) this.editors = [{ view: this.plain(after, host), document: after }];
     else if (this.view === "split") this.split(before, after, spans, host);
     else this.unified(before, after, spans, host);
     this.mark(false);
+  }
+
+  /** The module after a pass, and before it: of what came after and what went. */
+  private texts(change: Message<"pass_change">): { before: TextDocument; after: TextDocument } {
+    const { synced } = this.context;
+    const parts = synced.parts(change);
+    const about = { pane: "passes", variant: change.variant, language: "hlo", title: "" } as const;
+    const after = readDocument(about, parts, synced.origins);
+    const before = linesBefore(after.lines, change.hunks, decodeText(parts[4]!).split("\n"));
+    return { before: plainText(about, before.join("\n")), after };
   }
 
   private plain(document: TextDocument, parent: HTMLElement): EditorView {
@@ -290,4 +301,4 @@ function cells(row: messages.PassRow, longest: number): HTMLElement[] {
   ];
 }
 
-export const passesPane = (context: Context): Pane => new PassesPane(context);
+export const pane = (context: Context): Pane => new PassesPane(context);

@@ -14,7 +14,7 @@ export function absence(context: Context, product: messages.Product, title: stri
   if (synced.kernel === "gone")
     return empty(`${title} were not recorded`, "The kernel is gone. Run the cell again to record them.");
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
-  const recording = synced.recorded.recording(variant.variant, product);
+  const recording = synced.latest("recording", { variant: variant.variant, product });
   const record = (text: string): HTMLElement =>
     textButton(text, "Compile once more and record", () =>
       synced.send({ type: "record", variant: variant.variant, product }),

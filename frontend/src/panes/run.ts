@@ -6,7 +6,7 @@ import { strip, stripDomain } from "../lib/strip.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
 import { nameOf } from "./labels.ts";
-import { type Context, Drawing, type Pane } from "./pane.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { clock, empty, failure, loading, spinner } from "./states.ts";
 
 const MAX_REPEAT = 10_000;
@@ -31,10 +31,7 @@ class RunPane implements Pane {
 
   constructor(private readonly context: Context) {
     this.tools.append(h("label", { class: "insp-field" }, "repeat", this.repeat), this.runAll);
-    this.ends = [
-      context.synced.signal.on(["runs", "variants"], this.drawing.request),
-      context.local.signal.on(["active"], this.drawing.request),
-    ];
+    this.ends = [follow(context, "run", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
 
   setVisible(visible: boolean): void {
@@ -51,10 +48,12 @@ class RunPane implements Pane {
     this.runAll.disabled = !variants.some(canRun);
     if (!variants.length)
       return fill(this.element, empty("Nothing to run yet", "The first compiled variant can be run."));
-    const results = variants.map((v) => synced.runs.get(v.variant)?.result ?? null);
+    const results = variants.map((v) => synced.latest("run", { variant: v.variant })?.result ?? null);
     const domain = stripDomain(results.map((r) => r?.durations_s ?? []));
     const base = results[0]?.median_s ?? null;
-    const rows = variants.map((v, i) => this.row(v, synced.runs.get(v.variant) ?? null, domain, i === 0 ? null : base));
+    const rows = variants.map((v, i) =>
+      this.row(v, synced.latest("run", { variant: v.variant }), domain, i === 0 ? null : base),
+    );
     const titles = ["", "variant", "median", "against baseline", "min", "spread (IQR)", "durations", "device"];
     const head = h("tr", {}, ...titles.map((t) => h("th", { scope: "col" }, t)));
     const table = h("table", { class: "insp-table insp-runs" }, h("thead", {}, head), h("tbody", {}, ...rows));
@@ -151,7 +150,7 @@ class RunPane implements Pane {
   /** What went in and came out of the active variant's run. */
   private detail(): HTMLElement | null {
     const { synced, local } = this.context;
-    const run = synced.runs.get(local.active ?? -1);
+    const run = synced.latest("run", { variant: local.active });
     if (!run) return null;
     if (run.state === "failed") return failure(run.error, "The run failed");
     if (run.state !== "done" || !run.result) return run.state === "cancelled" ? null : loading("Running", run);
@@ -203,4 +202,4 @@ function preview(value: messages.RunArray): HTMLElement {
   return h("table", { class: "insp-preview" }, h("tbody", {}, ...lines));
 }
 
-export const runPane = (context: Context): Pane => new RunPane(context);
+export const pane = (context: Context): Pane => new RunPane(context);

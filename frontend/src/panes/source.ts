@@ -2,4 +2,4 @@ import type { Context, Pane } from "./pane.ts";
 import { TextPane } from "./text.ts";
 
 /** The user's Python, the lines of several files one below the other. */
-export const sourcePane = (context: Context): Pane => new TextPane(context, "source");
+export const pane = (context: Context): Pane => new TextPane(context, "source");

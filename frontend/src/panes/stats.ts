@@ -6,7 +6,7 @@ import { isAtLeast, type StatsCell, type StatsLine, tabulate } from "../lib/stat
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
 import { nameOf, nameOfReference, stateMark, tooltipOf } from "./labels.ts";
-import { type Context, Drawing, type Pane } from "./pane.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, clock, empty, failure } from "./states.ts";
 
 class StatsPane implements Pane {
@@ -17,10 +17,7 @@ class StatsPane implements Pane {
   private scrolledTo: number | null = null;
 
   constructor(private readonly context: Context) {
-    this.ends = [
-      context.synced.signal.on(["stats", "variants", "diffs"], this.drawing.request),
-      context.local.signal.on(["active"], this.drawing.request),
-    ];
+    this.ends = [follow(context, "stats", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
 
   setVisible(visible: boolean): void {
@@ -36,7 +33,7 @@ class StatsPane implements Pane {
     const variants = [...synced.variants.values()];
     const references = variants.map((v) => synced.sameTargetReferenceOf(v.variant));
     const lines = tabulate(
-      variants.map((v) => synced.stats.get(v.variant) ?? null),
+      variants.map((v) => synced.latest("stats", { variant: v.variant })),
       references.map((reference) => variants.findIndex((v) => v.variant === reference)),
     );
     if (!lines.length) return fill(this.element, this.absence(variants[0] ?? null));
@@ -128,4 +125,4 @@ function exact(value: number, unit: messages.StatsRow["unit"]): string {
   return (Number.isInteger(value) ? grouped(value) : String(value)) + words[unit];
 }
 
-export const statsPane = (context: Context): Pane => new StatsPane(context);
+export const pane = (context: Context): Pane => new StatsPane(context);

@@ -25,7 +25,7 @@ import { heaviest } from "../lib/weights.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { type Anchor, anchorAt } from "../state/local.ts";
 import { changeLine } from "./change.ts";
-import { type Context, Drawing, type Pane, TITLES } from "./pane.ts";
+import { type Context, Drawing, follow, type Pane, TITLES } from "./pane.ts";
 import { empty, failure, loading, trouble } from "./states.ts";
 
 /** An editor on screen with the document it shows. */
@@ -66,9 +66,9 @@ export class TextPane implements Pane {
   ) {
     this.element = h("div", { class: "insp-text", "data-pane": name }, this.body, this.ruler);
     this.tools.append(this.stepper, this.detailsButton, this.wrapButton, this.findButton);
-    const { synced, local } = context;
+    const { local } = context;
     this.ends = [
-      synced.signal.on(["documents", "variants", "session", "diffs", "kernel"], this.drawing.request),
+      follow(context, name, this.drawing),
       local.signal.on(["active", "optimizedView"], this.drawing.request),
       local.signal.on(["selection"], () => this.onSelection()),
       local.signal.on(["hover"], () => this.drawing.isVisible && this.light()),

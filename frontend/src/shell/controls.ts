@@ -109,7 +109,7 @@ export class Controls {
   }
 
   private draw(): void {
-    const { controls } = this.context.synced;
+    const controls = this.context.synced.latest("controls");
     this.element.hidden = !controls;
     if (!controls) return;
     this.target.input.placeholder = `target: ${controls.target}`;
@@ -152,7 +152,7 @@ export class Controls {
   }
 
   private offerTargets(text: string): void {
-    const { controls } = this.context.synced;
+    const controls = this.context.synced.latest("controls");
     const found = (controls?.targets ?? []).filter((target) => target.includes(text.trim()));
     const suggestions = found.map((value) => ({ value, content: [h("span", { class: "insp-flag-name" }, value)] }));
     this.target.show({ suggestions });
@@ -171,11 +171,12 @@ export class Controls {
   }
 
   private onFlags(): void {
-    const { flags, controls } = this.context.synced;
-    if (!flags || flags.id !== this.asked.id) return;
+    const { synced } = this.context;
+    const flags = synced.reply("flags", this.asked.id);
+    if (!flags) return;
     for (const row of flags.rows) this.known.set(row.name, row);
     this.value.input.placeholder = this.chosen?.type ?? "value";
-    this.flag.show(flagOffer(this.asked.search, flags, this.asked.target || (controls?.target ?? "")));
+    this.flag.show(flagOffer(this.asked.search, flags, this.asked.target || (synced.latest("controls")?.target ?? "")));
   }
 
   private get chosen(): messages.Flag | undefined {

@@ -15,7 +15,7 @@ export class Notices {
   private readonly end: () => void;
 
   constructor(private readonly context: Context) {
-    this.end = context.synced.signal.on(["notices", "kernel"], () => this.draw());
+    this.end = context.synced.signal.on(["notice", "kernel"], () => this.draw());
     this.wait(FIRST_WAIT_MS, FIRST_WAIT_MS);
     this.draw();
   }

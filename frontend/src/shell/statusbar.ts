@@ -38,7 +38,7 @@ export class StatusBar {
     const draw = (): void => this.draw();
     this.ends = [
       context.local.signal.on(["selection", "active"], draw),
-      context.synced.signal.on(["documents", "session"], draw),
+      context.synced.signal.on(["document", "session"], draw),
     ];
     this.draw();
   }

@@ -18,8 +18,8 @@ export class Toolbar {
     this.element.append(this.title, this.chips, this.compare);
     const { synced, local } = context;
     this.ends = [
-      synced.signal.on(["session", "variants"], () => this.draw()),
-      synced.signal.on(["diffs"], () => this.drawCompare()),
+      synced.signal.on(["session", "variant"], () => this.draw()),
+      synced.signal.on(["diff"], () => this.drawCompare()),
       local.signal.on(["active", "optimizedView"], () => this.draw()),
     ];
     this.resizes.observe(this.chips);

@@ -7,20 +7,9 @@ import { recall, remember } from "../lib/storage.ts";
 import { hideStored } from "../lib/stored.ts";
 import { followTheme } from "../lib/theme.ts";
 import type { Pane as PaneName } from "../messages.ts";
-import { codePane } from "../panes/code.ts";
-import { collectivesPane } from "../panes/collectives.ts";
-import { graphPane } from "../panes/graph.ts";
-import { hloPane } from "../panes/hlo.ts";
-import { jaxprPane } from "../panes/jaxpr.ts";
-import { optimizedPane } from "../panes/optimized.ts";
-import { passesPane } from "../panes/passes.ts";
-import { pallasPane } from "../panes/pallas.ts";
-import type { Context, Pane } from "../panes/pane.ts";
-import { runPane } from "../panes/run.ts";
-import { sourcePane } from "../panes/source.ts";
-import { stablehloPane } from "../panes/stablehlo.ts";
+import { MAKERS } from "../panes.ts";
+import type { Pane } from "../panes/pane.ts";
 import { loading } from "../panes/states.ts";
-import { statsPane } from "../panes/stats.ts";
 import { Local } from "../state/local.ts";
 import type { Synced } from "../state/synced.ts";
 import { Controls } from "./controls.ts";
@@ -29,20 +18,6 @@ import { StatusBar } from "./statusbar.ts";
 import { Toolbar } from "./toolbar.ts";
 import { Workspace } from "./workspace.ts";
 
-const FACTORIES: Record<PaneName, (context: Context) => Pane> = {
-  source: sourcePane,
-  jaxpr: jaxprPane,
-  stablehlo: stablehloPane,
-  hlo: hloPane,
-  optimized: optimizedPane,
-  graph: graphPane,
-  collectives: collectivesPane,
-  stats: statsPane,
-  passes: passesPane,
-  code: codePane,
-  run: runPane,
-  pallas: pallasPane,
-};
 const DEFAULT_HEIGHT_PX = 700;
 const MIN_HEIGHT_PX = 240;
 const KEY_STEP_PX = 24;
@@ -82,9 +57,9 @@ export class View {
     this.ends = [
       followTheme(this.root),
       shareKeys(this.root),
-      synced.signal.on(["variants"], () => this.onVariants()),
+      synced.signal.on(["variant"], () => this.onVariants()),
       synced.signal.on(["session"], () => this.onSession()),
-      synced.signal.on(["variants"], () => this.arrange()),
+      synced.signal.on(["variant"], () => this.arrange()),
       this.local.signal.on(["optimizedView"], () => this.onOptimizedView()),
       this.local.signal.on(["reveal"], () => this.local.revealed && this.workspace?.reveal(this.local.revealed)),
     ];
@@ -107,7 +82,7 @@ export class View {
     if (!session) return fill(this.main, loading("Waiting for the kernel", null));
     if (this.workspace) return;
     this.root.style.height = `${this.usualHeight}px`;
-    for (const name of session.panes) this.panes.set(name, FACTORIES[name]({ synced: this.synced, local: this.local }));
+    for (const name of session.panes) this.panes.set(name, MAKERS[name]({ synced: this.synced, local: this.local }));
     const isRemembered = recall(this.memory);
     if (isRemembered ?? session.side_by_side) this.local.setOptimizedView("columns");
     this.ends.push(hideStored(session.stored_class));

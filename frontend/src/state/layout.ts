@@ -1,6 +1,6 @@
 // How the panes are arranged: pure functions over a small versioned value.
 
-import type { Pane } from "../messages.ts";
+import { type Pane, PANES, type Place } from "../messages.ts";
 
 /** Panes behind one row of tabs. */
 export interface Group {
@@ -23,17 +23,18 @@ export interface Layout {
 /** "dock", or the index of a column. */
 export type GroupKey = number | "dock";
 
-const COLUMNS: Pane[][] = [["source"], ["jaxpr", "stablehlo", "hlo"], ["optimized"]];
-const DOCK: Pane[] = ["stats", "collectives", "graph", "passes", "code", "run", "pallas"];
+const COLUMNS: readonly Place[] = ["left", "middle", "right"];
 const MIN_WEIGHT = 0.08;
 const WIDE_WEIGHT = 3;
 const WIDE_DOCK_SHARE = 0.3;
 
 export function defaultLayout(available: readonly Pane[]): Layout {
-  const columns = COLUMNS.map((panes) => panes.filter((p) => available.includes(p)))
+  const at = (place: Place): Pane[] =>
+    PANES.filter((line) => line.place === place && available.includes(line.name)).map(({ name }) => name);
+  const columns = COLUMNS.map(at)
     .filter((panes) => panes.length)
     .map((panes) => ({ panes, active: preferred(panes), weight: 1 }));
-  const docked = DOCK.filter((p) => available.includes(p));
+  const docked = at("dock");
   return {
     version: 1,
     columns,

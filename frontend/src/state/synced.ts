@@ -1,38 +1,32 @@
 // What Python said, one copy a page: all views of a widget read it. Nothing here is the user's.
 
-import { TextDocument } from "../lib/documents.ts";
+import { readDocument, TextDocument } from "../lib/documents.ts";
 import { Origins } from "../lib/origins.ts";
 import { Signal } from "../lib/signal.ts";
-import { decodeInt32, decodeJson, decodeText, gunzip, type Model } from "../lib/transport.ts";
+import { gunzip, type Model } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
-import { Recorded, type RecordedTopic } from "./recorded.ts";
-
-export type Topic =
-  | "session"
-  | "variants"
-  | "documents"
-  | "stats"
-  | "diffs"
-  | "collectives"
-  | "graph"
-  | "runs"
-  | "kernels"
-  | "tuned"
-  | "controls"
-  | "flags"
-  | "said"
-  | "notices"
-  | "kernel"
-  | RecordedTopic;
+import { KEYS } from "../messages.ts";
 
 /** A message with the moment it came, in milliseconds of `performance.now`. */
 export type Timed<T> = T & { receivedAt: number };
+
+type Type = messages.ToBrowser["type"];
+export type Message<T extends Type> = Timed<Extract<messages.ToBrowser, { type: T }>>;
+/** The fields that tell messages of one type apart. */
+type Where = Partial<Record<(typeof KEYS)[number], string | number | null>>;
+
+/** The latest message of one kind; null while its first buffers are unpacked. */
+interface Kept {
+  readonly arrival: number;
+  readonly where: Where;
+  message: Timed<messages.ToBrowser> | null;
+}
 
 export type Slot = TextDocument | messages.Unavailable;
 export type Kernel = "waiting" | "live" | "gone";
 
 export class Synced {
-  readonly signal = new Signal<Topic>();
+  readonly signal = new Signal<messages.Topic>();
   readonly origins = new Origins();
   session: messages.Session | null = null;
   kernel: Kernel = "waiting";
@@ -40,25 +34,13 @@ export class Synced {
   readonly variants = new Map<number, Timed<messages.Variant>>();
   /** Those that were there before this page asked. */
   readonly earlier = new Set<number>();
-  readonly stats = new Map<number, messages.Stats>();
-  readonly runs = new Map<number, Timed<messages.Run>>();
-  /** The Pallas kernels of a variant's program. */
-  readonly kernels = new Map<number, messages.Kernels>();
-  /** The latest reply to a request for other compiler parameters; views take it if it answers their own. */
-  tuned: messages.Tuned | null = null;
-  controls: messages.Controls | null = null;
-  /** The latest flags that were found; views take them if they answer their own search. */
-  flags: messages.Flags | null = null;
   /** What is wrong with what was asked for with the controls. */
   said: messages.Error | null = null;
   readonly notices: messages.Notice[] = [];
-  readonly recorded = new Recorded((topic) => this.signal.emit(topic), this.origins);
-  /** The latest graph that came; views take it if it answers their own request. */
-  graph: messages.Graph | null = null;
+  private readonly kept = new Map<string, Kept>();
+  private readonly unpacked = new WeakMap<object, readonly ArrayBuffer[]>();
+  /** What text panes show, by the key of their message. */
   private readonly slots = new Map<string, Slot>();
-  private readonly arrivals = new Map<string, number>();
-  private readonly diffs = new Map<string, messages.Diff>();
-  private readonly collectives = new Map<string, messages.Collectives>();
   private readonly client = crypto.getRandomValues(new Uint32Array(2)).join("-");
   private arrivalCount = 0;
 
@@ -90,28 +72,50 @@ export class Synced {
 
   /** What was under way will not end any more. */
   private endWork(): void {
-    endAll(this.variants);
-    endAll(this.runs);
-    this.recorded.endWork();
-    for (const topic of ENDED) this.signal.emit(topic);
+    const changed = new Set<messages.Topic>();
+    for (const [number, variant] of this.variants) {
+      if (goesOn(variant)) this.variants.set(number, ended(variant));
+      changed.add("variant");
+    }
+    for (const kept of this.kept.values()) {
+      const { message } = kept;
+      if (!message || !("state" in message) || !goesOn(message)) continue;
+      kept.message = ended(message);
+      changed.add(message.type);
+    }
+    for (const topic of changed) this.signal.emit(topic);
+  }
+
+  /** The latest message of a type, of those with several kinds the one that `where` names. */
+  latest<T extends Type>(type: T, where: Where = {}): Message<T> | null {
+    return (this.kept.get(keyOf(type, where))?.message as Message<T> | null | undefined) ?? null;
+  }
+
+  /** Whether a message of a type has come. */
+  has(type: Type): boolean {
+    return [...this.kept.values()].some(({ message }) => message?.type === type);
+  }
+
+  /** The latest reply of a type, where it answers request number `id`. */
+  reply<T extends Type>(type: T, id: number): Message<T> | null {
+    const message = this.kept.get(type)?.message;
+    return message && "id" in message && message.id === id ? (message as Message<T>) : null;
+  }
+
+  /** The buffers that came with a message, unpacked. */
+  parts(message: object): readonly ArrayBuffer[] {
+    return this.unpacked.get(message) ?? [];
   }
 
   /** What a text pane shows for a variant: its own document, else the one that all share. */
   slot(pane: messages.TextPane, variant: number | null): Slot | null {
-    return this.slots.get(`${pane}/${variant}`) ?? this.slots.get(`${pane}/null`) ?? null;
+    const slot = (of: number | null): Slot | undefined => this.slots.get(keyOf("document", { pane, variant: of }));
+    return slot(variant) ?? slot(null) ?? null;
   }
 
   document(pane: messages.TextPane, variant: number | null): TextDocument | null {
     const slot = this.slot(pane, variant);
     return slot instanceof TextDocument ? slot : null;
-  }
-
-  diff(baseline: number, variant: number): messages.Diff | null {
-    return this.diffs.get(`${baseline}/${variant}`) ?? null;
-  }
-
-  collectivesOf(variant: number, stage: messages.Stage): messages.Collectives | null {
-    return this.collectives.get(`${variant}/${stage}`) ?? null;
   }
 
   get baseline(): number | null {
@@ -122,7 +126,7 @@ export class Synced {
   referenceOf(variant: number): number | null {
     const { target } = this.variants.get(variant) ?? {};
     const isReference = (other: messages.Variant): boolean =>
-      other.target === target && this.diffs.has(`${other.variant}/${variant}`);
+      other.target === target && this.latest("diff", { baseline: other.variant, variant }) !== null;
     return [...this.variants.values()].find(isReference)?.variant ?? this.baseline;
   }
 
@@ -135,7 +139,7 @@ export class Synced {
 
   dismiss(notice: messages.Notice): void {
     this.notices.splice(this.notices.indexOf(notice), 1);
-    this.signal.emit("notices");
+    this.signal.emit("notice");
   }
 
   say(error: messages.Error | null): void {
@@ -152,136 +156,86 @@ export class Synced {
         this.session = message;
         return this.signal.emit("session");
       case "document":
-        return void this.receiveDocument(message, buffers);
       case "unavailable":
-        return this.put(message, this.arrive(message));
+        return void this.keepText(message, buffers);
       case "variant":
         if (message.to !== undefined && !this.variants.has(message.variant)) this.earlier.add(message.variant);
         this.variants.set(message.variant, timed(message));
-        return this.signal.emit("variants");
+        return this.signal.emit("variant");
       case "variant_removed":
         return this.remove(message.variant);
-      case "stats":
-        this.stats.set(message.variant, message);
-        return this.signal.emit("stats");
-      case "diff":
-        this.diffs.set(`${message.baseline}/${message.variant}`, message);
-        return this.signal.emit("diffs");
-      case "collectives":
-        this.collectives.set(`${message.variant}/${message.stage}`, message);
-        return this.signal.emit("collectives");
-      case "graph":
-        this.graph = message;
-        return this.signal.emit("graph");
-      case "run":
-        this.runs.set(message.variant, timed(message));
-        return this.signal.emit("runs");
-      case "kernels":
-        this.kernels.set(message.variant, message);
-        return this.signal.emit("kernels");
-      case "tuned":
-        this.tuned = message;
-        return this.signal.emit("tuned");
-      case "controls":
-        this.controls = message;
-        return this.signal.emit("controls");
-      case "flags":
-        this.flags = message;
-        return this.signal.emit("flags");
       case "said":
         return this.say(message.error);
-      case "recording":
-        return this.recorded.receiveRecording(timed(message));
-      case "passes":
-        return this.recorded.receivePasses(message);
-      case "pass_change":
-        return void this.recorded.receiveChange(message, buffers);
-      case "code":
-        return void this.recorded.receiveCode(message, buffers);
-      case "code_text":
-        return void this.recorded.receiveText(message, buffers);
       case "notice":
         this.notices.push(message);
-        return this.signal.emit("notices");
+        return this.signal.emit("notice");
+      default:
+        return void this.keep(message, buffers);
     }
   }
 
-  private async receiveDocument(message: messages.Document, buffers: DataView[]): Promise<void> {
-    const arrival = this.arrive(message);
-    const [text, lineOrigins, origins, lines] = await Promise.all(buffers.map(gunzip));
-    if (!text || !lineOrigins || !origins || !lines) throw new Error("a document has four buffers");
-    if (!this.isLatest(message, arrival)) return;
-    const ids = this.origins.add(decodeJson<messages.OriginTable>(origins));
-    const interned = decodeInt32(lineOrigins).map((origin) => ids[origin] ?? -1);
-    const table = decodeJson<messages.LineTable>(lines);
-    this.put(new TextDocument(message, decodeText(text), interned, table), arrival);
+  /** Keeps a message of a pane, in place of the one before it of its kind. */
+  private async keep(message: messages.ToBrowser, buffers: DataView[]): Promise<void> {
+    const key = "id" in message ? message.type : keyOf(message.type, message as Where);
+    const { arrival } = this.arrive(key, message as Where);
+    const received = timed(message);
+    if (buffers.length) this.unpacked.set(received, await Promise.all(buffers.map(gunzip)));
+    const kept = this.kept.get(key);
+    if (kept?.arrival !== arrival) return;
+    kept.message = received;
+    this.signal.emit(message.type);
   }
 
-  /** Numbers what is on its way to a slot: unpacking may finish in another order. */
-  private arrive(message: messages.Document | messages.Unavailable): number {
-    const arrival = ++this.arrivalCount;
-    this.arrivals.set(`${message.pane}/${message.variant}`, arrival);
-    return arrival;
+  private async keepText(message: messages.Document | messages.Unavailable, buffers: DataView[]): Promise<void> {
+    const key = keyOf("document", message);
+    const { arrival } = this.arrive(key, message);
+    const parts = message.type === "document" ? await Promise.all(buffers.map(gunzip)) : [];
+    if (this.kept.get(key)?.arrival !== arrival) return;
+    this.slots.set(key, message.type === "document" ? readDocument(message, parts, this.origins) : message);
+    this.signal.emit("document");
   }
 
-  private isLatest(slot: { pane: string; variant: number | null }, arrival: number): boolean {
-    return this.arrivals.get(`${slot.pane}/${slot.variant}`) === arrival;
-  }
-
-  private put(slot: Slot, arrival: number): void {
-    if (!this.isLatest(slot, arrival)) return;
-    this.slots.set(`${slot.pane}/${slot.variant}`, slot);
-    this.signal.emit("documents");
+  /** Numbers what is on its way: unpacking may finish in another order. */
+  private arrive(key: string, where: Where): Kept {
+    const kept = { arrival: ++this.arrivalCount, where, message: this.kept.get(key)?.message ?? null };
+    this.kept.set(key, kept);
+    return kept;
   }
 
   private remove(variant: number): void {
     this.variants.delete(variant);
-    this.stats.delete(variant);
-    this.runs.delete(variant);
-    this.recorded.remove(variant);
-    this.kernels.delete(variant);
-    for (const map of [this.slots, this.arrivals]) deleteWhere(map, (key) => key.endsWith(`/${variant}`));
-    deleteWhere(this.diffs, (key) => key.split("/").includes(String(variant)));
-    deleteWhere(this.collectives, (key) => key.startsWith(`${variant}/`));
-    this.signal.emit("documents");
-    this.signal.emit("variants");
+    for (const [key, { where }] of this.kept) {
+      if (where.variant !== variant && where.baseline !== variant) continue;
+      this.kept.delete(key);
+      this.slots.delete(key);
+    }
+    this.signal.emit("document");
+    this.signal.emit("variant");
   }
+}
+
+function keyOf(type: Type, where: Where): string {
+  return [type, ...KEYS.map((name) => where[name] ?? "")].join("/");
 }
 
 /** Seconds since a message's work began, now; the final time once the work has ended. */
 export function elapsedNow(message: Timed<{ state: messages.State; elapsed_s: number }>): number {
-  const goesOn = message.state === "queued" || message.state === "running";
-  return message.elapsed_s + (goesOn ? (performance.now() - message.receivedAt) / 1000 : 0);
+  return message.elapsed_s + (goesOn(message) ? (performance.now() - message.receivedAt) / 1000 : 0);
 }
-
-/** The topics of whatever shows work that may be under way. */
-const ENDED = [
-  "variants",
-  "runs",
-  "recordings",
-  "passChange",
-  "codeText",
-  "diffs",
-  "collectives",
-  "stats",
-  "kernels",
-] as const;
 
 const GONE: messages.Error = { kind: "The kernel is gone.", message: "Run the cell again." };
 
-/** Takes work that is under way as failed, at the time it has come to. */
-export function endAll<K, T extends Timed<Pick<messages.Run, "state" | "elapsed_s" | "stage" | "error">>>(
-  works: Map<K, T>,
-): void {
-  for (const [key, work] of works)
-    if (work.state === "queued" || work.state === "running")
-      works.set(key, { ...work, elapsed_s: elapsedNow(work), state: "failed", stage: "", error: GONE });
+type Work = Timed<Pick<messages.Run, "state" | "elapsed_s" | "stage" | "error">>;
+
+function goesOn({ state }: Pick<Work, "state">): boolean {
+  return state === "queued" || state === "running";
+}
+
+/** Work under way taken as failed, at the time it has come to. */
+function ended<T extends Work>(work: T): T {
+  return { ...work, elapsed_s: elapsedNow(work), state: "failed", stage: "", error: GONE };
 }
 
 function timed<T extends object>(message: T): Timed<T> {
   return { ...message, receivedAt: performance.now() };
-}
-
-function deleteWhere(map: Map<string, unknown>, test: (key: string) => boolean): void {
-  for (const key of [...map.keys()]) if (test(key)) map.delete(key);
 }

@@ -49,6 +49,11 @@ def problem(value: object, kind: Any, path: str = "message") -> str | None:
     return _problem_of_scalar(value, kind, path)
 
 
+def type_of(kind: type) -> str:
+    """What tells a class's messages from others: their `type`."""
+    return str(get_args(_hints(kind)["type"])[0])
+
+
 def _problem_of_fields(value: object, kind: Any, path: str) -> str | None:
     if not isinstance(value, Mapping):
         return f"{path} is {_said(value)}, expected {kind.__name__}"
@@ -61,7 +66,7 @@ def _problem_of_fields(value: object, kind: Any, path: str) -> str | None:
 
 
 def _problem_of_union(value: object, kinds: tuple[Any, ...], path: str) -> str | None:
-    tagged = {get_args(_hints(k)["type"])[0]: k for k in kinds if "type" in _hints(k)}
+    tagged = {type_of(k): k for k in kinds if "type" in _hints(k)}
     if tagged:
         tag = value.get("type") if isinstance(value, Mapping) else None
         if not isinstance(tag, str) or tag not in tagged:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
-TextPane = Literal["source", "jaxpr", "stablehlo", "hlo", "optimized"]
-Pane = Literal[
-    "source",
-    "jaxpr",
-    "stablehlo",
-    "hlo",
-    "optimized",
-    "graph",
-    "collectives",
-    "stats",
-    "passes",
-    "code",
-    "run",
-    "pallas",
-]
-Product = Literal["passes", "code"]
+Pane = Annotated[str, "Pane"]
+"""The name of a pane: `panes/registry.py` has them all."""
+TextPane = Annotated[str, "TextPane"]
+"""Of one that shows documents."""
+Product = Annotated[str, "Product"]
+"""What a compile records on request: `inspector.compilation.request.PRODUCTS` has them all."""
 Language = Literal["python", "jaxpr", "mlir", "hlo", "llvm", "ptx", "asm", "sass", "llo", "text"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
-GraphMode = Literal["whole", "scopes", "around"]
 Stage = Literal["hlo", "optimized"]
 
 

@@ -151,3 +151,21 @@ class Tuned(TypedDict):
     id: int
     variant: int | None
     error: Error | None
+
+
+class TuneRequest(TypedDict):
+    """Lower again with other compiler parameters of a kernel, and compile that as a new variant.
+
+    Attributes:
+      id: numbers the request; late replies are dropped.
+      variant: whose program is tuned, with its options and target.
+      values: texts by field, those that were changed only.
+      interpret: instead, let JAX's interpreter run all kernels on the CPU.
+    """
+
+    type: Literal["tune"]
+    id: int
+    variant: int
+    kernel: int
+    values: dict[str, str]
+    interpret: bool

@@ -1,10 +1,10 @@
-"""What the browser asks for."""
+"""What the browser asks of the Explorer itself; what it asks of a pane stands with the pane."""
 
 from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from inspector.widgets.messages.common import GraphMode, Pane, Product
+from inspector.widgets.messages.common import Pane, Product
 
 
 class Ready(TypedDict):
@@ -18,38 +18,12 @@ class Ready(TypedDict):
     client: str
 
 
-class RunRequest(TypedDict):
-    """Run a variant; `repeat` measured executions."""
-
-    type: Literal["run"]
-    variant: int
-    repeat: int
-
-
 class RecordRequest(TypedDict):
     """Record something of a variant, by compiling it once more."""
 
     type: Literal["record"]
     variant: int
     product: Product
-
-
-class PassRequest(TypedDict):
-    """Tell what a recorded pass changed. `id` numbers the request; late replies are dropped."""
-
-    type: Literal["pass"]
-    id: int
-    variant: int
-    index: int
-
-
-class CodeRequest(TypedDict):
-    """Send the text of a recorded entry. `id` numbers the request; late replies are dropped."""
-
-    type: Literal["code"]
-    id: int
-    variant: int
-    index: int
 
 
 class CancelRequest(TypedDict):
@@ -75,34 +49,6 @@ class Selection(TypedDict):
     line: int | None
     origin: str | None
     instruction: str | None
-
-
-class GraphRequest(TypedDict):
-    """Draw a variant's optimized HLO. `id` numbers the request; late replies are dropped."""
-
-    type: Literal["graph"]
-    id: int
-    variant: int
-    mode: GraphMode
-    selection: Selection | None
-
-
-class TuneRequest(TypedDict):
-    """Lower again with other compiler parameters of a kernel, and compile that as a new variant.
-
-    Attributes:
-      id: numbers the request; late replies are dropped.
-      variant: whose program is tuned, with its options and target.
-      values: texts by field, those that were changed only.
-      interpret: instead, let JAX's interpreter run all kernels on the CPU.
-    """
-
-    type: Literal["tune"]
-    id: int
-    variant: int
-    kernel: int
-    values: dict[str, str]
-    interpret: bool
 
 
 class SelectionChanged(TypedDict):

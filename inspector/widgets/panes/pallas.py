@@ -1,10 +1,9 @@
-"""The Pallas pane: kernels and what their compiler said as messages, and typed texts as compiler parameters."""
+"""Pallas kernels: grid and blocks, fast memory, compiler parameters, and what their compiler said."""
 
 from __future__ import annotations
 
 import html
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,51 @@ from inspector.analysis.pallas import Visits, visits
 from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain, kernel_of
 from inspector.analysis.pallas_memory import HOW_SURE, VMEM, VmemBudget, vmem_budget
 from inspector.compilation.target import Target
-from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
+from inspector.errors import InspectorError, Unavailable
 from inspector.hlo.module import Module
-from inspector.hlo.pallas import Operand, ParamField, Plain
+from inspector.hlo.pallas import Operand, ParamField
 from inspector.hlo.source import Frame
 from inspector.platforms import TPU
 from inspector.stages.kernel import Kernel
 from inspector.units import format_bytes, format_count
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
+from inspector.widgets.messages import kernels as told
+from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.tuning import requested, write_value
+from inspector.widgets.variants import Variant
 
 # Of a grid, and of the blocks of an array, that the browser gets: more than an eye can follow.
 _SHOWN_STEPS = 8192
 _SHOWN_BLOCKS = 4096
+
+
+class PallasPane(Pane):
+    """See the module."""
+
+    def kernels(self, variant: Variant, error: BaseException | None) -> Iterable[Entry]:
+        """All of a variant's program, and what the compiler had against them."""
+        lowered = variant.lowered
+        if lowered is None or not lowered.kernels:
+            return []
+        fields = [self.context.work().kernel_fields(kernel, lowered.program.platform) for kernel in lowered.kernels]
+        # Before there is code, the optimized HLO says of every kernel that it has no memory.
+        module = self.context.module(variant) if variant.state == "done" else None
+        return [kernels_message(variant.number, lowered.kernels, fields, variant.target, error, module)]
+
+    def answer(self, request: told.TuneRequest) -> None:
+        """A variant like another one, its kernels with other parameters or interpreted."""
+        self.context.later(lambda: self._tune(request))
+
+    def _tune(self, request: told.TuneRequest) -> None:
+        reply = told.Tuned(type="tuned", id=request["id"], variant=None, error=None)
+        try:
+            variant = self.context.variant(request["variant"])
+            made = self.context.tune(*requested(request, variant, self.context.work()))
+            reply["variant"] = made.number
+        except InspectorError as error:
+            reply["error"] = messages.error_of(error)
+        self.context.publish(reply)
 
 
 def kernels_message(
@@ -35,7 +66,7 @@ def kernels_message(
     target: Target,
     error: BaseException | None = None,
     module: Module | None = None,
-) -> messages.Kernels:
+) -> told.Kernels:
     """The kernels of a variant's program.
 
     Args:
@@ -48,7 +79,7 @@ def kernels_message(
     """
     chip = chip_of(target)
     refused = refused_bytes(error, kernels)
-    return messages.Kernels(
+    return told.Kernels(
         type="kernels",
         variant=variant,
         rows=[
@@ -73,11 +104,11 @@ def chip_of(target: Target) -> str:
     return target.chip if target.chip in VMEM else TPU.usual_chip
 
 
-def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> messages.Kernel:
+def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> told.Kernel:
     ids = kernel.program_ids
     shown = 0 if isinstance(ids, Unavailable) else min(len(ids), _SHOWN_STEPS)
     operands = [_operand(o, v, shown) for o, v in zip(kernel.operands, visits(kernel), strict=True)]
-    return messages.Kernel(
+    return told.Kernel(
         number=kernel.number,
         name=kernel.name,
         function=kernel.function,
@@ -95,9 +126,9 @@ def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | U
     )
 
 
-def _memory(budget: VmemBudget) -> messages.KernelMemory:
+def _memory(budget: VmemBudget) -> told.KernelMemory:
     parts = [
-        messages.KernelAllocation(
+        told.KernelAllocation(
             name=a.name,
             what=f"{a.role}, {_shape(a.dtype, a.shape)}" + ("" if a.buffer_count else ", in VMEM whole"),
             buffers=a.buffer_count,
@@ -106,9 +137,9 @@ def _memory(budget: VmemBudget) -> messages.KernelMemory:
         for a in budget.allocations
     ]
     if budget.own_bytes:
-        own = messages.KernelAllocation(name="the compiler", what="its own", buffers=1, size_bytes=budget.own_bytes)
+        own = told.KernelAllocation(name="the compiler", what="its own", buffers=1, size_bytes=budget.own_bytes)
         parts.append(own)
-    return messages.KernelMemory(
+    return told.KernelMemory(
         chip=budget.chip,
         allocations=parts,
         total_bytes=budget.total_bytes,
@@ -121,11 +152,11 @@ def _memory(budget: VmemBudget) -> messages.KernelMemory:
     )
 
 
-def _operand(operand: Operand, found: Visits | Unavailable, shown: int) -> messages.KernelOperand:
+def _operand(operand: Operand, found: Visits | Unavailable, shown: int) -> told.KernelOperand:
     known = None if isinstance(found, Unavailable) else found
     steps = [] if known is None else _shown_steps(known, shown)
     starts = [] if known is None else known.starts[: max(steps, default=-1) + 1].tolist()
-    return messages.KernelOperand(
+    return told.KernelOperand(
         name=operand.name,
         role=operand.role,
         shape=list(operand.shape),
@@ -198,9 +229,9 @@ def _source(frames: Sequence[Frame]) -> messages.SourceLine | None:
     return messages.SourceLine(file=display_file(frames[0].file), line=frames[0].line or None)
 
 
-def _param(kernel: Kernel, field: ParamField) -> messages.KernelParam:
+def _param(kernel: Kernel, field: ParamField) -> told.KernelParam:
     value = dict(kernel.params).get(field.name, field.default)
-    return messages.KernelParam(
+    return told.KernelParam(
         name=field.name,
         type=field.type,
         value=write_value(value),
@@ -215,7 +246,7 @@ def _param(kernel: Kernel, field: ParamField) -> messages.KernelParam:
 # ---------------------------------------------------------------- what the compiler said
 
 
-def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> messages.KernelTrouble | None:
+def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> told.KernelTrouble | None:
     found = explain(text)
     if found is None:
         return None
@@ -223,11 +254,11 @@ def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> messages.Kernel
     number = None if kernel is None else kernel.number
     if isinstance(found, KernelRefused):
         frames = found.frames or (kernel.origins[0].frames if kernel is not None and kernel.origins else ())
-        return messages.KernelTrouble(
+        return told.KernelTrouble(
             summary=str(found), kernel=number, advice=[], asked_bytes=None, limit_bytes=None, allocations=[],
             source=_source(frames), help_url=found.help_url,
         )  # fmt: skip
-    return messages.KernelTrouble(
+    return told.KernelTrouble(
         summary=str(found),
         kernel=number,
         advice=list(advice(found, kernels, chip)),
@@ -239,9 +270,9 @@ def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> messages.Kernel
     )
 
 
-def _listed(found: MemoryOverflow) -> list[messages.KernelAllocation]:
+def _listed(found: MemoryOverflow) -> list[told.KernelAllocation]:
     return [
-        messages.KernelAllocation(name=a.tag or "allocation", what=a.shape, buffers=1, size_bytes=a.size_bytes)
+        told.KernelAllocation(name=a.tag or "allocation", what=a.shape, buffers=1, size_bytes=a.size_bytes)
         for a in found.allocations
     ]
 
@@ -266,95 +297,3 @@ def kernels_html(kernels: Sequence[Kernel], target: Target, error: BaseException
             f"{kernel.table().to_html(index=False, border=0)}{f'<ul>{remarks}</ul>' if remarks else ''}</details>"
         )
     return "".join(parts)
-
-
-# ---------------------------------------------------------------- values as they are typed
-
-
-def write_value(value: Plain) -> str:
-    """A plain value as it is typed: `none`, `true`, `parallel, arbitrary`, JSON for what is nested."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        pairs = [v for v in value if isinstance(v, tuple)]
-        if pairs:
-            return json.dumps({str(pair[0]): pair[1] for pair in pairs})
-        return ", ".join(map(write_value, value))
-    return str(value)
-
-
-def read_values(fields: Sequence[ParamField], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Typed texts as values of their fields.
-
-    Numbers of bytes may have a unit: `32 MiB`, `32 << 20`.
-
-    Raises:
-      UnknownFlagError: no such field.
-      FlagTypeError: a text that is no value of its field.
-    """
-    known = {field.name: field for field in fields}
-    values: dict[str, Any] = {}
-    for name, text in texts.items():
-        field = known.get(name)
-        if field is None or field.available is not True:
-            raise UnknownFlagError(f"There is no compiler parameter {name!r}. There are {', '.join(known)}.")
-        try:
-            values[name] = _read(text.strip(), field.type)
-        except ValueError:
-            raise FlagTypeError(f"{name} got {text!r}. Expected {field.type}{_examples(field)}.") from None
-    return values
-
-
-def _examples(field: ParamField) -> str:
-    if field.choices:
-        return f" of {', '.join(map(write_value, field.choices))}"
-    return ", such as 33554432, 32 MiB or none" if field.name.endswith("_bytes") else ""
-
-
-_BYTES = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "b": 1}
-
-
-def _read(text: str, kind: str) -> Any:
-    """A text as a type's value, by the first of its alternatives that takes it.
-
-    Raises:
-      ValueError: none does.
-    """
-    kinds = [k.strip() for k in kind.split(" | ")]
-    if text.lower() in ("none", "") and "None" in kinds:
-        return None
-    if text.lower() in ("true", "false") and "bool" in kinds:
-        return text.lower() == "true"
-    for one in kinds:
-        if one == "int":
-            return _read_int(text)
-        if one.startswith("tuple"):
-            inner = one.partition("[")[2].partition(",")[0]
-            return tuple(_read(part.strip(), inner) for part in text.strip("()[]").split(",") if part.strip())
-        if one.startswith("dict"):
-            return _read_dict(text)
-        if one == "str" and text:
-            return text.strip("'\"")
-        if one == "float":
-            return float(text)
-    raise ValueError
-
-
-def _read_int(text: str) -> int:
-    base, shift, power = text.partition("<<")
-    if shift:
-        return int(base) << int(power)
-    number, _, unit = text.partition(" ")
-    return round(float(number) * _BYTES[unit.strip().lower()]) if unit.strip().lower() in _BYTES else int(text)
-
-
-def _read_dict(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError from error
-    if not isinstance(found, dict):
-        raise ValueError
-    return found

@@ -1,25 +1,56 @@
-"""The numbers of a variant, for the Stats pane."""
+"""The numbers of variants: memory, cost, times."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypedDict
 
 from inspector.analysis.stats import Stat, program_stats, stats
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import AtLeast, Unavailable
-from inspector.widgets import messages
+from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.variants import Variant
 
 
-def stats_message(variant: int, compiled: CompiledProgram) -> messages.Stats:
+class StatsRow(TypedDict):
+    """One number of a variant. With a `reason` it is not known: None, or at least the `value`."""
+
+    key: str
+    label: str
+    unit: Literal["bytes", "count", "seconds"]
+    value: float | None
+    reason: str | None
+    less_is_better: bool
+
+
+class Stats(TypedDict):
+    """The numbers of a variant."""
+
+    type: Literal["stats"]
+    variant: int
+    rows: list[StatsRow]
+
+
+class StatsPane(Pane):
+    """See the module."""
+
+    def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
+        """All of them."""
+        return [stats_message(variant.number, compiled)]
+
+
+def stats_message(variant: int, compiled: CompiledProgram) -> Stats:
     """Rows of the Stats pane; what is unknown, or known in part, carries its reason.
 
     Args:
       variant: its number.
       compiled: its program.
     """
-    return messages.Stats(
+    return Stats(
         type="stats",
         variant=variant,
         rows=[
-            messages.StatsRow(
+            StatsRow(
                 key=row.key,
                 label=row.label,
                 unit=row.unit,

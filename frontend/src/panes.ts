@@ -1,0 +1,31 @@
+// Generated from inspector/widgets/panes/registry.py by generate_messages.py. Do not edit.
+
+import type { Pane as Name } from "./messages.ts";
+import type { Context, Pane } from "./panes/pane.ts";
+import { pane as source } from "./panes/source.ts";
+import { pane as jaxpr } from "./panes/jaxpr.ts";
+import { pane as stablehlo } from "./panes/stablehlo.ts";
+import { pane as hlo } from "./panes/hlo.ts";
+import { pane as optimized } from "./panes/optimized.ts";
+import { pane as stats } from "./panes/stats.ts";
+import { pane as collectives } from "./panes/collectives.ts";
+import { pane as graph } from "./panes/graph.ts";
+import { pane as passes } from "./panes/passes.ts";
+import { pane as code } from "./panes/code.ts";
+import { pane as run } from "./panes/run.ts";
+import { pane as pallas } from "./panes/pallas.ts";
+
+export const MAKERS: Record<Name, (context: Context) => Pane> = {
+  source,
+  jaxpr,
+  stablehlo,
+  hlo,
+  optimized,
+  stats,
+  collectives,
+  graph,
+  passes,
+  code,
+  run,
+  pallas,
+};

@@ -1,0 +1,220 @@
+"""The compiles of an Explorer: its variants, each with its program and its job."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from inspector.errors import ClosedError, ParameterError
+from inspector.widgets.lowerings import Lowerings
+from inspector.widgets.panes.board import Board
+from inspector.widgets.variants import Variant
+
+if TYPE_CHECKING:
+    from inspector.compilation.compiled import CompiledProgram
+    from inspector.compilation.engine import Job
+    from inspector.compilation.options import Options
+    from inspector.compilation.request import CompileRequest
+    from inspector.compilation.target import Target
+    from inspector.hlo.pallas import Tuning
+    from inspector.widgets.app import App
+    from inspector.widgets.panes.registry import Line
+    from inspector.widgets.work import LoweredView, Work
+
+
+class Compiles:
+    """Starts, follows and ends them. Thread-safe."""
+
+    def __init__(
+        self,
+        lowered: LoweredView,
+        work: Work,
+        tuning: Tuning,
+        app: App,
+        lines: Sequence[Line],
+        later: Callable[[Callable[[], object]], None],
+        refresh: Callable[[], object],
+    ) -> None:
+        """There is no variant yet.
+
+        Args:
+          lowered: the program.
+          work: how to lower, compile and run.
+          tuning: what `lowered` has in place of what its Pallas kernels say.
+          app: where it is shown.
+          lines: the panes, of the registry.
+          later: does a task on the Explorer's thread.
+          refresh: called when a compile has ended or a variant is gone.
+        """
+        self.lowerings, self.work = Lowerings(work, lowered, tuning), work
+        self._later, self._refresh = later, refresh
+        self._lock = threading.RLock()
+        self._variants: dict[int, Variant] = {}
+        self._numbers = itertools.count()
+        self._is_closed = False
+        self.board = Board(lines, app, lambda: self.work, self._lock, self._variants, later, self.tune)
+
+    @property
+    def lowered(self) -> LoweredView:
+        """The program, as the baseline has it."""
+        with self._lock:
+            self.check_open()
+            return self.lowerings.lowered
+
+    @property
+    def tuning(self) -> Tuning:
+        """What the baseline's program has in place of what its Pallas kernels say."""
+        with self._lock:
+            self.check_open()
+            return self.lowerings.tuning
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """All variants, the baseline first."""
+        with self._lock:
+            self.check_open()
+            return tuple(self._variants.values())
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether one is still under way."""
+        with self._lock:
+            return any(not variant.shown.is_set() for variant in self._variants.values())
+
+    def check_open(self) -> None:
+        """Raises ClosedError once they are closed."""
+        if self._is_closed:
+            raise ClosedError("This Explorer is closed. Call explore() again, or take what you need before close().")
+
+    def start(self, options: Options, target: Target, tuning: Tuning) -> Variant:
+        """Starts a variant; one that cannot be lowered becomes a variant that has failed."""
+        while True:
+            with self._lock:
+                self.check_open()
+                lowerings, work = self.lowerings, self.work
+            tuning = lowerings.adapted(target, tuning)
+            try:
+                lowered = lowerings.get(target, tuning)
+            except Exception as error:  # user code ran: anything may come out of it
+                return self._register_failed(options, target, tuning, error)
+            request = lowered.request(options, target)
+            job = work.submit(request)
+            with self._lock:
+                if not self._is_closed and self.lowerings is lowerings:
+                    variant = self._register(request, job, lowered, tuning)
+                    break
+            job.cancel()  # closed, or lowered again: this was the old program
+        self.board.follow(variant, job, self._refresh)
+        return variant
+
+    def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant:
+        """As `start`, but what lowering says is raised: it belongs beside what was typed."""
+        self.lowerings.get(target, self.lowerings.adapted(target, tuning))
+        return self.start(options, target, tuning)
+
+    def cancel(self, variant: Variant) -> None:
+        """Stops what is under way for a variant: its compile, and what panes do."""
+        self.board.cancel(variant)
+        if variant.job is not None:
+            variant.job.cancel()
+
+    def remove(self, variant: Variant) -> None:
+        """Takes a variant away and cancels its compile.
+
+        Raises:
+          ValueError: it is the baseline, not one of these, or no variant.
+        """
+        with self._lock:
+            self.check_open()
+            if not isinstance(variant, Variant):
+                raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
+            if variant.is_baseline or self._variants.get(variant.number) is not variant:
+                raise ValueError(f"{variant.label} cannot be removed: it is the baseline, or gone already.")
+            cancel = self._forget(variant)
+        cancel()
+        self._refresh()
+
+    def start_over(self, axes: Sequence[tuple[str, int]]) -> Variant | None:
+        """Lowers under another axis environment and starts over with the options of all variants.
+
+        Returns:
+          The new baseline, None where the Explorer was closed meanwhile.
+
+        Raises:
+          Exception: whatever user code, lowering or a request raises; nothing has changed then.
+        """
+        again = self.lowerings.under(axes)
+        texts = self.board.lowered(again.lowered)
+        asked = [(v.options, self.work.suit(again.lowered, v.target)) for v in self.variants]
+        tunings = [v.tuning for v in self.variants]
+        programs = [again.get(*pair) for pair in zip((t for _, t in asked), tunings, strict=True)]
+        requests = [program.request(*pair) for program, pair in zip(programs, asked, strict=True)]
+        jobs = [self.work.submit(request) for request in requests]
+        entries = list(zip(requests, jobs, programs, tunings, strict=True))
+        with self._lock:
+            cancels: list[Callable[[], object]] = []
+            variants: list[Variant] = []
+            if self._is_closed:
+                cancels.extend(job.cancel for job in jobs)
+            else:
+                cancels.extend(self._forget(variant) for variant in self.variants)
+                self.lowerings = again
+                self.board.publish_all(texts)
+                variants = [self._register(*entry) for entry in entries]
+        for cancel in cancels:
+            cancel()
+        for variant, job in zip(variants, jobs, strict=False):  # no variants where it is closed
+            self.board.follow(variant, job, self._refresh)
+        self._refresh()
+        return variants[0] if variants else None
+
+    def close(self) -> None:
+        """Cancels what is under way, and lets go of all programs."""
+        with self._lock:
+            self._is_closed = True
+            variants = tuple(self._variants.values())
+            self._variants.clear()
+        self.board.close()
+        for variant in variants:
+            if variant.job is not None:
+                variant.job.cancel()
+            variant.shown.set()
+        # A result of a cell, in `Out`, would keep the user's arrays and every text.
+        with self._lock:
+            del self.lowerings, self.work
+
+    def _register(
+        self, request: CompileRequest, job: Job[CompiledProgram], lowered: LoweredView, tuning: Tuning
+    ) -> Variant:
+        """Adds a variant; the caller holds the lock."""
+        number = next(self._numbers)
+        variant = Variant(number, not self._variants, request.options, request.target, lowered, tuning, job)
+        self._variants[number] = variant
+        self.board.begin(variant)
+        if lowered is not self.lowered:
+            self.board.publish_all(self.board.lowered(lowered, number))
+        return variant
+
+    def _register_failed(self, options: Options, target: Target, tuning: Tuning, error: Exception) -> Variant:
+        with self._lock:
+            self.check_open()
+            variant = Variant(next(self._numbers), not self._variants, options, target, None, tuning, error=error)
+            variant.shown.set()
+            self._variants[variant.number] = variant
+            self.board.begin(variant)
+        return variant
+
+    def _forget(self, variant: Variant) -> Callable[[], None]:
+        """Takes a variant out, under the lock; the caller then cancels its work, which engines may lock for."""
+        del self._variants[variant.number]
+        stop = self.board.forget(variant)
+        variant.shown.set()
+
+        def cancel() -> None:
+            stop()
+            if variant.job is not None:
+                variant.job.cancel()
+
+        return cancel

@@ -1,0 +1,210 @@
+"""The panes of one Explorer: what becomes known goes to those that need it, requests to the one that hears them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.preview import Preview
+from inspector.hlo.module import Module
+from inspector.widgets import messages
+from inspector.widgets.app import App
+from inspector.widgets.documents import TextDocument
+from inspector.widgets.panes.pane import Context, Entry, Packed, Pane
+from inspector.widgets.panes.registry import Line
+from inspector.widgets.recordings import Recordings
+from inspector.widgets.variants import Variant
+from inspector.widgets.work import LoweredView, Work
+
+if TYPE_CHECKING:
+    from inspector.compilation.engine import Job
+
+_OF_VARIANTS = ("variant", "baseline")
+
+
+class Board:
+    """Publishes to an app what the panes say. Thread-safe, under its Explorer's lock."""
+
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        app: App,
+        work: Callable[[], Work],
+        lock: threading.RLock,
+        variants: Mapping[int, Variant],
+        later: Callable[[Callable[[], object]], None],
+        tune: Callable[..., Variant],
+    ) -> None:
+        """Nothing is published yet.
+
+        Args:
+          lines: of the registry, those that are offered.
+          app: the browser's side.
+          work: how to lower, compile and run.
+          lock: guards `variants`.
+          variants: the Explorer's, by number; those that are gone are no longer spoken of.
+          later: does a task on the Explorer's thread.
+          tune: see `Context.tune`.
+        """
+        self._app, self._lock, self._variants = app, lock, variants
+        self._modules: dict[int, Module] = {}
+        self._recordings = Recordings(lambda request: work().submit(request), later, self.publish, self._show_recorded)
+        self._context = context = Context(
+            work=work,
+            lock=lock,
+            variants=lambda: tuple(variants.values()),
+            variant=self.variant,
+            holds=self._holds,
+            module=lambda variant: self._modules.get(variant.number),
+            publish=self.publish,
+            later=later,
+            tune=tune,
+        )
+        self._lines = lines
+        self._panes = {line.name: line.make(line.name, context) for line in lines}
+        self._hears = {messages.type_of(kind): self._panes[line.name] for line in lines for kind in line.hears}
+
+    def variant(self, number: int) -> Variant:
+        """A variant by its number.
+
+        Raises:
+          ValueError: it is gone.
+        """
+        with self._lock:
+            if number not in self._variants:
+                raise ValueError(f"There is no variant {number} any more.")
+            return self._variants[number]
+
+    def publish(self, entry: Entry) -> None:
+        """Sends a message, unless a variant that it is about is gone: the app would keep it for ever."""
+        content = _content(entry)
+        about = [content[name] for name in _OF_VARIANTS if content.get(name) is not None]
+        with self._lock:
+            if "id" in content or all(number in self._variants for number in about):
+                self._send(entry)
+
+    def publish_all(self, entries: Iterable[Entry]) -> None:
+        """Sends messages as they are made."""
+        for entry in entries:
+            self.publish(entry)
+
+    def lowered(self, lowered: LoweredView, variant: int | None = None) -> list[Entry]:
+        """What the panes before the compiler show; of one variant only what depends on its platform."""
+        return [entry for pane in self._needing("lowered") for entry in pane.lowered(lowered, variant)]
+
+    def begin(self, variant: Variant) -> None:
+        """A variant is there; what its kernels are is told later, as it has to be counted."""
+        self.publish(variant.message())
+        if variant.lowered is not None and variant.lowered.kernels:
+            self._context.later(lambda: self._show_kernels(variant))
+
+    def follow(self, variant: Variant, job: Job[CompiledProgram], ended: Callable[[], object]) -> None:
+        """Shows what becomes of a compile, and calls `ended` once nothing more does. Not to be called under the lock."""
+        later = self._context.later
+        job.add_progress_callback(lambda _: self.publish(variant.message()))
+        job.add_preview_callback(lambda preview: later(lambda: self._show_program(variant, preview)))
+
+        def end(_: object) -> None:
+            self.publish(variant.message())  # at once: what follows may have to wait for the Explorer's thread
+            later(lambda: self._show(variant, job))
+            ended()
+
+        job.add_done_callback(end)
+
+    def answer(self, request: Mapping[str, Any]) -> None:
+        """What a browser asks of a pane, on the thread of its comm."""
+        self._hears[request["type"]].answer(request)
+
+    def record(self, variant: Variant, product: str) -> None:
+        """Records something of a variant by a compile of its own.
+
+        Raises:
+          InspectorError: it is not compiled, or there is no such product.
+        """
+        self._recordings.start(variant, product)
+
+    def cancel(self, variant: Variant) -> None:
+        """Stops what is under way for a variant besides its compile."""
+        for pane in self._panes.values():
+            pane.cancel(variant)
+        self._recordings.cancel(variant)
+
+    def forget(self, variant: Variant) -> Callable[[], None]:
+        """The variant is gone. Under the lock; the caller then calls what is returned, which stops its work."""
+        self._modules.pop(variant.number, None)
+        stops = [self._recordings.forget(variant.number), *(pane.forget(variant) for pane in self._panes.values())]
+        self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
+
+        def stop() -> None:
+            for each in stops:
+                each()
+
+        return stop
+
+    def close(self) -> None:
+        """Stops everything; nothing is shown any more."""
+        self._recordings.close()
+        for pane in self._panes.values():
+            pane.close()
+        self._modules.clear()
+
+    def _needing(self, need: str) -> list[Pane]:
+        return [self._panes[line.name] for line in self._lines if need in line.needs]
+
+    def _holds(self, variant: Variant) -> bool:
+        return self._variants.get(variant.number) is variant
+
+    def _send(self, entry: Entry) -> None:
+        if isinstance(entry, TextDocument):
+            self._app.publish_document(entry)
+        elif isinstance(entry, Packed):
+            self._app.publish(entry.content, entry.buffers)
+        else:
+            self._app.publish(entry)
+
+    def _show(self, variant: Variant, job: Job[CompiledProgram]) -> None:
+        """Tells how a compile has ended, and fills the panes when well."""
+        try:
+            error = job.exception()
+            if error is None and self._holds(variant):
+                self._fill(variant, job.result())
+            elif error is not None:
+                self._show_kernels(variant, error)
+        finally:
+            self.publish(variant.message())
+            variant.shown.set()
+
+    def _fill(self, variant: Variant, compiled: CompiledProgram) -> None:
+        if variant.number not in self._modules:
+            self._show_program(variant, compiled)
+        self.publish(variant.message())
+        self._show_kernels(variant)
+        for pane in self._needing("compiled"):
+            self.publish_all(pane.compiled(variant, compiled))
+
+    def _show_program(self, variant: Variant, program: Preview | CompiledProgram) -> None:
+        """The optimized HLO and what follows from it alone; a preview's is the result's."""
+        if not self._holds(variant):
+            return
+        module = program.module()
+        with self._lock:
+            if self._holds(variant):
+                self._modules[variant.number] = module
+        for pane in self._needing("program"):
+            self.publish_all(pane.program(variant, program, module))
+
+    def _show_kernels(self, variant: Variant, error: BaseException | None = None) -> None:
+        for pane in self._needing("kernels"):
+            self.publish_all(pane.kernels(variant, error))
+
+    def _show_recorded(self, variant: Variant, product: str, compiled: CompiledProgram) -> None:
+        for pane in self._needing(product):
+            self.publish_all(pane.recorded(variant, compiled))
+
+
+def _content(entry: Entry) -> Mapping[str, Any]:
+    if isinstance(entry, TextDocument):
+        return entry.message()
+    return entry.content if isinstance(entry, Packed) else entry

@@ -1,0 +1,121 @@
+"""The back-end's code of a variant, recorded when asked for: kernels at stages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Literal, TypedDict
+
+from inspector.analysis.assembly import instructions_of_kernels
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.records.assembly import Assembly
+from inspector.errors import Unavailable
+from inspector.widgets import messages
+from inspector.widgets.documents import packed
+from inspector.widgets.panes.pane import Entry, Packed
+from inspector.widgets.panes.recorded import RecordedPane, sentence
+from inspector.widgets.variants import Variant
+
+
+class CodeList(TypedDict):
+    """What code there is of a variant. One buffer: gzip of a `CodeTable` as JSON; `note` says what is missing."""
+
+    type: Literal["code"]
+    variant: int
+    note: str
+
+
+class CodeEntry(TypedDict):
+    """One kernel at one stage; the kernel is "" for what belongs to the whole program."""
+
+    stage: str
+    kernel: str
+    language: messages.Language
+
+
+class CodeTable(TypedDict):
+    """The code by kernel and stage.
+
+    Attributes:
+      entries: in order of stages.
+      instructions: by kernel the optimized HLO's instructions that it computes, the one it is named after
+        first.
+    """
+
+    entries: list[CodeEntry]
+    instructions: dict[str, list[str]]
+
+
+class CodeRequest(TypedDict):
+    """Send the text of a recorded entry. `id` numbers the request; late replies are dropped."""
+
+    type: Literal["code"]
+    id: int
+    variant: int
+    index: int
+
+
+class CodeText(TypedDict):
+    """The reply to `CodeRequest` number `id`: one buffer, gzip of the text, or why there is none.
+
+    Attributes:
+      index: of the entry in the table.
+      reason, remedy: why the text cannot be shown here and what would help, or "".
+    """
+
+    type: Literal["code_text"]
+    id: int
+    variant: int
+    index: int
+    reason: str
+    remedy: str
+    error: messages.Error | None
+
+
+class CodePane(RecordedPane[Assembly | Unavailable]):
+    """See the module."""
+
+    def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
+        """What code there is."""
+        self.keep(variant, compiled.assembly)
+        message, table = _code_list(variant.number, compiled)
+        return [Packed(message, [packed(json.dumps(table, separators=(",", ":")))])]
+
+    def answer(self, request: CodeRequest) -> None:
+        """The text of one kernel at one stage."""
+        self.context.later(lambda: self._text(request))
+
+    def _text(self, request: CodeRequest) -> None:
+        assembly = self.kept(request["variant"])
+        reply = CodeText(
+            type="code_text", id=request["id"], variant=request["variant"], index=request["index"], reason="",
+            remedy="", error=None,
+        )  # fmt: skip
+        buffers: list[bytes] = []
+        try:
+            text = assembly[request["index"]].text  # type: ignore[index]  # of Unavailable the browser has no entries
+            if isinstance(text, Unavailable):
+                reply |= {"reason": text.reason, "remedy": text.remedy}
+            else:
+                buffers = [packed(text)]
+        except Exception as error:  # whatever it is, it belongs in the pane
+            reply["error"] = messages.error_of(error)
+        self.context.publish(Packed(reply, buffers))
+
+
+def _code_list(number: int, compiled: CompiledProgram) -> tuple[CodeList, CodeTable]:
+    assembly = compiled.assembly
+    if isinstance(assembly, Unavailable):
+        note = sentence(assembly)
+        return CodeList(type="code", variant=number, note=note), {"entries": [], "instructions": {}}
+    kernels = instructions_of_kernels(assembly, compiled.module())
+    table: CodeTable = {
+        "entries": [_code_entry(assembly, index) for index in range(len(assembly))],
+        "instructions": {kernel: list(names) for kernel, names in kernels.items()},
+    }
+    return CodeList(type="code", variant=number, note=assembly.note), table
+
+
+def _code_entry(assembly: Assembly, index: int) -> CodeEntry:
+    code = assembly[index]
+    return CodeEntry(stage=code.stage, kernel=code.kernel, language=code.language)

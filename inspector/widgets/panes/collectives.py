@@ -1,0 +1,195 @@
+"""Collectives and their replica groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypedDict
+
+from inspector.analysis import collective as analysis
+from inspector.analysis.collectives import Collectives as Found
+from inspector.analysis.collectives import collectives
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.preview import Preview
+from inspector.errors import Unavailable
+from inspector.hlo import mesh as hlo
+from inspector.hlo.module import Module
+from inspector.widgets import messages
+from inspector.widgets.cells import display_file
+from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.variants import Variant
+
+# Members are drawn one by one; more than this is no picture any more.
+_MAX_MEMBERS = 256
+_MAX_GROUPS = 1024
+
+
+class Mesh(TypedDict):
+    """Named axes over devices, as `inspector.hlo.mesh.Mesh`."""
+
+    axis_names: list[str]
+    axis_sizes: list[int]
+    kind: Literal["replica", "partition"]
+    device_ids: list[int] | None
+
+
+class Member(TypedDict):
+    """One logical id's part in a collective.
+
+    Attributes:
+      group: index of its group, None in a collective-permute, which has pairs.
+      position: its place in the group.
+      logical_id: its place in the program's device assignment.
+      coordinates: its place on each mesh axis, or None without a mesh.
+      before, after: what it holds, in words.
+    """
+
+    group: int | None
+    position: int | None
+    logical_id: int
+    replica: int
+    partition: int
+    coordinates: list[int] | None
+    before: str
+    after: str
+
+
+class Collective(TypedDict):
+    """A collective instruction.
+
+    Attributes:
+      axes: the mesh axes it works over, None when its groups are no axes; then `axes_reason`.
+      groups: lists of ids, or source-target pairs when `is_pairs`.
+      operand_bytes: bytes of all operands on one device, each time that it runs.
+      executions: how often it runs in one execution of the program, None when unknown; then `executions_reason`.
+      phases: the parts of a differentiated program that it belongs to.
+      source_from: which instruction `source` is from, or why there is none.
+      inserted_by: the pass or partitioner that made it, "" when the program asked for it.
+      members: at most as many as are worth drawing.
+    """
+
+    name: str
+    opcode: str
+    computation: str
+    context: str
+    axes: list[str] | None
+    axes_reason: str
+    groups: list[list[int]]
+    is_pairs: bool
+    group_mode: str
+    operand_shapes: list[str]
+    result_shapes: list[str]
+    operand_bytes: int
+    executions: int | None
+    executions_reason: str
+    phases: list[str]
+    source: messages.SourceLine | None
+    source_from: str
+    inserted_by: str
+    members: list[Member]
+
+
+class Collectives(TypedDict):
+    """The collectives of a variant's program before optimization or after; `note` explains an empty list."""
+
+    type: Literal["collectives"]
+    variant: int
+    program: messages.Stage
+    mesh: Mesh | None
+    note: str
+    rows: list[Collective]
+
+
+class CollectivesPane(Pane):
+    """Those of a variant's program before optimization and after."""
+
+    def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
+        """Both stages."""
+        options = program.build_options
+        counts = (options.num_replicas or 1, options.num_partitions or 1)
+        mesh = program.program.mesh
+        assert variant.lowered is not None, "what has a program was lowered"
+        before = Module.from_proto(variant.lowered.hlo_proto)
+        yield _message(variant.number, "hlo", collectives(before, mesh, *counts))
+        yield _message(variant.number, "optimized", collectives(module, mesh, *counts))
+
+
+def _message(variant: int, stage: messages.Stage, found: Found) -> Collectives:
+    return Collectives(
+        type="collectives",
+        variant=variant,
+        program=stage,
+        mesh=_mesh(found.mesh),
+        note="" if len(found) else _why_none(found, stage),
+        rows=[_row(c, found) for c in found],
+    )
+
+
+def _why_none(found: Found, stage: messages.Stage) -> str:
+    devices = found.num_replicas * found.num_partitions
+    if devices == 1:
+        return (
+            "The program runs on one device, so nothing is exchanged. Give it an axis environment"
+            " (axis_env=[('i', 4)]), or shard it over a mesh."
+        )
+    if stage == "hlo":
+        return (
+            f"The program has no collective before optimization. It runs on {devices:,} devices: what the partitioner"
+            " adds stands in the optimized HLO."
+        )
+    return f"The program runs on {devices:,} devices that exchange nothing."
+
+
+def _mesh(mesh: hlo.Mesh | None) -> Mesh | None:
+    if mesh is None:
+        return None
+    return Mesh(
+        axis_names=list(mesh.axis_names),
+        axis_sizes=list(mesh.axis_sizes),
+        kind=mesh.kind,
+        device_ids=None if mesh.device_ids is None else list(mesh.device_ids),
+    )
+
+
+def _row(collective: analysis.Collective, found: Found) -> Collective:
+    axes, inserted_by = collective.axes, collective.inserted_by
+    executions, source_from = collective.executions, collective.source_from
+    frame = collective.origin.frames[0] if collective.origin.frames else None
+    return Collective(
+        name=collective.name,
+        opcode=collective.opcode,
+        computation=collective.computation,
+        context=" > ".join(collective.context),
+        axes=None if isinstance(axes, Unavailable) else [str(axis) for axis in axes],
+        axes_reason=axes.reason if isinstance(axes, Unavailable) else "",
+        groups=[list(group) for group in collective.groups[:_MAX_GROUPS]],
+        is_pairs=collective.form is None,
+        group_mode=str(collective.mode),
+        operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
+        result_shapes=[str(s.without_layout()) for s in collective.result_shapes],
+        operand_bytes=collective.operand_bytes,
+        executions=None if isinstance(executions, Unavailable) else executions,
+        executions_reason=executions.reason if isinstance(executions, Unavailable) else "",
+        phases=list(collective.phases),
+        source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
+        source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
+        inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
+        members=_members(collective, found),
+    )
+
+
+def _members(collective: analysis.Collective, found: Found) -> list[Member]:
+    if found.num_replicas * found.num_partitions > _MAX_MEMBERS:
+        return []
+    return [
+        Member(
+            group=None if collective.form is None else int(row["group"]),
+            position=None if collective.form is None else int(row["position"]),
+            logical_id=int(row["logical_id"]),
+            replica=int(row["replica"]),
+            partition=int(row["partition"]),
+            coordinates=[int(c) for c in row["coordinates"]] or None,
+            before=row["before"],
+            after=row["after"],
+        )
+        for row in found.members(collective.name).to_dict("records")
+    ]

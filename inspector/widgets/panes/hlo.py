@@ -1,0 +1,19 @@
+"""The same program in XLA's own language, before any pass."""
+
+from __future__ import annotations
+
+from inspector.analysis.source import hlo_listing
+from inspector.hlo.listing import Listing
+from inspector.hlo.module import Module
+from inspector.widgets.panes.text import TextPane
+from inspector.widgets.work import LoweredView
+
+
+class HloPane(TextPane):
+    """See the module."""
+
+    language = "hlo"
+
+    def listing(self, lowered: LoweredView) -> Listing:
+        """As XLA prints it."""
+        return hlo_listing(lowered.hlo, Module.from_proto(lowered.hlo_proto), lowered.root)

@@ -1,0 +1,114 @@
+"""What every pane is: values that become known turned into messages, and requests of the browser answered.
+
+A pane names in the registry what it needs. As that becomes known of a variant, it is given to the method of the
+same name below, on the Explorer's thread, and what comes back is sent, unless the variant is gone by then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from inspector.widgets.documents import TextDocument
+
+if TYPE_CHECKING:
+    from inspector.compilation.compiled import CompiledProgram
+    from inspector.compilation.options import Options
+    from inspector.compilation.preview import Preview
+    from inspector.compilation.target import Target
+    from inspector.hlo.module import Module
+    from inspector.hlo.pallas import Tuning
+    from inspector.widgets.variants import Variant
+    from inspector.widgets.work import LoweredView, Work
+
+Need = Literal["lowered", "kernels", "program", "compiled", "passes", "assembly", "buffers"]
+"""The program before the compiler, its Pallas kernels (without any, the pane is not offered), the optimized HLO, all of
+the result, and what a compile records on request: `inspector.compilation.request.PRODUCTS`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Packed:
+    """A message with the buffers that its class tells of, each gzip."""
+
+    content: Mapping[str, Any]
+    buffers: Sequence[bytes]
+
+
+Entry = Mapping[str, Any] | TextDocument | Packed
+"""What a pane sends: a message of those that its line in the registry names, or a text."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Context:
+    """What a pane may ask of its Explorer, from any thread.
+
+    Attributes:
+      work: how to lower, compile and run.
+      lock: guards which variants there are.
+      variants: in order, the baseline first.
+      variant: by its number; raises ValueError when it is gone.
+      holds: whether a variant is still there.
+      module: a variant's optimized HLO, None before it is known.
+      publish: sends, unless a variant that the message is about is gone.
+      later: does a task on the Explorer's thread; what it raises is shown.
+      tune: starts a variant with options, target and tuning; raises what lowering raises.
+    """
+
+    work: Callable[[], Work]
+    lock: threading.RLock
+    variants: Callable[[], Sequence[Variant]]
+    variant: Callable[[int], Variant]
+    holds: Callable[[Variant], bool]
+    module: Callable[[Variant], Module | None]
+    publish: Callable[[Entry], None]
+    later: Callable[[Callable[[], object]], None]
+    tune: Callable[[Options, Target, Tuning], Variant]
+
+
+class Pane:
+    """A pane of one Explorer."""
+
+    def __init__(self, name: str, context: Context) -> None:
+        """Shows nothing yet.
+
+        Args:
+          name: as the registry has it.
+          context: what it may ask for.
+        """
+        self.name, self.context = name, context
+
+    def lowered(self, lowered: LoweredView, variant: int | None) -> Iterable[Entry]:
+        """A program before the compiler; `variant` is None for the one that variants share."""
+        raise NotImplementedError
+
+    def kernels(self, variant: Variant, error: BaseException | None) -> Iterable[Entry]:
+        """A program with Pallas kernels: when its compile begins, and when it ended, with the error of one that failed."""
+        raise NotImplementedError
+
+    def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterable[Entry]:
+        """The optimized HLO, before there is machine code; a preview's is the result's."""
+        raise NotImplementedError
+
+    def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
+        """All that a compile gave."""
+        raise NotImplementedError
+
+    def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
+        """A compile with the product that the pane needs, after the browser asked to record it."""
+        raise NotImplementedError
+
+    def answer(self, request: Any) -> None:
+        """A request of the browser, on the thread of its comm: start what takes long (`context.later`), and return."""
+        raise NotImplementedError
+
+    def cancel(self, variant: Variant) -> None:
+        """Stops what is under way for a variant."""
+
+    def forget(self, variant: Variant) -> Callable[[], object]:
+        """Drops what belongs to a variant, under the lock; the caller then calls what is returned, which stops work."""
+        return lambda: self.cancel(variant)
+
+    def close(self) -> None:
+        """Stops everything."""

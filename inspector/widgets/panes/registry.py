@@ -1,0 +1,87 @@
+"""Every pane: what it is called, where it stands, what it needs, says, hears, and when it is drawn anew.
+
+The browser's half of each is `frontend/src/panes/NAME.ts`, which exports `pane`. What the browser knows of this table
+is generated from it, as the messages are: `frontend/generate_messages.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, Union
+
+from inspector.widgets import messages
+from inspector.widgets.messages import kernels
+from inspector.widgets.panes import (
+    code,
+    collectives,
+    graph,
+    hlo,
+    jaxpr,
+    optimized,
+    pallas,
+    passes,
+    run,
+    source,
+    stablehlo,
+    stats,
+)
+from inspector.widgets.panes.pane import Need, Pane
+
+Place = Literal["left", "middle", "right", "dock"]
+"""One of three columns, or the panel below them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """A pane.
+
+    Attributes:
+      name: of its files, in messages, and in the layouts that browsers keep.
+      title: on its tab.
+      place: where it stands at first, behind those that come before it here.
+      make: its class.
+      needs: what it is given of a variant when that becomes known.
+      says: the classes of its messages, besides `Document`.
+      hears: the classes of the requests that it answers.
+      topics: the types of the messages at which the browser draws it anew, besides a change of the connection.
+    """
+
+    name: str
+    title: str
+    place: Place
+    make: type[Pane]
+    needs: tuple[Need, ...] = ()
+    says: tuple[type, ...] = ()
+    hears: tuple[type, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+_TEXT = ("document", "variant", "session", "diff")
+_RECORDED = ("recording", "variant")
+
+# fmt: off
+PANES: tuple[Line, ...] = (
+    Line("source", "Source", "left", source.SourcePane, ("lowered",), topics=_TEXT),
+    Line("jaxpr", "jaxpr", "middle", jaxpr.JaxprPane, ("lowered",), topics=_TEXT),
+    Line("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
+    Line("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
+    Line("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program",), (optimized.Diff,), topics=_TEXT),
+    Line("stats", "Stats", "dock", stats.StatsPane, ("compiled",), (stats.Stats,), topics=("stats", "variant", "diff")),
+    Line("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program",), (collectives.Collectives,), topics=("collectives", "variant", "document")),
+    Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph,), (graph.GraphRequest,), ("variant", "document")),
+    Line("passes", "Passes", "dock", passes.PassesPane, ("passes",), (passes.PassList, passes.PassChange), (passes.PassRequest,), (*_RECORDED, "passes", "pass_change")),
+    Line("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
+    Line("run", "Run", "dock", run.RunPane, (), (run.Run,), (run.RunRequest,), ("run", "variant")),
+    Line("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant")),
+)
+# fmt: on
+
+ToBrowser: Any = Union[(messages.OfExplorer, *(kind for line in PANES for kind in line.says))]
+"""Every message that Python may send."""
+FromBrowser: Any = Union[(messages.ToExplorer, *(kind for line in PANES for kind in line.hears))]
+"""Every message that a browser may send."""
+
+
+def offered(*, has_kernels: bool) -> tuple[Line, ...]:
+    """The panes of a program, in order; those of Pallas kernels only where it has some."""
+    return tuple(line for line in PANES if has_kernels or "kernels" not in line.needs)

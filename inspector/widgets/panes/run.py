@@ -1,0 +1,211 @@
+"""Measurements: durations, inputs and outputs. Reads a `Run` through its attributes, so that it needs no room that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+from inspector.errors import CancelledError
+from inspector.widgets import messages
+from inspector.widgets.panes.pane import Context, Pane
+from inspector.widgets.variants import Variant
+from inspector.widgets.work import Measured, RunJob
+
+_PREVIEW_VALUES = 6
+_PREVIEW_REPLICAS = 16
+_SHOWN_ARRAYS = 40
+
+
+class RunRequest(TypedDict):
+    """Run a variant; `repeat` measured executions."""
+
+    type: Literal["run"]
+    variant: int
+    repeat: int
+
+
+class RunArray(TypedDict):
+    """An input or output of a run.
+
+    Attributes:
+      path: how the user would write it, such as `params['w']`.
+      shape: as text, such as `f32[128,64]` without the type: `128,64`.
+      generated: inspector made the values, because only a shape was given.
+      per_replica: every replica has its own values.
+      preview: one line of values a replica (a single one when all hold the same).
+    """
+
+    path: str
+    shape: str
+    dtype: str
+    generated: bool
+    per_replica: bool
+    preview: list[str]
+
+
+class RunResult(TypedDict):
+    """What was measured: seconds from call to outputs ready, one duration an execution."""
+
+    device_kind: str
+    durations_s: list[float]
+    median_s: float
+    min_s: float
+    iqr_s: float
+    inputs: list[RunArray]
+    outputs: list[RunArray]
+    note: str
+
+
+class Run(TypedDict):
+    """The state of a run of a variant; `result` once it is done."""
+
+    type: Literal["run"]
+    variant: int
+    state: messages.State
+    stage: str
+    elapsed_s: float
+    error: messages.Error | None
+    result: RunResult | None
+
+
+class RunPane(Pane):
+    """Every variant's latest."""
+
+    def __init__(self, name: str, context: Context) -> None:
+        """Nothing runs yet."""
+        super().__init__(name, context)
+        self._held: dict[int, RunJob] = {}
+
+    def answer(self, request: RunRequest) -> None:
+        """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
+        variant = self.context.variant(request["variant"])
+        self.context.publish(run_message(variant.number, "queued"))
+        self.context.later(lambda: self._run(variant, request["repeat"]))
+
+    def cancel(self, variant: Variant) -> None:
+        """Stops its run."""
+        run = self._held.get(variant.number)
+        if run is not None:
+            run.cancel()
+
+    def forget(self, variant: Variant) -> Callable[[], object]:
+        """Drops its run."""
+        run = self._held.pop(variant.number, None)
+        return super().forget(variant) if run is None else run.cancel
+
+    def close(self) -> None:
+        """Stops all runs."""
+        with self.context.lock:
+            runs = tuple(self._held.values())
+            self._held.clear()
+        for run in runs:
+            run.cancel()
+
+    def _run(self, variant: Variant, repeat: int) -> None:
+        try:
+            run = self.context.work().run(variant.compiled_now, repeat)
+        except Exception as error:  # whatever it is, it belongs in the pane
+            self.context.publish(run_message(variant.number, "failed", error=error))
+            return
+        with self.context.lock:
+            held = self.context.holds(variant)
+            if held:
+                self._held[variant.number] = run
+        if not held:
+            run.cancel()
+            return
+        self.context.publish(run_message(variant.number, "running", run))
+        run.add_done_callback(lambda _: self.context.later(lambda: self._show(variant, run)))
+
+    def _show(self, variant: Variant, run: RunJob) -> None:
+        try:
+            message = run_message(variant.number, "done", run, result=run_result(run.result()))
+        except CancelledError:
+            message = run_message(variant.number, "cancelled", run)
+        except Exception as error:  # whatever it is, it belongs in the pane
+            message = run_message(variant.number, "failed", run, error=error)
+        if self._held.get(variant.number) is run:
+            self.context.publish(message)
+
+
+def run_result(run: Measured) -> RunResult:
+    """A measurement as the pane shows it; long lists of arrays are cut, and the note says so."""
+    notes = []
+    if any(given.made for given in run.inputs):
+        notes.append(
+            "Inputs marked as generated were made from their shapes: small normal numbers, zeros for integers."
+        )
+    for name, arrays in (("inputs", run.inputs), ("outputs", run.outputs)):
+        if len(arrays) > _SHOWN_ARRAYS:
+            notes.append(f"The first {_SHOWN_ARRAYS} of {len(arrays)} {name} are shown.")
+    return RunResult(
+        device_kind=run.device_kind,
+        durations_s=list(run.durations_s),
+        median_s=run.median_s,
+        min_s=run.min_s,
+        iqr_s=run.iqr_s,
+        inputs=[_input(given, run.num_replicas) for given in run.inputs[:_SHOWN_ARRAYS]],
+        outputs=[
+            _array(f"result{about.path}", about, value, run.num_replicas > 1, run.num_replicas)
+            for about, value in zip(run.program.results[:_SHOWN_ARRAYS], run.outputs, strict=False)
+        ],
+        note=" ".join(notes),
+    )
+
+
+def _input(given: Any, num_replicas: int) -> RunArray:
+    array = _array(given.argument.path, given.argument, given.value, given.per_replica, num_replicas)
+    return RunArray(**{**array, "generated": given.made})
+
+
+def _array(path: str, about: Any, value: np.ndarray, per_replica: bool, num_replicas: int) -> RunArray:
+    rows = list(value) if per_replica else [value]
+    preview = [_preview(row) for row in rows[:_PREVIEW_REPLICAS]]
+    if len(rows) > _PREVIEW_REPLICAS:
+        preview.append(f"… {len(rows) - _PREVIEW_REPLICAS:,} more replicas")
+    return RunArray(
+        path=path,
+        shape=",".join(map(str, about.shape)),
+        dtype=about.dtype,
+        generated=False,
+        per_replica=per_replica and num_replicas > 1,
+        preview=preview,
+    )
+
+
+def _preview(value: np.ndarray) -> str:
+    """A few values on one line."""
+    flat = np.asarray(value).reshape(-1)
+    words = [_word(v) for v in flat[:_PREVIEW_VALUES]]
+    if flat.size > _PREVIEW_VALUES:
+        words.append("…")
+    return words[0] if value.ndim == 0 else f"[{', '.join(words)}]"
+
+
+def _word(value: Any) -> str:
+    if np.issubdtype(type(value), np.integer) or isinstance(value, np.bool_):
+        return str(value)
+    number = complex(value) if np.issubdtype(type(value), np.complexfloating) else float(value)
+    return f"{number:.5g}"
+
+
+def run_message(
+    variant: int,
+    state: messages.State,
+    run: RunJob | None = None,
+    *,
+    error: BaseException | None = None,
+    result: RunResult | None = None,
+) -> Run:
+    """The state of a variant's run, for the pane."""
+    return Run(
+        type="run",
+        variant=variant,
+        state=state,
+        stage="" if run is None else run.stage,
+        elapsed_s=0.0 if run is None else run.elapsed_s,
+        error=None if error is None else messages.error_of(error),
+        result=result,
+    )

@@ -1,0 +1,17 @@
+"""The lowered program, as JAX hands it to XLA."""
+
+from __future__ import annotations
+
+from inspector.hlo.listing import Listing
+from inspector.widgets.panes.text import TextPane
+from inspector.widgets.work import LoweredView
+
+
+class StableHloPane(TextPane):
+    """See the module."""
+
+    language = "mlir"
+
+    def listing(self, lowered: LoweredView) -> Listing:
+        """As MLIR prints it."""
+        return lowered.stablehlo_listing
