@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "collectives" | "graph" | "passes" | "code" | "run" | "pallas";
+export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "collectives" | "graph" | "passes" | "code" | "run" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -17,6 +17,8 @@ export type Language = "python" | "jaxpr" | "mlir" | "hlo" | "llvm" | "ptx" | "a
 export type State = "queued" | "running" | "done" | "failed" | "cancelled";
 
 export type Stage = "hlo" | "optimized";
+
+export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" | "bytes_accessed" | "executions" | "source";
 
 export type GraphMode = "whole" | "scopes" | "around";
 
@@ -179,6 +181,36 @@ export interface Stats {
   type: "stats";
   variant: number;
   rows: StatsRow[];
+}
+
+export interface InstructionsRequest {
+  type: "instructions";
+  id: number;
+  variant: number;
+  column: InstructionColumn;
+  is_descending: boolean;
+  has_fused: boolean;
+}
+
+export interface InstructionRow {
+  name: string;
+  opcode: string;
+  computation: string;
+  shape: string;
+  flops: number | null;
+  bytes_accessed: number | null;
+  executions: number | null;
+  source: SourceLine | null;
+  unknown: string;
+}
+
+export interface InstructionTable {
+  type: "instruction_table";
+  id: number;
+  variant: number;
+  rows: InstructionRow[];
+  total: number;
+  error: Error | null;
 }
 
 export interface Mesh {
@@ -486,9 +518,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "kernel";
 
@@ -507,6 +539,7 @@ export const PANES: readonly Line[] = [
   { name: "hlo", title: "HLO", place: "middle", topics: ["document", "variant", "session", "diff", "kernel"] },
   { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "kernel"] },
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "kernel"] },
+  { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "kernel"] },

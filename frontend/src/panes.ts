@@ -8,6 +8,7 @@ import { pane as stablehlo } from "./panes/stablehlo.ts";
 import { pane as hlo } from "./panes/hlo.ts";
 import { pane as optimized } from "./panes/optimized.ts";
 import { pane as stats } from "./panes/stats.ts";
+import { pane as instructions } from "./panes/instructions.ts";
 import { pane as collectives } from "./panes/collectives.ts";
 import { pane as graph } from "./panes/graph.ts";
 import { pane as passes } from "./panes/passes.ts";
@@ -22,6 +23,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   hlo,
   optimized,
   stats,
+  instructions,
   collectives,
   graph,
   passes,

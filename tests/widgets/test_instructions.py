@@ -1,0 +1,110 @@
+"""The Instructions pane's rows: counted once for a variant, sorted, cut, gone with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from inspector.compilation.cost import InstructionCost
+from inspector.errors import Unavailable
+from inspector.stages.compiled import Compiled
+from inspector.widgets.explorer import Explorer
+from inspector.widgets.panes import instructions
+from inspector.widgets.panes.instructions import InstructionsPane
+from tests.widgets.fakes import FakeWork, Mailbox
+
+NOT_COUNTED = Unavailable("nobody counts it")
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
+    """Which programs were counted; the n-th instruction costs n flops, the first is not known."""
+    asked: list[Compiled] = []
+
+    def count(compiled: Compiled) -> dict[str, InstructionCost]:
+        asked.append(compiled)
+        names = [each.name for each in compiled.module().instructions()]
+        known = {name: InstructionCost(float(n), 0.0, 8.0 * n, 0.0) for n, name in enumerate(names)}
+        return known | {names[0]: InstructionCost(NOT_COUNTED, 0.0, NOT_COUNTED, 0.0)}
+
+    monkeypatch.setattr(Compiled, "instruction_costs", count)
+    return asked
+
+
+@pytest.fixture
+def explorer(counted: list[Compiled]) -> Iterator[Explorer]:
+    work = FakeWork()
+    made = work.explorer()
+    work.finish(0)
+    made.wait(10)
+    yield made
+    made.close()
+
+
+def ask(box: Mailbox, number: int, variant: int = 0, **changes: Any) -> dict[str, Any]:
+    request = {"type": "instructions", "id": number, "variant": variant, "column": "flops", "is_descending": True}
+    box.send({**request, "has_fused": True, **changes})
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if found := box.of("instruction_table", id=number):
+            return found[0]
+        time.sleep(0.02)
+    raise TimeoutError(f"no reply {number}; got {[m['type'] for m in box.all]}")
+
+
+def test_nothing_is_counted_before_somebody_looks_and_then_once(explorer: Explorer, counted: list[Compiled]) -> None:
+    box = Mailbox(explorer)
+    assert counted == []
+    for number in range(3):
+        ask(box, number)
+    assert len(counted) == 1
+
+
+def test_rows_come_by_any_column_with_what_is_unknown_last(explorer: Explorer) -> None:
+    box = Mailbox(explorer)
+    names = [each.name for each in explorer.baseline.compiled.module().instructions()]
+    by_flops = ask(box, 1)["rows"]
+    assert [row["name"] for row in by_flops] == [*reversed(names[1:]), names[0]]
+    assert by_flops[-1]["flops"] is None
+    assert "flops: nobody counts it" in by_flops[-1]["unknown"]
+    rising = ask(box, 2, is_descending=False)["rows"]
+    assert [row["name"] for row in rising] == [*names[1:], names[0]]
+    in_order = ask(box, 3, column="order", is_descending=False)["rows"]
+    assert [row["name"] for row in in_order] == names
+    for number, column in enumerate(("name", "opcode", "shape", "bytes_accessed", "executions", "source"), start=4):
+        assert len(ask(box, number, column=column)["rows"]) == len(names)
+    by_name = ask(box, 20, column="name", is_descending=False)["rows"]
+    assert [row["name"] for row in by_name] == sorted(names)
+
+
+def test_what_is_fused_is_left_out_unless_it_is_asked_for(explorer: Explorer) -> None:
+    box = Mailbox(explorer)
+    table = explorer.baseline.compiled.instructions()
+    alone = set(table[table["fusion"].isna()]["name"])
+    assert {row["name"] for row in ask(box, 1, has_fused=False)["rows"]} == alone
+    assert alone < {row["name"] for row in ask(box, 2)["rows"]}
+
+
+def test_of_a_large_program_the_first_rows_come(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instructions, "_SHOWN_ROWS", 2)
+    reply = ask(Mailbox(explorer), 1)
+    assert (len(reply["rows"]), reply["total"]) == (2, len(list(explorer.baseline.compiled.module().instructions())))
+
+
+def test_what_cannot_be_counted_is_said_in_the_pane(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Mailbox(explorer)
+    assert "no variant 9" in ask(box, 1, variant=9)["error"]["message"]
+    running = explorer.add({"xla_cpu_enable_fast_math": True})
+    assert "still compiling" in ask(box, 2, variant=running.number)["error"]["message"]
+
+
+def test_a_variant_takes_its_table_along(explorer: Explorer) -> None:
+    ask(Mailbox(explorer), 1)
+    pane = explorer._compiles.board._panes["instructions"]
+    assert isinstance(pane, InstructionsPane)
+    assert set(pane._tables) == {0}
+    pane.forget(explorer.baseline)()
+    assert pane._tables == {}
