@@ -11,6 +11,7 @@ import numpy as np
 
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
+from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.target import MAX_CPU_DEVICES, Target
 from inspector.errors import OptionError, ParameterError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
 
 
-PRODUCTS = frozenset({"passes", "assembly", "buffers"})
+PRODUCTS = frozenset(RECORDS)
 """What a compile can be asked for besides its ordinary results; it takes longer then."""
 
 

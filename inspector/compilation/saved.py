@@ -21,9 +21,7 @@ from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, NamedAxes, Program, Result
-from inspector.compilation.records.assembly import Assembly
-from inspector.compilation.records.buffers import Buffers
-from inspector.compilation.records.passes import Passes
+from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, ModuleError, Unavailable
 from inspector.hlo.mesh import Mesh
@@ -39,14 +37,7 @@ _BLOBS = {
     "hlo": "optimized.hlo",
     "hlo_proto": "optimized.hlo.pb",
     "executable": "executable.bin",
-    "passes": "passes.bin",
-    "assembly": "assembly.bin",
-    "buffers": "buffers.bin",
-}
-_PRODUCTS: dict[str, type[Passes] | type[Assembly] | type[Buffers]] = {
-    "passes": Passes,
-    "assembly": Assembly,
-    "buffers": Buffers,
+    **{name: f"{name}.bin" for name in RECORDS},
 }
 
 
@@ -107,7 +98,7 @@ def save(
       ModuleError: it has more arguments and warnings than a file of this form holds.
       OSError: the place cannot be written.
     """
-    recorded = {name: getattr(compiled, name) for name in _PRODUCTS}
+    recorded = {name: getattr(compiled, name) for name in RECORDS}
     blobs = {
         **{name: value.to_bytes() for name, value in recorded.items() if not isinstance(value, Unavailable)},
         "module": compiled.program.module,
@@ -138,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> CompiledProgram:
         with Archive(path) as opened:
             manifest = _manifest(opened, name)
             held = opened.names()  # only the products that there are
-            blobs = {n: opened.read(f) for n, f in _BLOBS.items() if n not in _PRODUCTS or f in held}
+            blobs = {n: opened.read(f) for n, f in _BLOBS.items() if n not in RECORDS or f in held}
     except _OtherFileError:
         raise
     except (ModuleError, plain.FormError) as e:
@@ -209,7 +200,7 @@ def _saved(compiled: CompiledProgram) -> _Saved:
         versions=compiled.versions,
         warnings=compiled.warnings,
         devices=compiled.devices,
-        products={n: value for n in _PRODUCTS if isinstance(value := getattr(compiled, n), Unavailable)},
+        products={n: value for n in RECORDS if isinstance(value := getattr(compiled, n), Unavailable)},
     )
 
 
@@ -239,11 +230,11 @@ def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> CompiledProgram:
         versions=saved.versions,
         warnings=saved.warnings,
         devices=saved.devices,
-        **{name: _product(name, saved.products.get(name), blobs) for name in _PRODUCTS},
+        **{name: _product(name, saved.products.get(name), blobs) for name in RECORDS},
     )
 
 
 def _product(name: str, why_not: Unavailable | None, blobs: Mapping[str, bytes]) -> Any:
     if why_not is None and name in blobs:
-        return _PRODUCTS[name].from_bytes(blobs[name])
+        return RECORDS[name].from_bytes(blobs[name])
     return not_asked_for(name) if why_not is None else why_not

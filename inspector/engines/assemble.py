@@ -15,9 +15,8 @@ from inspector.compilation.flag_targets import check_targets, target_warnings
 from inspector.compilation.memory import Memory
 from inspector.compilation.pass_names import pass_warnings
 from inspector.compilation.preview import Preview, assigned_memory
-from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
-from inspector.compilation.records.passes import Passes
+from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply
 from inspector.errors import OptionError, TargetError, Unavailable
 from inspector.platforms import PLATFORMS
@@ -106,7 +105,7 @@ def make_compiled(
       total_s: seconds from submission until now.
       warnings: of the request, and what the compiler said.
     """
-    buffers = _recorded(products, "buffers", Buffers.from_bytes)
+    recorded: dict[str, Any] = {name: _recorded(products, name, kind.from_bytes) for name, kind in RECORDS.items()}
     return CompiledProgram(
         program=request.program,
         options=request.options,
@@ -114,16 +113,14 @@ def make_compiled(
         engine=engine,
         hlo=products.hlo,
         hlo_proto=products.hlo_proto,
-        memory=_memory(products, buffers, request.program.platform),
+        memory=_memory(products, recorded["buffers"], request.program.platform),
         cost=_cost(products.cost),
         timings={**products.timings, "queue_s": queue_s, "total_s": total_s},
         executable=products.executable,
         versions=products.versions,
         devices=products.devices,
-        passes=_recorded(products, "passes", Passes.from_bytes),
-        assembly=_recorded(products, "assembly", Assembly.from_bytes),
-        buffers=buffers,
         warnings=warnings,
+        **recorded,
     )
 
 

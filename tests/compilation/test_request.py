@@ -10,9 +10,11 @@ from typing import Any
 import jax
 import pytest
 
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
-from inspector.compilation.request import CompileRequest
+from inspector.compilation.records.registry import RECORDS
+from inspector.compilation.request import PRODUCTS, CompileRequest
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, ParameterError, TargetError
 from inspector.hlo.mesh import Mesh
@@ -133,3 +135,11 @@ def test_a_request_takes_what_users_write_and_keeps_the_values() -> None:
 def test_what_a_request_cannot_be_made_of(change: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         dataclasses.replace(REQUEST, **change)
+
+
+def test_every_product_is_a_field_of_what_is_compiled_and_comes_back_from_bytes() -> None:
+    fields = {field.name for field in dataclasses.fields(CompiledProgram)}
+    assert fields >= PRODUCTS == set(RECORDS)
+    for name, kind in RECORDS.items():
+        assert callable(kind.from_bytes), name
+        assert callable(kind.to_bytes), name
