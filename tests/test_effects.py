@@ -106,7 +106,7 @@ def test_the_killer_is_a_row(lowered: Lowered, engine: WorkerEngine) -> None:
     assert list(table["outcome"]) == ["crashed", "nothing"]
     assert KILLER in table["error"][0]
     assert table["hlo"].isna().tolist() == [True, False]
-    assert "hlo: it could not be compiled" in table["unknown"][0]
+    assert "it could not be compiled" in table["unknown"][0]
     assert table["error"][1] == ""
 
 
