@@ -200,7 +200,7 @@ def _stages() -> Iterator[Probe]:
         "jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", "what a Lowered hands to its compile",
         ("in_shardings", "out_shardings", "host_callbacks", "keepalive", "kept_var_idx"),
     )  # fmt: skip
-    for name in ("static_argnums", "static_argnames"):
+    for name in ("static_argnums", "static_argnames", "donate_argnums"):
         yield Probe(f"jax._src.pjit.PjitInfo.{name}", "knowing which arguments jit made static")
     for path in ("jax._src.pjit.jit_trace", "jax.stages.Traced.lower"):
         yield Probe(path, "catching what a wrapper hands to jit")

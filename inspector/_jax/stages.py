@@ -72,6 +72,23 @@ def static_arguments(fun: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
     return (tuple(info.static_argnums), tuple(info.static_argnames)) if info is not None else ((), ())
 
 
+def counted_positions(
+    fun: Any, static: tuple[int, ...], donated: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Static and donated positions as `jax.jit` counts them.
+
+    Newer versions count negative ones from the function's last parameter, and have resolved them here; older ones, and
+    a function of any number of arguments, from a call's last argument, and leave them.
+    """
+    if min((*static, *donated), default=0) >= 0:
+        return static, donated
+    try:
+        info: Any = jax.jit(fun, static_argnums=static, donate_argnums=donated)._jit_info  # type: ignore[attr-defined]
+    except (TypeError, ValueError):  # they do not fit the function, which whoever checks the call says in its own words
+        return static, donated
+    return tuple(info.static_argnums), tuple(info.donate_argnums)
+
+
 def lowered_facts(lowered: Any) -> LoweredFacts:
     """Opens a `jax.stages.Lowered`."""
     compile_args = lowered._lowering.compile_args

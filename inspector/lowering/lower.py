@@ -54,7 +54,7 @@ def lower(
       kwargs: keyword arguments of the function, those with the names of the parameters here included.
       axis_env: axis names and sizes that collectives may use, as `jax.pmap` would set them up;
         shapes are then those of one replica. Needs no devices.
-      static_argnums: positions of arguments that are settings, not arrays.
+      static_argnums: positions of arguments that are settings, not arrays; negative ones count as in `jax.jit`.
       static_argnames: names of arguments that are.
       donate_argnums: positions of arguments whose buffers the program may reuse.
       target: for what it will be compiled, such as "tpu:v5e:2x4": the platform and chip to lower for.
@@ -82,7 +82,10 @@ def lower(
     platform, chip = _platform_and_chip(target, platform, chip)
     inner = jitted_calls.innermost(fun)
     fun = fun if callable(fun) and not isinstance(inner, jax.stages.Compiled) else inner
-    marks = Marks(positions(static_argnums), names_of(static_argnames), positions(donate_argnums))
+    static, donated = positions(static_argnums), positions(donate_argnums)
+    if callable(fun):
+        static, donated = stages.counted_positions(fun, static, donated)
+    marks = Marks(static, names_of(static_argnames), donated)
     if isinstance(fun, jax.stages.Compiled):
         raise ParameterError(
             "A jax.stages.Compiled does not keep the module that it was compiled from. Pass the function, or the"
