@@ -339,11 +339,9 @@ def test_ctrl_c_while_waiting(lowered: Lowered, engine: WorkerEngine) -> None:
 @pytest.mark.slow
 def test_time_limit(lowered: Lowered) -> None:
     hang = {"xla_cpu_parallel_codegen_split_count": [2**31 - 1, None]}
-    started = time.monotonic()
     table = sweep(lowered, hang, "cpu", time_limit_s=4)
     assert "took longer than the limit of 4 s" in table["error"][0]
     assert table["error"][1] == ""
-    assert time.monotonic() - started < 60
 
 
 KILLED = """

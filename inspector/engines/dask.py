@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
+from inspector.compilation.preview import Preview
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.lane import closed_error
@@ -67,7 +68,7 @@ class DaskEngine:
             raise TargetError("The Dask client is asynchronous. Make one with Client(..., asynchronous=False).")
         self._time_limit_s = time_limit_s
         self._lock = threading.Lock()
-        self._jobs: set[Job[Any]] = set()
+        self._jobs: dict[Job[Any], list[Future]] = {}
         self._closed = False
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
@@ -86,10 +87,11 @@ class DaskEngine:
         """Cancels every job. The client and its cluster are the user's and stay."""
         with self._lock:
             self._closed = True
-            jobs = tuple(self._jobs)
-        for job in jobs:
+            jobs = tuple(self._jobs.items())
+        for job, futures in jobs:
             if job.fail(closed_error(), stage="cancelled"):
-                job.cancel()
+                for future in futures:
+                    future.cancel()
 
     def _send(self, request: CompileRequest | RunRequest, program: Program, finish: Callable[[Any], T]) -> Job[T]:
         job: Job[T] = Job(cancel=lambda: futures[0].cancel() if futures else None)
@@ -99,11 +101,13 @@ class DaskEngine:
             with self._lock:
                 if self._closed:
                     raise closed_error()
-                self._jobs.add(job)
+                self._jobs[job] = futures
             futures.append(self._start(request, program))
         except Exception as e:
             job.fail(e)
             return job
+        if job.done():  # closed while it was sent
+            futures[0].cancel()
         job.advance("on the cluster")
         futures[0].add_done_callback(lambda future: _settle(job, future, finish))
         return job
@@ -126,7 +130,7 @@ class DaskEngine:
 
     def _forget(self, job: Job[Any]) -> None:
         with self._lock:
-            self._jobs.discard(job)
+            self._jobs.pop(job, None)
 
 
 def serve(data: bytes, config: Mapping[str, Any], time_limit_s: float | None) -> Reply:
@@ -199,7 +203,10 @@ def _settle(job: Job[T], future: Future, finish: Callable[[Any], T]) -> None:
         if kind == "error":
             job.fail(messages.read_error(value))
         else:
-            job.resolve(finish(pickle.loads(value)))
+            result = finish(pickle.loads(value))
+            if isinstance(result, CompiledProgram):
+                job.show(Preview.of(result, job.elapsed_s))
+            job.resolve(result)
     except BaseException as e:  # whatever it is, someone waits for the job
         job.fail(_map_error(e))
     finally:

@@ -114,13 +114,11 @@ def test_nobody_waits_until_the_system_has_ended_the_watch(tmp_path: Path, monke
 def test_nobody_waits_for_the_next_batch_when_the_compile_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dump, "_BATCH_S", 60.0)
+    monkeypatch.setattr(dump, "_BATCH_S", 1e6)
     seen: list[str] = []
-    started = time.monotonic()
     with Dump(str(tmp_path / "dump"), [lambda file: seen.append(file.name)]):
         (tmp_path / "dump" / "a.txt").write_text("x")
     assert seen == ["a.txt"]
-    assert time.monotonic() - started < 30
 
 
 @on_linux

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from inspector.analysis.axes import axes_of_groups, axes_of_pairs
+from inspector.analysis.axes import axes_of_groups, axes_of_pairs, with_size_one
 from inspector.errors import Unavailable
 from inspector.hlo.group_mode import GroupMode, participants
 from inspector.hlo.mesh import Mesh
@@ -114,6 +114,26 @@ def test_reasons(groups: str, mesh: Mesh | None, reason: str) -> None:
 def test_order_does_not_matter_to_a_reduction() -> None:
     assert find(parse("{{3,1,2,0},{7,5,6,4}}"), MESH, ordered=False) == ("j",)
     assert find(parse("{{0,4,1,5,2,6,3,7}}"), MESH, ordered=False) == ("j", "i")
+
+
+def test_of_several_parts_that_fit_the_fewest_are_named() -> None:
+    """The first way to cut twelve positions gives the same groups in two parts."""
+    mesh = Mesh(("i",), (12,), "partition")
+    assert find(parse("{{0,3,1,4,2,5},{6,9,7,10,8,11}}"), mesh, ordered=False) == ("i:(2)6",)
+
+
+def test_alone_on_its_mesh() -> None:
+    mesh = Mesh(("i", "j"), (1, 1), "partition")
+    assert find(parse("{{0}}"), mesh) == ()
+    assert with_size_one((), mesh, 1, [("j",)]) == ("j",)
+    assert with_size_one((), mesh, 1, []) == ("i", "j")
+    assert with_size_one(("i",), mesh, 1, [("j",)]) == ("i",)
+
+
+def test_an_axis_without_positions_has_no_groups() -> None:
+    form, mesh = parse("{{0}}"), Mesh(("i", "j"), (2, 0), "replica")
+    found = axes_of_groups(np.array([[0]]), form, mesh, 1, 1, ordered=True)
+    assert found == Unavailable("the replica mesh (i=2, j=0) has 0 positions, but the program has 1 replicas")
 
 
 def test_a_form_names_its_axes_without_a_mesh() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from inspector.analysis import timeline as module
 from inspector.analysis.peaks import peak_of
-from inspector.analysis.timeline import Timeline, buffer_table, space_table, timeline, timeline_plot
+from inspector.analysis.timeline import Space, Timeline, buffer_table, space_table, timeline, timeline_plot
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
@@ -115,6 +115,25 @@ def test_capacities_are_the_published_ones() -> None:
     assert "VMEM of 128 MiB: at most 2 MiB" in timeline_plot(use).axes[0].get_title(loc="left")
     unnamed, _ = recorded("v5e_scan.0.12")
     assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
+
+
+def test_a_curve_is_drawn_at_its_most_and_goes_on_with_what_is_left() -> None:
+    """A position holds the most that lived there, its successor what was left; a step ends where the next begins."""
+    curve = ((0, 0), (0, 100), (1, 150), (1, 50), (3, 20), (3, 0))
+    space = Space(live_bytes=150, temp_bytes=200, peak_instruction="b")
+    use = Timeline((), {"HBM": space}, ("a", "b", "c", "d", "e"), {"HBM": curve}, {})
+    (axes,) = timeline_plot(use).axes
+    (path,) = axes.collections[0].get_paths()
+    drawn = {(int(x), int(y)) for x, y in path.vertices}
+    steps = [(0, 100), (1, 100), (1, 150), (2, 150), (2, 50), (3, 50), (3, 20), (4, 20), (4, 0)]
+    assert drawn == {*steps, *((x, 0) for x, _ in steps)}
+
+
+def test_heaps_of_one_memory_are_summed() -> None:
+    one, other = ((0, 0), (1, 10), (4, 0)), ((0, 0), (1, 5), (2, 7), (2, 0))
+    assert module._together((), one) == one
+    summed = module._together(one, other)
+    assert summed == ((0, 0), (0, 0), (1, 10), (1, 15), (2, 17), (2, 10), (4, 0))
 
 
 def test_a_result_in_the_place_of_its_operand_takes_no_more() -> None:

@@ -95,7 +95,7 @@ def test_a_seen_setting_comes_back_at_once_and_says_so() -> None:
     assert (first.from_cache, again.from_cache) == (False, True)
     assert dataclasses.replace(again, timings=first.timings) == first
     assert again.timings["compile_s"] == 5.0
-    assert again.timings["cache_s"] < 0.1
+    assert again.timings["cache_s"] > 0
     assert again.timings["saved_s"] == pytest.approx(6.0 - again.timings["cache_s"])
     assert job.preview().hlo == first.hlo
     assert not job.preview().before_code
@@ -230,6 +230,31 @@ def test_cancelling_a_compile_behind_a_corrupted_entry_reaches_the_engine(direct
     assert job.cancel()
     with pytest.raises(CancelledError):
         inner.held[0].result(5)
+
+
+def test_cancelling_while_the_cache_is_read_reaches_the_compile_that_follows(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is nothing to cancel yet when the user does."""
+    before = engine(FakeEngine())
+    before.submit(request()).result(5)
+    before.close()
+    reading, go = threading.Event(), threading.Event()
+
+    def get(*_: object) -> None:
+        reading.set()
+        assert go.wait(60)
+
+    monkeypatch.setattr(DiskCache, "get", get)
+    inner = FakeEngine()
+    inner.held = []
+    cached = engine(inner)
+    job = cached.submit(request())
+    assert reading.wait(60)
+    assert job.cancel()
+    go.set()
+    cached.close()
+    assert [each.stage for each in inner.held] == ["cancelled"]
 
 
 def test_the_directory_stays_within_its_limit(directory: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 from jaxlib import _hlo
 
+from inspector import settings
 from inspector._jax import final_hlo
+from inspector._jax.configuration import read_config
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Engine
 from inspector.compilation.memory import Memory
@@ -22,6 +25,8 @@ from inspector.compilation.preview import NO_CODE, Preview
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
+from inspector.engines.cached import CachedEngine
+from inspector.engines.dask import DaskEngine
 from inspector.engines.inline import InlineEngine
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import (
@@ -43,11 +48,48 @@ ATTACHED = Target.parse("attached")
 F32 = jnp.float32
 
 
-@pytest.fixture(scope="module", params=["inline", "worker"])
-def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    made: Engine = InlineEngine() if request.param == "inline" else WorkerEngine()
+NAMES = ["inline", "worker", "cached", pytest.param("dask", marks=pytest.mark.slow)]  # a cluster takes seconds to start
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def make(request: pytest.FixtureRequest) -> Iterator[Callable[[], Engine]]:
+    """Makes an engine of one kind; whoever takes one closes it."""
+    if request.param == "dask":
+        distributed = pytest.importorskip("distributed")
+        with (
+            distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield lambda: DaskEngine(client)
+        return
+    kinds: dict[str, Callable[[], Engine]] = {
+        "inline": InlineEngine, "worker": WorkerEngine, "cached": lambda: CachedEngine(InlineEngine(), compiler),
+    }  # fmt: skip
+    yield kinds[request.param]
+
+
+def compiler(_: CompileRequest) -> str:
+    """What the cache takes for another compiler: only the configuration changes here."""
+    return json.dumps(read_config(), sort_keys=True, default=str)
+
+
+@pytest.fixture(scope="module")
+def shared(make: Callable[[], Engine]) -> Iterator[Engine]:
+    made = make()
     yield made
     made.close()
+
+
+@pytest.fixture
+def engine(make: Callable[[], Engine], shared: Engine) -> Iterator[Engine]:
+    """One for all tests, but a cache that is empty: the first answer is the other engine's."""
+    if not isinstance(shared, CachedEngine):
+        yield shared
+        return
+    with settings.scope(cache=True, cache_directory=""):
+        made = make()
+        yield made
+        made.close()
 
 
 def spec(*shape: int, dtype: Any = F32) -> jax.ShapeDtypeStruct:
@@ -117,7 +159,7 @@ def test_stages_and_callbacks(engine: Engine) -> None:
     job.result(120)
     assert done.wait(10)
     assert blocker.done()
-    assert stages[-2:] == ["compiling", "reading"]
+    assert stages[-2:] == ([] if engine.name == "dask" else ["compiling", "reading"])  # a cluster tells no stages
     assert job.stage == "done"
     late: list[bool] = []
     job.add_done_callback(lambda j: late.append(j.done()))
@@ -285,14 +327,14 @@ def test_run(engine: Engine) -> None:
     np.testing.assert_allclose(reply.outputs[1], x.sum(), atol=1e-5)
     assert reply.outputs[1].shape == ()
     assert len(reply.durations_s) == 5
-    assert all(0 < s < 10 for s in reply.durations_s)
+    assert all(s > 0 for s in reply.durations_s)
     assert reply.device_kind == "cpu"
 
 
 @pytest.mark.slow
-def test_run_from_the_serialized_executable(engine: Engine) -> None:
+def test_run_from_the_serialized_executable(engine: Engine, make: Callable[[], Engine]) -> None:
     compiled = compile_(engine, programs.lower(lambda x: x * 2, spec(3)))
-    other: Engine = type(engine)()  # has never seen it
+    other = make()  # has never seen it
     try:
         np.testing.assert_array_equal(run(other, compiled, np.float32([1, 2, 3])).outputs[0], [2, 4, 6])
     finally:
@@ -300,10 +342,12 @@ def test_run_from_the_serialized_executable(engine: Engine) -> None:
 
 
 @pytest.mark.slow
-def test_run_of_another_jaxlib_is_refused(engine: Engine) -> None:
+def test_run_of_another_jaxlib_is_refused(engine: Engine, make: Callable[[], Engine]) -> None:
+    if engine.name == "dask":
+        pytest.skip("every engine of a cluster asks the same workers, who have it")
     compiled = compile_(engine, programs.lower(lambda x: x * 5, spec(3)))
     compiled = dataclasses.replace(compiled, versions={**compiled.versions, "jaxlib": "0.0.1"})
-    other: Engine = type(engine)()
+    other = make()
     try:
         with pytest.raises(ExecutionError, match=r"jaxlib 0\.0\.1"):
             run(other, compiled, np.zeros(3, np.float32))
@@ -445,12 +489,32 @@ def test_partitions(engine: Engine, shardings: str) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_close_twice_and_after() -> None:
-    for engine in (InlineEngine(), WorkerEngine()):
-        request = CompileRequest(programs.lower(jnp.sin, spec(3)), Options(), CPU)
-        engine.submit(request).result(120)
-        engine.close()
-        engine.close()
-        with pytest.raises(CancelledError, match="closed"):
-            engine.submit(request).result(10)
+def test_an_equal_request_has_an_equal_answer(engine: Engine) -> None:
+    """Compiled anew or not: with a preview before the result, and what can be run."""
+    program = programs.lower(lambda x: x * 7, spec(3))
+    first = compile_(engine, program)
+    job = engine.submit(CompileRequest(program, Options(), ATTACHED))
+    preview, again = job.preview(120), Compiled.of(job.result(120))
+    assert list(hlo_lines(preview.hlo)) == list(hlo_lines(again.hlo)) == list(hlo_lines(first.hlo))
+    assert (again.memory, again.cost, again.engine) == (first.memory, first.cost, first.engine)
+    assert again.from_cache is isinstance(engine, CachedEngine)
+    np.testing.assert_array_equal(run(engine, again, np.float32([1, 2, 3])).outputs[0], [7, 14, 21])
+
+
+def test_close_twice_and_after(make: Callable[[], Engine]) -> None:
+    engine = make()
+    request = CompileRequest(programs.lower(jnp.sin, spec(3)), Options(), CPU)
+    engine.submit(request).result(120)
+    engine.close()
+    engine.close()
+    with pytest.raises(CancelledError, match="closed"):
+        engine.submit(request).result(10)
+
+
+def test_closing_ends_what_is_under_way(make: Callable[[], Engine]) -> None:
+    engine = make()
+    slow = programs.lower(lambda x: jax.lax.fori_loop(0, 3, lambda i, x: jnp.linalg.eigh(x)[1] @ x, x), spec(64, 64))
+    jobs = [engine.submit(CompileRequest(slow, Options(), CPU)) for _ in range(3)]
+    engine.close()
+    assert isinstance(jobs[-1].exception(60), CancelledError)
+    assert all(job.exception(60) is None or isinstance(job.exception(), CancelledError) for job in jobs)

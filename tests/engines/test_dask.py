@@ -91,6 +91,24 @@ def test_an_equal_request_is_compiled_again(engine: DaskEngine, program: Program
     assert first.timings != second.timings
 
 
+def test_closing_takes_what_waits_off_the_cluster(
+    client: Any, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, futures = DaskEngine(client), list[Any]()
+    start = engine._start
+
+    def started(*arguments: Any) -> Any:
+        futures.append(start(*arguments))
+        return futures[-1]
+
+    monkeypatch.setattr(engine, "_start", started)
+    jobs = [engine.submit(CompileRequest(program, Options(), CPU)) for _ in range(4)]
+    engine.close()
+    assert isinstance(jobs[-1].exception(60), CancelledError)
+    assert [future.cancelled() for future in futures][-1]
+    assert all(future.cancelled() or job.exception() is None for job, future in zip(jobs, futures, strict=True))
+
+
 def test_runs(engine: DaskEngine, program: Program) -> None:
     compiled = compile_(engine, program)
     w, x = programs.random_inputs((spec(16, 8), spec(4, 16)))

@@ -119,7 +119,7 @@ jax.jit(step).lower(jax.ShapeDtypeStruct((16, 8), f32), jax.ShapeDtypeStruct((4,
     timed = [p for p in passes if not isinstance(p.duration_s, Unavailable)]
     assert len(timed) > 100
     assert sorted(p.name for p in timed if " " not in p.name) == sorted(ran)
-    assert all(0 <= p.duration_s < 10 for p in timed if not isinstance(p.duration_s, Unavailable))
+    assert all(p.duration_s >= 0 for p in timed if not isinstance(p.duration_s, Unavailable))
 
 
 def test_code_is_that_of_the_kernels_of_the_hlo(whole: Compiled) -> None:

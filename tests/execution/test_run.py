@@ -107,7 +107,7 @@ def test_as_many_durations_as_asked_and_their_statistics(engine: Engine) -> None
     compiled = inspector.lower(jnp.sin, X).compile(engine=engine)
     run = compiled.run(X, repeat=7, warmup=0, engine=engine)
     assert len(run.durations_s) == 7
-    assert all(0 < d < 10 for d in run.durations_s)
+    assert all(d > 0 for d in run.durations_s)
     inputs = choose_inputs(compiled, (X,), {})
 
     def of(*durations: float) -> Run:

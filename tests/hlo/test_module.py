@@ -109,6 +109,22 @@ def test_old_metadata_without_a_stack() -> None:
     assert origins[instruction.name].frames == (Frame("f.py", 7),)
 
 
+def test_ids_of_0_name_nothing() -> None:
+    """Ids count from 1: 0 is no stack, no location, no name, and never the last one."""
+    module = load("plain.0.12")
+    index = module.proto.stack_frame_index
+    assert index.stack_frames
+    metadata = type(module.proto.computations[0].instructions[0].metadata)(op_name="f/add")
+    assert module.origin_of(metadata).frames == ()
+    metadata.stack_frame_id = len(index.stack_frames) + 1
+    assert module.origin_of(metadata).frames == ()
+    alone = index.stack_frames.add(file_location_id=0, parent_frame_id=0)
+    assert Module(module.proto).origin_of(metadata).frames == ()
+    index.file_locations.add(file_name_id=1, function_name_id=0, line=3)
+    alone.file_location_id = len(index.file_locations)
+    assert Module(module.proto).origin_of(metadata).frames == (Frame(index.file_names[0], 3, ""),)
+
+
 def test_calls() -> None:
     module = load("shard_map.0.12")
     (loop,) = (i for i in module.entry.instructions if i.opcode == "while")

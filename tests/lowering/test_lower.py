@@ -83,6 +83,13 @@ def test_a_lowered_stage_keeps_its_jaxpr_while_its_function_lives() -> None:
     assert [a.donated for a in again.inputs] == [a.donated for a in lowered.inputs]
 
 
+def test_a_weak_type_is_kept_when_a_stage_is_lowered_again() -> None:
+    jitted = jax.jit(lambda x: x * 2)
+    lowered = inspector.lower(jitted.lower(jnp.asarray(2.0)))
+    assert [a.weak_type for a in lowered.inputs] == [True]
+    assert [a.weak_type for a in lowered.suited("tpu:v5e:1x1").inputs] == [True]
+
+
 def test_unused_arguments_have_no_parameter() -> None:
     lowered = inspector.lower(lambda a, b, c: a + c, 1.0, jnp.ones(3), 2.0)
     assert [a.parameter for a in lowered.inputs] == [0, None, 1]
@@ -118,6 +125,29 @@ def test_sharded_arguments_name_their_mesh() -> None:
     assert lowered.program.mesh.axis_names == ("a", "b")
     assert lowered.program.device_count == 8
     assert "'a'" in lowered.inputs[0].sharding
+
+
+def test_a_mesh_of_one_device_partitions_nothing() -> None:
+    mesh = AbstractMesh((1, 1), ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
+    f = jax.shard_map(lambda x: lax.psum(x, "model"), mesh=mesh, in_specs=P("data", "model"), out_specs=P("data"))
+    sharded = jax.ShapeDtypeStruct((4, 3), jnp.float32, sharding=NamedSharding(mesh, P("data")))
+    for fun, given in ((f, X), (jnp.sin, sharded)):
+        program = inspector.lower(fun, given).program
+        assert program.mesh is None
+        assert program.device_count == 1
+
+
+def test_a_module_says_how_many_replicas_and_partitions_it_is_for() -> None:
+    hlo = "HloModule m, replica_count=4, num_partitions=2\n\nENTRY e {\n ROOT p = f32[3] parameter(0)\n}\n"
+    options = inspector.lower(hlo).program.options
+    assert (options.num_replicas, options.num_partitions) == (4, 2)
+    counts = "{mhlo.num_replicas = 3 : i32, mhlo.num_partitions = 5 : i32}"
+    stablehlo = f"module @m attributes {counts} {{ func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {{ return %a : tensor<3xf32> }} }}"
+    options = inspector.lower(stablehlo).program.options
+    assert (options.num_replicas, options.num_partitions) == (3, 5)
+    proto = inspector.lower(hlo).computation.as_serialized_hlo_module_proto()
+    assert b"HloModule" not in proto
+    assert inspector.lower(inspector.lower(hlo).program).program.options.num_replicas == 4
 
 
 def test_axis_environment() -> None:

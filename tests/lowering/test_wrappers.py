@@ -403,3 +403,11 @@ class TestTargets:
         assert inspector.lower(jnp.sin, X, target="gpu:h100:8", platform="cuda").program.platform == "gpu"
         with pytest.raises(ParameterError, match="platform='cpu' and target='tpu:v5e:2x4' differ"):
             inspector.lower(jnp.sin, X, target="tpu:v5e:2x4", platform="cpu")
+
+
+@pytest.mark.parametrize("wrapper", [FilterJit, TracedOnly])
+def test_a_weak_type_is_kept_through_a_wrapper(wrapper: Any) -> None:
+    given = jax.ShapeDtypeStruct((), jnp.float32, weak_type=True)
+    lowered = inspector.lower(wrapper(lambda x: x * jnp.ones(3, jnp.bfloat16)), given)
+    assert [a.weak_type for a in lowered.inputs] == [True]
+    assert lowered.outputs[-1].dtype == "bfloat16"

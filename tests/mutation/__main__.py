@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -66,14 +67,22 @@ def drawn(room: str, count: int, seed: int) -> list[Fault]:
 
 
 def what_runs(fault: Fault, runners: Runners) -> list[str]:
-    """What to run: the tests that run the line; else those named after the module; else the room's."""
+    """What to run: the tests that run the line; else those named after the module or that import it; else the room's."""
     known = runners.get(fault.file, {}).get(str(fault.line), ())
     if known:
         return list(known[:MOST_TESTS])
     path = Path(fault.file)
     room = ROOT / "tests" / Path(*path.parent.parts[1:])
-    named = sorted(str(test.relative_to(ROOT)) for test in room.glob(f"test_{path.stem}*.py"))
-    return named or [str(room.relative_to(ROOT))]
+    named = sorted(room.glob(f"test_{path.stem}*.py"))
+    importing = [test for test in sorted((ROOT / "tests").rglob("test_*.py")) if _imports(test, path)]
+    found = dict.fromkeys(str(test.relative_to(ROOT)) for test in (*named, *importing))
+    return list(found) or [str(room.relative_to(ROOT))]
+
+
+def _imports(test: Path, module: Path) -> bool:
+    package, name = ".".join(module.parent.parts), module.stem
+    said = rf"^\s*from {re.escape(package)}(\.{name} import|\s+import\s[^\n]*\b{name}\b)"
+    return re.search(said, test.read_text(), re.MULTILINE) is not None
 
 
 def is_noticed(fault: Fault, copy: Path, tests: Sequence[str]) -> bool:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 
 from tests.mutation.__main__ import ROOT, drawn, what_runs
-from tests.mutation.operators import faults, with_fault
+from tests.mutation.operators import Fault, faults, with_fault
 
 SOURCE = '''
 """A docstring of 1 line."""
@@ -40,6 +41,14 @@ def test_words_are_left_alone() -> None:
     assert {fault.line for fault in faults("a.py", SOURCE)}.isdisjoint({2, 4, 8, 14})
 
 
+def test_what_changes_nothing_or_only_a_type_is_no_fault() -> None:
+    source = "Read = bytes | None\nflags = FIRST | SECOND\n_log.warning(1 + 1)\nif isinstance(x, np.ndarray | Kept):\n    return None\n"
+    assert [(fault.line, fault.what) for fault in faults("a.py", f"def f():\n{textwrap.indent(source, '    ')}")] == [
+        (3, "FIRST | SECOND -> FIRST & SECOND"),
+        (5, "if isinstance(x, np.ndarray | Kept): ... -> if not isinstance(x, np.ndarray | Kept): ..."),
+    ]
+
+
 def test_the_seed_says_which() -> None:
     assert drawn("execution", 5, 0) == drawn("execution", 5, 0)
     assert drawn("execution", 5, 0) != drawn("execution", 5, 1)
@@ -50,3 +59,11 @@ def test_a_fault_is_met_by_what_runs_its_line() -> None:
     known = {fault.file: {str(fault.line): ["tests/hlo/test_shape.py::test_x"]}}
     assert what_runs(fault, known) == ["tests/hlo/test_shape.py::test_x"]
     assert all((ROOT / test).exists() for test in what_runs(fault, {}))
+
+
+def test_without_a_map_those_that_name_or_import_the_module_run() -> None:
+    found = what_runs(Fault("inspector/hlo/single.py", 1, "", 0), {})
+    assert "tests/compilation/test_cost.py" in found
+    assert all("single" in (ROOT / test).read_text() for test in found)
+    named = what_runs(Fault("inspector/hlo/shape.py", 1, "", 0), {})
+    assert named[0] == "tests/hlo/test_shape.py"

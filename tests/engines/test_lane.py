@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from inspector.compilation.engine import Job
+from inspector.engines.lane import Lane, advance
+from inspector.errors import CancelledError
+
+LIMIT_S = 60
+
+
+def test_jobs_are_done_in_order_and_a_failure_costs_only_its_own() -> None:
+    lane, order = Lane("test"), list[int]()
+    jobs: list[Job[None]] = [Job() for _ in range(4)]
+
+    def work(number: int) -> None:
+        order.append(number)
+        if number == 1:
+            raise ZeroDivisionError
+
+    for number, job in enumerate(jobs):
+        lane.put(job, lambda number=number: work(number))  # type: ignore[misc]
+    assert isinstance(jobs[1].exception(LIMIT_S), ZeroDivisionError)
+    assert jobs[3].exception(LIMIT_S) is None
+    assert order == [0, 1, 2, 3]
+    lane.close(LIMIT_S)
+
+
+def test_what_is_cancelled_while_it_waits_is_never_begun() -> None:
+    lane, go, begun = Lane("test"), threading.Event(), list[str]()
+    first, cancelled, last = Job[bool](), Job[None](), Job[None]()
+    lane.put(first, lambda: go.wait(LIMIT_S))
+    lane.put(cancelled, lambda: begun.append("cancelled"))
+    lane.put(last, lambda: begun.append("last"))
+    assert cancelled.cancel()
+    go.set()
+    assert last.exception(LIMIT_S) is None
+    assert begun == ["last"]
+    lane.close(LIMIT_S)
+
+
+def test_closing_cancels_what_waits_and_lets_what_runs_end() -> None:
+    lane, go, begun = Lane("test"), threading.Event(), list[str]()
+    running, waiting, late = Job[bool](), Job[None](), Job[None]()
+    started = threading.Event()
+    lane.put(running, lambda: started.set() or go.wait(LIMIT_S))
+    lane.put(waiting, lambda: begun.append("waiting"))
+    assert started.wait(LIMIT_S)
+    lane.close()
+    lane.put(late, lambda: begun.append("late"))
+    go.set()
+    for job in (waiting, late):
+        with pytest.raises(CancelledError, match="closed before the job ran"):
+            job.result(LIMIT_S)
+    assert running.result(LIMIT_S)
+    lane.close(LIMIT_S)
+    assert begun == []
+    assert waiting.stage == "cancelled"
+
+
+def test_a_listener_that_fails_does_no_harm() -> None:
+    job: Job[None] = Job()
+    job.add_progress_callback(lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
+    advance(job, "compiling")
+    assert job.stage == "compiling"
