@@ -11,7 +11,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 import inspector
 from inspector.analysis.pallas_errors import MemoryOverflow, explain
-from inspector.analysis.pallas_memory import VMEM, padded_bytes, used_vmem, vmem_budget
+from inspector.analysis.pallas_memory import VMEM, Allocation, VmemBudget, padded_bytes, used_vmem, vmem_budget
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.stages.kernel import Kernel
 from tests.absent import needs_tpu
@@ -216,3 +216,23 @@ def test_a_pipeline_in_the_body_takes_what_the_compiler_gives_it(fun: Any) -> No
     budget = vmem_budget(found, "v5e")
     assert not isinstance(budget, Unavailable)
     assert used_vmem(found, lowered.compile(target="tpu:v5e").module()) == budget.total_bytes == 4 * 64 * 128 * 4
+
+
+@pytest.mark.parametrize(
+    ("used", "refused", "said", "remark"),
+    [
+        (Unavailable("not compiled"), 0, "about 3 KiB", "An estimate: 1 KiB of scratch and 2 KiB of blocks"),
+        (Unavailable("not compiled"), 9 << 10, "at least 9 KiB", "The compiler refused it at 9 KiB"),
+        (Unavailable("not compiled"), 2 << 10, "about 3 KiB", "The compiler refused it at 2 KiB"),
+        (4 << 10, 0, "4 KiB", "The compiler's own figure, 1 KiB of it for itself."),
+    ],
+)
+def test_a_budget_says_whose_figure_it_is(used: Any, refused: int, said: str, remark: str) -> None:
+    allocations = (
+        Allocation("x", "input", (8, 32), "float32", 1024, 1024, 2),
+        Allocation("s", "scratch", (8, 32), "float32", 1024, 1024, 1),
+    )
+    budget = VmemBudget(allocations, 8 << 10, "a test", 16 << 10, "v5e", used, refused)
+    assert str(budget).startswith(f"{said} of 8 KiB VMEM (a test; v5e has 16 KiB)")
+    assert budget.remark.startswith(remark)
+    assert budget.fits is (refused == 0)

@@ -6,6 +6,7 @@ import pytest
 from jaxlib import _hlo
 
 from inspector.analysis.schedule import Work, play
+from inspector.errors import Missing
 from inspector.hlo.module import Module
 
 ASYNC = """HloModule m, is_scheduled=true
@@ -47,3 +48,30 @@ def test_an_exchange_runs_beside_what_stands_between(work_s: float, link_s: floa
     assert spent.communication_s == max(0.0, link_s - work_s)
     assert (spent.flops, spent.memory_bytes, spent.link_bytes) == (16, 160, 32)
     assert spent.bound_by == ("compute" if work_s > link_s else "communication")
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_of_branches_the_cheapest_is_taken_and_the_others_named(same: bool) -> None:
+    module = module_of("""HloModule m, is_scheduled=true
+
+work {
+  p = f32[8]{0} parameter(0)
+  ROOT dear = f32[8]{0} sine(p)
+}
+
+other {
+  q = f32[8]{0} parameter(0)
+  ROOT cheap = f32[8]{0} negate(q)
+}
+
+ENTRY main {
+  flag = pred[] parameter(0)
+  x = f32[8]{0} parameter(1)
+  ROOT r = f32[8]{0} conditional(flag, x, x), true_computation=work, false_computation=other
+}
+""")
+    least = Work(1.0, "memory", 8.0, 64.0)
+    spent, missing = play(module, {"cheap": least, "dear": least if same else Work(5.0, "compute", 80.0, 64.0)})
+    assert (spent.seconds, spent.flops, spent.memory_bytes) == (1.0, 8.0, 64.0)
+    held = Missing("r", "conditional", "held to the cheapest branch")
+    assert missing == (() if same else (held,))

@@ -67,7 +67,7 @@ def drawn(room: str, count: int, seed: int) -> list[Fault]:
 
 
 def what_runs(fault: Fault, runners: Runners) -> list[str]:
-    """What to run: the tests that run the line; else those named after the module or that import it; else the room's."""
+    """What to run: the tests that run the line; else those named after the module, or the room's, and that import it."""
     known = runners.get(fault.file, {}).get(str(fault.line), ())
     if known:
         return list(known[:MOST_TESTS])
@@ -75,8 +75,8 @@ def what_runs(fault: Fault, runners: Runners) -> list[str]:
     room = ROOT / "tests" / Path(*path.parent.parts[1:])
     named = sorted(room.glob(f"test_{path.stem}*.py"))
     importing = [test for test in sorted((ROOT / "tests").rglob("test_*.py")) if _imports(test, path)]
-    found = dict.fromkeys(str(test.relative_to(ROOT)) for test in (*named, *importing))
-    return list(found) or [str(room.relative_to(ROOT))]
+    found = [*named, *importing, *([] if named else [room])]
+    return list(dict.fromkeys(str(test.relative_to(ROOT)) for test in found))
 
 
 def _imports(test: Path, module: Path) -> bool:

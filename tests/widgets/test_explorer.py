@@ -226,7 +226,7 @@ def test_a_variant_removed_while_its_text_goes_out_is_not_kept(
     monkeypatch.setattr(explorer._app, "publish_document", publish_then_remove)
     done(work, explorer)
     assert explorer.variants == (explorer.baseline,)
-    assert explorer._panes.module(variant) is None
+    assert set(explorer._compiles.board._panes["optimized"]._shown) == {0}
 
 
 def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
