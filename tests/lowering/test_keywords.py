@@ -11,6 +11,7 @@ import pytest
 import inspector
 from inspector import magics
 from inspector.errors import ParameterError
+from inspector.lowering.keywords import function_keywords
 
 X = jnp.ones((4, 3))
 
@@ -79,3 +80,13 @@ def test_a_clash_has_a_way_out() -> None:
 def test_the_magic_s_settings_are_explore_s() -> None:
     with pytest.raises(ParameterError, match=r"explore has no option 'taget'\. Did you mean target\?"):
         magics.explore_call("f(x), dict(taget='cpu:8')", {"f": lambda x, **named: x, "x": X})
+
+
+def test_a_function_whose_signature_nobody_knows_may_take_any_keyword() -> None:
+    class Unsigned:
+        __signature__ = 3  # no signature, so that asking for it is an error
+
+        def __call__(self, x: Any, by: Any) -> Any:
+            return x * by
+
+    assert function_keywords(Unsigned(), (1,), {}, {"by": 2}, inspector.lower) == {"by": 2}
