@@ -19,7 +19,7 @@ import inspector
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.request import PRODUCTS
 from inspector.engines.choice import chosen_engine
-from inspector.lowering.lower import _PLATFORMS
+from inspector.platforms import NAMES
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "inspector"
@@ -92,7 +92,7 @@ def test_targets(text: str) -> None:
 
 @pytest.mark.parametrize("name", found(r"\bplatform='(\w+)'"))
 def test_platforms(name: str) -> None:
-    assert name in _PLATFORMS
+    assert name in NAMES
 
 
 @pytest.mark.parametrize("name", found(r"\bproducts=\('(\w+)'"))
