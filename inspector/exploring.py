@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from inspector.compilation.engine import Job
     from inspector.compilation.request import RunReply
     from inspector.execution.run import Run
+    from inspector.stages.lowered import Lowered
     from inspector.widgets.explorer import Explorer
-    from inspector.widgets.work import LoweredView
 
 
 def explore(
@@ -134,7 +134,7 @@ def _platform(target: Target) -> str:
     return target.platform or attached_platform()
 
 
-def _suitable(lowered: LoweredView, target: str | Target) -> Target:
+def _suitable(lowered: Lowered, target: str | Target) -> Target:
     """The target itself, or virtual CPU devices where the attached ones are too few for the program."""
     import jax
 
@@ -144,7 +144,7 @@ def _suitable(lowered: LoweredView, target: str | Target) -> Target:
     return parsed
 
 
-def _with_devices(lowered: LoweredView, target: Target) -> Target:
+def _with_devices(lowered: Lowered, target: Target) -> Target:
     """The same, or one with enough devices; for a program that was lowered again."""
     needed = lowered.program.device_count
     if target.device_count is not None and needed > target.device_count:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Self
 
 from inspector.errors import Unavailable
 from inspector.platforms.topologies import Topologies
@@ -13,6 +14,7 @@ GIB = 1 << 30
 GIGA = 1e9
 TERA = 1e12
 
+NO_VMEM = Unavailable("a GPU has none")
 NOT_PUBLISHED = Unavailable("not in the publication that the other figures are from")
 
 
@@ -43,6 +45,36 @@ class Peak:
     note: str = ""
     linked_devices: int = 0
     switches_reduce: bool = False
+
+    @classmethod
+    def published(
+        cls,
+        chip: str,
+        tera: Mapping[str, float],
+        giga: float,
+        memory_bytes: int,
+        links_giga: float | None,
+        source: str,
+        note: str = "",
+        *,
+        vmem_bytes: int | Unavailable = NO_VMEM,
+        unknown_links: Unavailable = NOT_PUBLISHED,
+        linked_devices: int = 0,
+        switches_reduce: bool = False,
+    ) -> Self:
+        """From figures as makers write them: operations and bytes a second in tera and giga, None for links that are unknown."""
+        return cls(
+            chip,
+            {name: value * TERA for name, value in tera.items()},
+            giga * GIGA,
+            memory_bytes,
+            vmem_bytes,
+            unknown_links if links_giga is None else links_giga * GIGA,
+            source,
+            note,
+            linked_devices,
+            switches_reduce,
+        )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

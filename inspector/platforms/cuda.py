@@ -6,8 +6,7 @@ the publications of NVIDIA that stand beside them.
 
 from collections.abc import Mapping
 
-from inspector.errors import Unavailable
-from inspector.platforms.chip import GIGA, NOT_PUBLISHED, TERA, Chip, Peak
+from inspector.platforms.chip import GIGA, Chip, Peak
 from inspector.platforms.platform import LLVM_IR, CodeFile, Platform
 from inspector.platforms.topologies import Hosts
 
@@ -18,17 +17,17 @@ def _peak(
     chip: str, tera: Mapping[str, float], giga: float, gb: int, nvlink_giga: float | None, source: str, note: str = "",
     *, linked: int = 8, switches_reduce: bool = True,
 ) -> Peak:  # fmt: skip
-    return Peak(
+    memory_bytes = int(gb * GIGA)
+    return Peak.published(
         chip,
-        {name: value * TERA for name, value in tera.items()},
-        giga * GIGA,
-        int(gb * GIGA),
-        Unavailable("a GPU has none"),
-        NOT_PUBLISHED if nvlink_giga is None else nvlink_giga * GIGA,
+        tera,
+        giga,
+        memory_bytes,
+        nvlink_giga,
         source,
         note,
-        linked,
-        switches_reduce,
+        linked_devices=linked,
+        switches_reduce=switches_reduce,
     )
 
 

@@ -8,7 +8,7 @@ as such on these GPUs.
 from collections.abc import Mapping
 
 from inspector.errors import Unavailable
-from inspector.platforms.chip import GIGA, TERA, Chip, Peak
+from inspector.platforms.chip import GIGA, Chip, Peak
 from inspector.platforms.platform import LLVM_IR, CodeFile, Platform
 from inspector.platforms.topologies import Hosts
 
@@ -16,18 +16,9 @@ _AMD = "https://www.amd.com/en/products/accelerators/instinct/"
 
 
 def _peak(chip: str, tera: Mapping[str, float], giga: float, gb: int, fabric_giga: float | None, page: str) -> Peak:
-    return Peak(
-        chip,
-        {name: value * TERA for name, value in tera.items()},
-        giga * GIGA,
-        int(gb * GIGA),
-        Unavailable("a GPU has none"),
-        Unavailable("how many of its links join GPUs differs between machines")
-        if fabric_giga is None
-        else fabric_giga * GIGA,
-        f"{_AMD}{page}.html",
-        linked_devices=8,
-    )
+    unknown = Unavailable("how many of its links join GPUs differs between machines")
+    source, memory_bytes = f"{_AMD}{page}.html", int(gb * GIGA)
+    return Peak.published(chip, tera, giga, memory_bytes, fabric_giga, source, unknown_links=unknown, linked_devices=8)
 
 
 _CDNA_2 = {"f64": 95.7, "f32": 95.7, "bf16": 383, "f16": 383, "s8": 383}

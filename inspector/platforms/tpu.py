@@ -6,21 +6,14 @@ memories those of Pallas's documentation (docs.jax.dev/en/latest/pallas/tpu/hard
 
 from collections.abc import Mapping
 
-from inspector.platforms.chip import GIB, GIGA, MIB, NOT_PUBLISHED, TERA, Chip, Peak, Vmem
+from inspector.platforms.chip import GIB, MIB, Chip, Peak, Vmem
 from inspector.platforms.platform import SCRATCH, Platform
 from inspector.platforms.topologies import Slices
 
 
 def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib: int, ici_giga: float | None) -> Peak:
-    return Peak(
-        chip,
-        {name: value * TERA for name, value in tera.items()},
-        giga * GIGA,
-        gib * GIB,
-        vmem_mib * MIB,
-        NOT_PUBLISHED if ici_giga is None else ici_giga * GIGA,
-        f"https://docs.cloud.google.com/tpu/docs/{chip}",
-    )
+    source = f"https://docs.cloud.google.com/tpu/docs/{chip}"
+    return Peak.published(chip, tera, giga, gib * GIB, ici_giga, source, vmem_bytes=vmem_mib * MIB)
 
 
 # The limits of VMEM are those that libtpu 0.0.42.1 and 0.0.50.1 say when a kernel asks for too much;

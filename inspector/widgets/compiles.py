@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from inspector.compilation.request import CompileRequest
     from inspector.compilation.target import Target
     from inspector.hlo.pallas import Tuning
+    from inspector.stages.lowered import Lowered
     from inspector.widgets.app import App
     from inspector.widgets.panes.registry import Line
-    from inspector.widgets.work import LoweredView, Work
+    from inspector.widgets.work import Work
 
 
 class Compiles:
@@ -29,7 +30,7 @@ class Compiles:
 
     def __init__(
         self,
-        lowered: LoweredView,
+        lowered: Lowered,
         work: Work,
         tuning: Tuning,
         app: App,
@@ -57,7 +58,7 @@ class Compiles:
         self.board = Board(lines, app, lambda: self.work, self._lock, self._variants, later, self.tune)
 
     @property
-    def lowered(self) -> LoweredView:
+    def lowered(self) -> Lowered:
         """The program, as the baseline has it."""
         with self._lock:
             self.check_open()
@@ -186,7 +187,7 @@ class Compiles:
             del self.lowerings, self.work
 
     def _register(
-        self, request: CompileRequest, job: Job[CompiledProgram], lowered: LoweredView, tuning: Tuning
+        self, request: CompileRequest, job: Job[CompiledProgram], lowered: Lowered, tuning: Tuning
     ) -> Variant:
         """Adds a variant; the caller holds the lock."""
         number = next(self._numbers)

@@ -22,6 +22,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, ParameterError
 from inspector.hlo.pallas import AS_IT_IS, Tuning
+from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.compiles import Compiles
@@ -32,7 +33,7 @@ from inspector.widgets.lowerings import axes_of
 from inspector.widgets.panes.registry import offered
 from inspector.widgets.stored import StoredOutput, is_batch
 from inspector.widgets.variants import OptionsLike, Variant
-from inspector.widgets.work import LoweredView, Work
+from inspector.widgets.work import Work
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +54,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def __init__(
         self,
-        lowered: LoweredView,
+        lowered: Lowered,
         work: Work,
         *,
         options: OptionsLike = None,
@@ -118,7 +119,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             raise
 
     @property
-    def lowered(self) -> LoweredView:
+    def lowered(self) -> Lowered:
         """The program, as the baseline has it."""
         return self._compiles.lowered
 

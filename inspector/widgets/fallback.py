@@ -15,8 +15,8 @@ from inspector.widgets.panes.pallas import kernels_html
 
 if TYPE_CHECKING:
     from inspector.analysis.stats import Stat
+    from inspector.stages.lowered import Lowered
     from inspector.widgets.variants import Variant
-    from inspector.widgets.work import LoweredView
 
 # Bounds of a saved notebook: it keeps this form of every Explorer.
 _SHOWN_LINES = 120
@@ -24,7 +24,7 @@ _SHOWN_CHARACTERS = 400
 _SHOWN_PROGRAMS = 4
 
 
-def text_form(lowered: LoweredView, variants: Sequence[Variant]) -> str:
+def text_form(lowered: Lowered, variants: Sequence[Variant]) -> str:
     """A few lines: the program and its variants."""
     program = lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
@@ -41,7 +41,7 @@ def text_form(lowered: LoweredView, variants: Sequence[Variant]) -> str:
     return "\n".join(lines)
 
 
-def html_form(lowered: LoweredView, variants: Sequence[Variant], name: str = "") -> str:
+def html_form(lowered: Lowered, variants: Sequence[Variant], name: str = "") -> str:
     """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others.
 
     Args:
@@ -122,7 +122,7 @@ def _kernels(variants: Sequence[Variant]) -> list[str]:
     return found
 
 
-def _texts(lowered: LoweredView) -> list[tuple[str, Listing | Unavailable]]:
+def _texts(lowered: Lowered) -> list[tuple[str, Listing | Unavailable]]:
     return [("Source", lowered.source), ("jaxpr", lowered.jaxpr_listing), ("StableHLO", lowered.stablehlo_listing)]
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from inspector.compilation.target import Target
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.pallas import AS_IT_IS, Tuning
-from inspector.widgets.work import LoweredView, Work
+from inspector.stages.lowered import Lowered
+from inspector.widgets.work import Work
 
 Key = tuple[str, Tuning]
 Axes = Sequence[tuple[str, int]] | None
@@ -17,7 +18,7 @@ Axes = Sequence[tuple[str, int]] | None
 class Lowerings:
     """Lowers when first asked, which runs user code, and keeps what came of it."""
 
-    def __init__(self, work: Work, lowered: LoweredView, tuning: Tuning = AS_IT_IS) -> None:
+    def __init__(self, work: Work, lowered: Lowered, tuning: Tuning = AS_IT_IS) -> None:
         """Begins with the baseline's.
 
         Args:
@@ -27,7 +28,7 @@ class Lowerings:
         """
         self.lowered, self.tuning = lowered, tuning
         self._work = work
-        self._known: dict[Key, LoweredView] = {(lowered.program.platform, tuning): lowered}
+        self._known: dict[Key, Lowered] = {(lowered.program.platform, tuning): lowered}
 
     def adapted(self, target: Target, tuning: Tuning) -> Tuning:
         """Kernels see the target's chip, and only a CPU has to interpret them; nothing to tune without kernels."""
@@ -40,7 +41,7 @@ class Lowerings:
         """Whether the baseline's program is there for a target, so that no user code runs to get it."""
         return (self._work.platform(target), self.adapted(target, self.tuning)) in self._known
 
-    def get(self, target: Target, tuning: Tuning) -> LoweredView:
+    def get(self, target: Target, tuning: Tuning) -> Lowered:
         """The program for a target's platform; raises whatever lowering raises."""
         key = (self._work.platform(target), tuning)
         if key not in self._known:
@@ -52,7 +53,7 @@ class Lowerings:
         key = (self.lowered.program.platform, self.tuning)
         return Lowerings(self._work, self._lower(axes, key), self.tuning)
 
-    def _lower(self, axes: Axes, key: Key) -> LoweredView:
+    def _lower(self, axes: Axes, key: Key) -> Lowered:
         platform, tuning = key
         if self._work.tune is None or tuning == AS_IT_IS:
             return self._work.lower(axes, platform)

@@ -19,7 +19,7 @@ from inspector.widgets import messages
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
-    from inspector.widgets.work import LoweredView
+    from inspector.stages.lowered import Lowered
 
 OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
@@ -44,7 +44,7 @@ class Variant:
     is_baseline: bool
     options: Options
     target: Target
-    lowered: LoweredView | None = None
+    lowered: Lowered | None = None
     tuning: Tuning = AS_IT_IS
     job: Job[CompiledProgram] | None = None
     error: Exception | None = None

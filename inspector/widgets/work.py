@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from inspector.compilation.request import CompileRequest
-from inspector.errors import Unavailable
-from inspector.hlo.listing import Listing
 from inspector.hlo.pallas import ParamField, Tuning
-from inspector.hlo.source import Root
 from inspector.stages.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -18,35 +15,8 @@ if TYPE_CHECKING:
 
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
-    from inspector.compilation.options import Options
-    from inspector.compilation.program import Program
     from inspector.compilation.target import Target
-
-
-class LoweredView(Protocol):
-    """What panes read of `inspector.stages.lowered.Lowered`."""
-
-    @property
-    def program(self) -> Program: ...
-    @property
-    def source(self) -> Listing | Unavailable: ...
-    @property
-    def jaxpr_listing(self) -> Listing | Unavailable: ...
-    @property
-    def stablehlo_listing(self) -> Listing: ...
-    @property
-    def hlo(self) -> str: ...
-    @property
-    def hlo_proto(self) -> bytes: ...
-    @property
-    def root(self) -> Root: ...
-    @property
-    def kernels(self) -> tuple[Kernel, ...]: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-
-    def request(self, options: Options, target: Target) -> CompileRequest: ...
-    def collectives(self) -> Any: ...
+    from inspector.stages.lowered import Lowered
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,13 +36,13 @@ class Work:
       kernel_fields: the compiler parameters that a kernel can have on a platform.
     """
 
-    lower: Callable[[Sequence[tuple[str, int]] | None, str], LoweredView]
+    lower: Callable[[Sequence[tuple[str, int]] | None, str], Lowered]
     submit: Callable[[CompileRequest], Job[CompiledProgram]]
     run: Callable[[CompiledProgram, int], RunJob]
     targets: Sequence[str]
     platform: Callable[[Target], str] = lambda target: target.platform or "cpu"
-    suit: Callable[[LoweredView, Target], Target] = lambda _, target: target
-    tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], LoweredView] | None = None
+    suit: Callable[[Lowered, Target], Target] = lambda _, target: target
+    tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], Lowered] | None = None
     kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
 
 

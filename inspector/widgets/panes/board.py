@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
 from inspector.hlo.module import Module
+from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.documents import TextDocument
@@ -16,7 +17,7 @@ from inspector.widgets.panes.pane import Context, Entry, Packed, Pane
 from inspector.widgets.panes.registry import Line
 from inspector.widgets.recordings import Recordings
 from inspector.widgets.variants import Variant
-from inspector.widgets.work import LoweredView, Work
+from inspector.widgets.work import Work
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Job
@@ -90,7 +91,7 @@ class Board:
         for entry in entries:
             self.publish(entry)
 
-    def lowered(self, lowered: LoweredView, variant: int | None = None) -> list[Entry]:
+    def lowered(self, lowered: Lowered, variant: int | None = None) -> list[Entry]:
         """What the panes before the compiler show; of one variant only what depends on its platform."""
         return [entry for pane in self._needing("lowered") for entry in pane.lowered(lowered, variant)]
 

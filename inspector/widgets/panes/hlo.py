@@ -5,8 +5,8 @@ from __future__ import annotations
 from inspector.analysis.source import hlo_listing
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Module
+from inspector.stages.lowered import Lowered
 from inspector.widgets.panes.text import TextPane
-from inspector.widgets.work import LoweredView
 
 
 class HloPane(TextPane):
@@ -14,6 +14,6 @@ class HloPane(TextPane):
 
     language = "hlo"
 
-    def listing(self, lowered: LoweredView) -> Listing:
+    def listing(self, lowered: Lowered) -> Listing:
         """As XLA prints it."""
         return hlo_listing(lowered.hlo, Module.from_proto(lowered.hlo_proto), lowered.root)

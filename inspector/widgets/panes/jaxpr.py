@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
+from inspector.stages.lowered import Lowered
 from inspector.widgets.panes.text import TextPane
-from inspector.widgets.work import LoweredView
 
 
 class JaxprPane(TextPane):
@@ -14,6 +14,6 @@ class JaxprPane(TextPane):
     language = "jaxpr"
     is_shared = True
 
-    def listing(self, lowered: LoweredView) -> Listing | Unavailable:
+    def listing(self, lowered: Lowered) -> Listing | Unavailable:
         """As JAX prints it."""
         return lowered.jaxpr_listing

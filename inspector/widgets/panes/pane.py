@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from inspector.compilation.target import Target
     from inspector.hlo.module import Module
     from inspector.hlo.pallas import Tuning
+    from inspector.stages.lowered import Lowered
     from inspector.widgets.variants import Variant
-    from inspector.widgets.work import LoweredView, Work
+    from inspector.widgets.work import Work
 
 Need = Literal["lowered", "kernels", "program", "compiled", "passes", "assembly", "buffers"]
 """The program before the compiler, its Pallas kernels (without any, the pane is not offered), the optimized HLO, all of
@@ -79,7 +80,7 @@ class Pane:
         """
         self.name, self.context = name, context
 
-    def lowered(self, lowered: LoweredView, variant: int | None) -> Iterable[Entry]:
+    def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
         """A program before the compiler; `variant` is None for the one that variants share."""
         raise NotImplementedError
 

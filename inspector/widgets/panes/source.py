@@ -6,9 +6,9 @@ import dataclasses
 
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
+from inspector.stages.lowered import Lowered
 from inspector.widgets.cells import cell_name
 from inspector.widgets.panes.text import TextPane
-from inspector.widgets.work import LoweredView
 
 
 class SourcePane(TextPane):
@@ -17,7 +17,7 @@ class SourcePane(TextPane):
     language = "python"
     is_shared = True
 
-    def listing(self, lowered: LoweredView) -> Listing | Unavailable:
+    def listing(self, lowered: Lowered) -> Listing | Unavailable:
         """The source with each heading of a notebook cell saying which one it is."""
         listing = lowered.source
         if isinstance(listing, Unavailable):

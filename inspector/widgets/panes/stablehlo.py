@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inspector.hlo.listing import Listing
+from inspector.stages.lowered import Lowered
 from inspector.widgets.panes.text import TextPane
-from inspector.widgets.work import LoweredView
 
 
 class StableHloPane(TextPane):
@@ -12,6 +12,6 @@ class StableHloPane(TextPane):
 
     language = "mlir"
 
-    def listing(self, lowered: LoweredView) -> Listing:
+    def listing(self, lowered: Lowered) -> Listing:
         """As MLIR prints it."""
         return lowered.stablehlo_listing

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
+from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.documents import document
 from inspector.widgets.panes.pane import Entry, Pane
-from inspector.widgets.work import LoweredView
 
 
 class TextPane(Pane):
@@ -24,11 +24,11 @@ class TextPane(Pane):
     language: ClassVar[messages.Language]
     is_shared: ClassVar[bool] = False
 
-    def lowered(self, lowered: LoweredView, variant: int | None) -> Iterable[Entry]:
+    def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
         """The text, or why there is none."""
         return [] if self.is_shared and variant is not None else [self._entry(self.listing(lowered), variant)]
 
-    def listing(self, lowered: LoweredView) -> Listing | Unavailable:
+    def listing(self, lowered: Lowered) -> Listing | Unavailable:
         """The text with what is known of its lines."""
         raise NotImplementedError
 
