@@ -47,6 +47,17 @@ def cache_folder() -> Path | None:
     return base / "inspector" if base.is_absolute() else None
 
 
+@contextlib.contextmanager
+def named(path: AnyPath) -> Iterator[None]:
+    """Errors of the block name this file: Python's own do when it cannot be opened, and not when a disk is full."""
+    try:
+        yield
+    except OSError as e:
+        if e.filename is None:
+            e.filename = os.fspath(path)
+        raise
+
+
 def open_regular(path: AnyPath, *, own: bool = False) -> BinaryIO:
     """Opens a file for reading, at once: a pipe would wait for a writer, a device never end.
 

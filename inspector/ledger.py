@@ -157,9 +157,10 @@ class Ledger:
 
     def _append(self, file: BinaryIO, value: Any) -> None:
         line = json.dumps(value).encode() + b"\n"
-        file.write(b"\n" + line if self._is_cut_off else line)
-        file.flush()
-        os.fsync(file.fileno())
+        with files.named(self._path):
+            file.write(b"\n" + line if self._is_cut_off else line)
+            file.flush()
+            os.fsync(file.fileno())
         self._take(file)
 
 

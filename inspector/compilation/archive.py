@@ -117,7 +117,7 @@ def write(path: str | os.PathLike[str], entries: Mapping[str, bytes], *, compres
         descriptor = os.open(
             partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600 if private else 0o666
         )
-        with os.fdopen(descriptor, "w+b") as file, zipfile.ZipFile(file, "w") as archive:
+        with files.named(path), os.fdopen(descriptor, "w+b") as file, zipfile.ZipFile(file, "w") as archive:
             for name, data in entries.items():
                 archive.writestr(name, data, _method(data, compress), _LEVEL)
         partial.replace(target)

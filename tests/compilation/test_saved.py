@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pickle
+import re
 import stat
 import zipfile
 from pathlib import Path
@@ -128,6 +129,21 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(compiled: Compiled, 
     assert list(saved.parent.iterdir()) == [saved]
     with pytest.raises(FileNotFoundError):
         compiled.save(saved.parent / "none" / "a")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no limits of a process")
+def test_a_save_for_which_there_is_no_space_says_where(compiled: Compiled, saved: Path) -> None:
+    import resource
+
+    before, (soft, hard) = saved.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match=re.escape(repr(str(saved)))):
+            compiled.save(saved)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no file modes")
