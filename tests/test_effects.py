@@ -55,6 +55,7 @@ def jax_text(lowered: Lowered, **flags: Any) -> str:
     return str(compiled.as_text())
 
 
+@pytest.mark.slow
 def test_a_flag_that_changes_the_hlo(lowered: Lowered, engine: WorkerEngine) -> None:
     table = flag_effect(lowered, "xla_disable_hlo_passes", ["fusion", ""], target="cpu", engine=engine)
     assert list(table["value"]) == ["fusion", ""]

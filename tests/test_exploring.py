@@ -145,6 +145,7 @@ def test_other_words_for_targets_and_axes(opened: list[Explorer]) -> None:
     assert shown.baseline.options.flags == {"xla_cpu_enable_fast_math": True}
 
 
+@pytest.mark.slow
 def test_a_name_stays_what_it_is_whatever_is_imported(one_device_python: Any) -> None:
     one_device_python(
         "import inspector, pkgutil, importlib\n"

@@ -1,7 +1,7 @@
 """StableHLO and HLO modules as bytes and text: reading, printing, converting.
 
-Imports jaxlib and not JAX, because `reader.py` is to start quickly. A module from outside is read by
-`reading.py` first.
+Imports jaxlib and not JAX, and of its dialects not the generated classes of operations, because `reader.py` is to
+start quickly. A module from outside is read by `reading.py` first.
 
 Private JAX: `jaxlib.mlir` (StableHLO), `jaxlib._jax.mlir` (conversions), `jaxlib._hlo` (HLO modules).
 """
@@ -14,8 +14,7 @@ from typing import Any
 
 from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
 from jaxlib.mlir import ir
-from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import chlo, mhlo, mpmd, sdy, stablehlo
+from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _sdyMpmd, _stablehlo
 
 from inspector.errors import ModuleError
 
@@ -85,7 +84,7 @@ def parse_stablehlo(module: bytes | str) -> Any:
     try:
         with _context() as context:
             if isinstance(module, bytes) and _PORTABLE in module[:64]:
-                return stablehlo.deserialize_portable_artifact(context, module)
+                return _stablehlo.deserialize_portable_artifact(context, module)
             return ir.Module.parse(module)
     except Exception as e:
         raise ModuleError(f"Cannot read the StableHLO module: {e}\n{EXPECTED['StableHLO']}") from e
@@ -120,9 +119,9 @@ def _context() -> Any:
     context = ir.Context(load_on_create_dialects=[])  # type: ignore[call-arg]  # jaxlib's stubs describe its base
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
-    for dialect in (sdy, mpmd, chlo, stablehlo):
+    for dialect in (_sdy, _sdyMpmd, _chlo, _stablehlo):
         dialect.register_dialect(context)
-    mhlo.register_mhlo_dialect(context)
+    _mlirHlo.register_mhlo_dialect(context)
     return context
 
 
@@ -170,7 +169,7 @@ def module_facts(module: Any) -> ModuleFacts:
         if op.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
             main = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
         elif op.name == "sdy.mesh":
-            meshes.append(_mesh(sdy.MeshAttr(op.attributes["mesh"])))
+            meshes.append(_mesh(_sdy.MeshAttr(op.attributes["mesh"])))
     if main is None:
         raise ModuleError(
             "The StableHLO module has no function `main`. Expected a module with a public `@main`, as"
@@ -192,7 +191,7 @@ def _count(attributes: Any, name: str) -> int:
 
 
 def _mesh(attribute: Any) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None]:
-    axes = [sdy.MeshAxisAttr(axis) for axis in attribute.axes]
+    axes = [_sdy.MeshAxisAttr(axis) for axis in attribute.axes]
     ids = tuple(int(i) for i in attribute.device_ids)
     return tuple(str(a.name) for a in axes), tuple(int(a.size) for a in axes), ids or None
 

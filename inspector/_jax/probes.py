@@ -261,18 +261,16 @@ def _jaxlib() -> Iterator[Probe]:
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.ir.{name}", "reading and writing StableHLO")
     for name in (
-        "sdy.MeshAttr", "sdy.MeshAxisAttr", "stablehlo.CollectivePermuteOp", "stablehlo.constant", "stablehlo.convert",
-        "stablehlo.deserialize_portable_artifact", "stablehlo.divide", "stablehlo.remainder", "stablehlo.replica_id",
+        "stablehlo.CollectivePermuteOp", "stablehlo.constant", "stablehlo.convert", "stablehlo.divide",
+        "stablehlo.remainder", "stablehlo.replica_id",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.dialects.{name}", "reading and writing StableHLO")
     for name in (
-        "chlo.register_dialect",
-        "mhlo.register_mhlo_dialect",
-        "mpmd.register_dialect",
-        "sdy.register_dialect",
-    ):
-        yield Probe(f"jaxlib.mlir.dialects.{name}", "reading StableHLO with JAX's dialects")
-    yield Probe("jaxlib.mlir._mlir_libs._jax_mlir_ext.register_dialects", "reading StableHLO with JAX's dialects")
+        "_chlo.register_dialect", "_jax_mlir_ext.register_dialects", "_mlirHlo.register_mhlo_dialect", "_sdy.MeshAttr",
+        "_sdy.MeshAxisAttr", "_sdy.register_dialect", "_sdyMpmd.register_dialect",
+        "_stablehlo.deserialize_portable_artifact", "_stablehlo.register_dialect",
+    ):  # fmt: skip
+        yield Probe(f"jaxlib.mlir._mlir_libs.{name}", "reading StableHLO with JAX's dialects")
 
 
 PROBES: Mapping[str, Probe] = {probe.path: probe for probe in _all()}

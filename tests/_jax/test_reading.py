@@ -101,6 +101,7 @@ def test_what_becomes_much_more_than_it_is_is_refused(monkeypatch: pytest.Monkey
     assert len(reader._read(text.decode(), "HLO", 1 << 20)[1]) == 4
 
 
+@pytest.mark.slow
 def test_a_line_that_stands_for_a_million_ids_costs_the_kernel_little() -> None:
     script = f"""
 import resource

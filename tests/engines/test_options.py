@@ -33,6 +33,7 @@ def request(flags: dict[str, Any], target: str = "cpu", sharded: bool = False) -
     )
 
 
+@pytest.mark.slow
 def test_a_device_count_chooses_the_worker(engine: WorkerEngine) -> None:
     asked = request({"xla_force_host_platform_device_count": 4}, sharded=True)
     compiled = engine.submit(asked).result(120)

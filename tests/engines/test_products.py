@@ -184,6 +184,7 @@ def slow(x: jax.Array) -> jax.Array:
     return x
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_recording_that_was_cancelled() -> None:
     engine = WorkerEngine()
     try:

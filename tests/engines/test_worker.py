@@ -213,6 +213,7 @@ def test_a_fork_server_that_keeps_dying_costs_the_request(monkeypatch: pytest.Mo
 
 
 @linux
+@pytest.mark.slow
 def test_a_fork_server_killed_between_requests_is_started_again() -> None:
     engine = WorkerEngine(WorkerSettings(start="fork"))
     try:
@@ -226,6 +227,7 @@ def test_a_fork_server_killed_between_requests_is_started_again() -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_no_room_for_a_worker_costs_the_others_nothing(tmp_path: Path) -> None:
     engine = WorkerEngine(WorkerSettings(start="fork"))
     try:
@@ -241,6 +243,7 @@ def test_no_room_for_a_worker_costs_the_others_nothing(tmp_path: Path) -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_nothing_is_left_when_a_kernel_goes_before_it_reads_a_reply() -> None:
     server = fork_server.ForkServer()
     control = server._start()
@@ -287,6 +290,7 @@ def test_time_limit() -> None:
         engine.close()
 
 
+@pytest.mark.slow
 def test_time_limit_of_the_settings() -> None:
     hang = {"xla_cpu_parallel_codegen_split_count": 2**31 - 1}
     engine = WorkerEngine()
@@ -302,6 +306,7 @@ def test_time_limit_of_the_settings() -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_workers_are_replaced_after_enough_requests() -> None:
     engine = WorkerEngine(WorkerSettings(max_requests=2))
     try:
@@ -390,6 +395,7 @@ if __name__ == "__main__":
 
 
 @linux
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["time.sleep(60)", "sys.exit(0)", "raise SystemError('on purpose')"])
 def test_no_orphans(then: str) -> None:
     script = textwrap.dedent(KERNEL).replace("{then}", then)
@@ -544,6 +550,7 @@ def test_a_reader_does_not_wait_for_code(engine: WorkerEngine) -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_nothing_is_left_in_memory_of_a_worker_that_was_killed() -> None:
     before = scratch_directories(os.getpid())
     engine = WorkerEngine()
@@ -560,6 +567,7 @@ def test_nothing_is_left_in_memory_of_a_worker_that_was_killed() -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_nothing_is_left_in_memory_of_a_kernel_that_was_killed() -> None:
     script = """
         import os, signal
@@ -584,6 +592,7 @@ def test_nothing_is_left_in_memory_of_a_kernel_that_was_killed() -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_what_a_kernel_and_its_fork_server_killed_at_once_leave_is_deleted_by_the_next() -> None:
     script = """
         import os, signal
@@ -631,6 +640,7 @@ def test_results_go_with_the_last_reference(engine: WorkerEngine) -> None:
 
 
 @linux
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_fork_server_that_is_stopped_is_replaced() -> None:
     engine = WorkerEngine(WorkerSettings(start="fork"))
@@ -665,6 +675,7 @@ def test_the_time_limit_covers_the_start_of_a_worker(monkeypatch: pytest.MonkeyP
 
 
 @linux
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_so_it_does_when_the_worker_is_stopped(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -692,6 +703,7 @@ def test_so_it_does_when_the_worker_is_stopped(start: Any, monkeypatch: pytest.M
 
 
 @linux
+@pytest.mark.slow
 def test_closing_does_not_wait_for_a_server_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = WorkerEngine(WorkerSettings(start="fork"))
     monkeypatch.setattr(fork_server, "command", lambda *_: [sys.executable, "-c", "import time; time.sleep(1000)"])

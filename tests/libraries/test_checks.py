@@ -29,6 +29,7 @@ def another(x: jax.Array) -> jax.Array:
 GOOD = Program("doubled", jax.jit(doubled), (X,), line="return jnp.sin(x) * 2.0")
 
 
+@pytest.mark.slow
 def test_a_program_that_is_all_right() -> None:
     assert outcome(GOOD, __file__).failures == []
 
