@@ -7,6 +7,7 @@ import collections
 import linecache
 import os
 import pathlib
+import sys
 import sysconfig
 import types
 from collections.abc import Iterable
@@ -127,18 +128,31 @@ def _is_cell(file: str) -> bool:
 
 
 def _is_library(file: str) -> bool:
-    return file.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"))) and not _is_cell(file)
+    in_library = _in_packages(file) or pathlib.PurePath(file).is_relative_to(sysconfig.get_path("stdlib"))
+    return in_library and not _is_cell(file)
+
+
+def _in_packages(file: str) -> str | None:
+    """The part of a path below the folder that packages are installed in; None outside of any."""
+    parts = pathlib.PurePath(file).parts
+    below = max((i + 1 for i, part in enumerate(parts) if part in _PACKAGE_FOLDERS), default=0)
+    return "/".join(parts[below:]) if below else None
 
 
 def _short_name(file: str) -> str:
-    return (
-        "notebook cell"
-        if _is_cell(file)
-        else os.path.relpath(file)
-        if file.startswith(str(pathlib.Path.cwd()))
-        else file
-    )
+    """A file as its reader calls it: below its packages' folder, the current one, or one that Python imports from."""
+    if _is_cell(file):
+        return "notebook cell"
+    if packaged := _in_packages(file):
+        return packaged
+    path = pathlib.PurePath(file)
+    imported = sorted((pathlib.PurePath(entry) for entry in sys.path if entry), key=lambda entry: -len(entry.parts))
+    for folder in (pathlib.Path.cwd(), *imported):
+        if path.is_relative_to(folder) and len(folder.parts) > 1:
+            return path.relative_to(folder).as_posix()
+    return file
 
 
+_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 # Files up to this many lines are shown whole.
 _SHORT_FILE = 60

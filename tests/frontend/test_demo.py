@@ -583,6 +583,40 @@ def test_no_tool_is_cut_off_whatever_the_width(demo: OpenDemo, width: int) -> No
         assert tab.evaluate("e => e.getBoundingClientRect().right <= e.parentElement.getBoundingClientRect().right + 1")
 
 
+@pytest.mark.parametrize("width", [720, 900, 1100])
+def test_no_tab_or_tool_of_the_panel_is_hidden_whatever_the_width(demo: OpenDemo, width: int) -> None:
+    page = demo("recorded", width=width)
+    dock = page.locator("[data-group=dock]")
+    tabs = dock.get_by_role("tab")
+    for name in tabs.all_inner_texts():
+        tabs.filter(has_text=name).click()
+        record = dock.get_by_role("button", name="Record", exact=True)
+        if record.is_visible():
+            record.click()
+            expect(dock.locator(".insp-rowlist tbody tr").first).to_be_visible()
+        for control in dock.locator(".insp-group-head :is(button, input, select):visible").all():
+            expect(control).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("width", [480, 720, 900])
+def test_the_chips_of_a_few_variants_are_all_in_view(demo: OpenDemo, width: int) -> None:
+    page = demo(width=width)
+    for number, label in ((7, "xla_cpu_enable_concurrency_optimized_scheduler=true"), (8, "cpu:8")):
+        page.evaluate(
+            """([number, label]) => demo.emit({ type: 'variant', variant: number, label, target: 'cpu',
+              platform: 'cpu', options: {}, state: 'done', stage: '', elapsed_s: 1, error: null, cached: 'x',
+              no_run: '' })""",
+            [number, label],
+        )
+    chips = page.locator(".insp-chip")
+    expect(chips).to_have_count(4)
+    for chip in (0, 3):
+        chips.nth(chip).locator(".insp-chip-main").click()
+        page.wait_for_timeout(100)
+        for other in chips.all():
+            expect(other).to_be_in_viewport(ratio=1)
+
+
 def test_panes_move_between_columns_and_the_layout_is_remembered(demo: OpenDemo) -> None:
     page = demo()
     page.locator("[data-group='0']").get_by_label("Choose what is shown here").click()

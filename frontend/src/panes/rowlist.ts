@@ -39,8 +39,8 @@ export class RowList {
     const columns = widths.map((width) => h("col", { style: width && `width:${width}` }));
     const head = h("colgroup", {}, ...columns);
     const table = h("table", { class: "insp-table insp-rows", "aria-label": label }, head, this.body);
-    this.scroller = h("div", { class: "insp-scroll" }, table);
-    this.element.append(this.note, this.scroller);
+    this.scroller = h("div", { class: "insp-scroll" }, this.note, table); // a long note does not take the list's height
+    this.element.append(this.scroller);
   }
 
   show(rows: readonly Row[], note: string): void {
