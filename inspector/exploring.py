@@ -194,6 +194,9 @@ class _RunJob:
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         self.job.add_done_callback(callback)
 
+    def add_progress_callback(self, callback: Callable[[Any], None]) -> None:
+        self.job.add_progress_callback(callback)
+
 
 def _start_run(compiled: CompiledProgram, repeat: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _RunJob:
     from inspector.engines.shared import default_engine

@@ -35,8 +35,8 @@ class Job(Generic[T]):
     """Work under way. Made by an engine; thread-safe.
 
     Attributes:
-      stage: "queued", then what the engine is doing ("starting a worker", "compiling",
-        "reading"), last one of "done", "failed", "cancelled".
+      stage: "queued", or for what the job waits ("queued behind compiling 'jit_f' for cpu:8"), then what the engine
+        is doing ("starting a worker", "compiling", "reading"), last one of "done", "failed", "cancelled".
     """
 
     def __init__(self, cancel: Callable[[], None] | None = None) -> None:
@@ -57,6 +57,11 @@ class Job(Generic[T]):
             return f"{said}; result() waits for it>"
         error = self._future.exception()
         return f"{said}: {self._future.result()!r}>" if error is None else f"{said}: {type(error).__name__}: {error}>"
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether its engine has not begun with it."""
+        return self.stage.startswith("queued")
 
     @property
     def elapsed_s(self) -> float:

@@ -17,7 +17,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.counting import Count, count_here
-from inspector.engines.lane import Lane, advance
+from inspector.engines.lane import Lane, advance, compiling, running
 from inspector.engines.serving import Server, callbacks_of, client_of
 from inspector.errors import CancelledError, TargetError
 
@@ -44,13 +44,13 @@ class InlineEngine:
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
         job: Job[CompiledProgram] = _InlineJob()
-        self._lane.put(job, lambda: self._compile(job, request))
+        self._lane.put(job, lambda: self._compile(job, request), compiling(request))
         return job
 
     def run(self, request: RunRequest) -> Job[RunReply]:
         """Starts running; see `Engine.run`."""
         job: Job[RunReply] = _InlineJob()
-        self._lane.put(job, lambda: self._run(job, request))
+        self._lane.put(job, lambda: self._run(job, request), running(request))
         return job
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class InlineEngine:
 class _InlineJob(Job[T]):
     def cancel(self) -> bool:
         """Drops the result. Says when the work itself goes on."""
-        if self.stage == "queued":
+        if self.is_queued:
             return super().cancel()
         return self.fail(
             CancelledError(

@@ -6,6 +6,7 @@ happen on the lane's own thread.
 
 from __future__ import annotations
 
+import collections
 import logging
 import queue
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from inspector.compilation.engine import Job
+from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.errors import CancelledError
 
 T = TypeVar("T")
@@ -25,16 +27,27 @@ class Lane:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: queue.SimpleQueue[tuple[Job[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Job[Any], Callable[[], Any], str] | None] = queue.SimpleQueue()
+        self._waiting: collections.deque[Job[Any]] = collections.deque()
+        self._doing = ""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def put(self, job: Job[T], work: Callable[[], T]) -> None:
-        """Queues a job. `work` runs on the lane's thread; what it raises fails the job."""
+    def put(self, job: Job[T], work: Callable[[], T], what: str = "") -> None:
+        """Queues a job.
+
+        Args:
+          job: as long as it waits, its stage says for what.
+          work: runs on the lane's thread; what it raises fails the job.
+          what: the work in words, such as "compiling 'jit_f' for cpu:8", for the jobs that wait for it.
+        """
         with self._lock:
             if not self._closed:
-                self._queue.put((job, work))
+                if self._doing:
+                    advance(job, f"queued behind {self._doing}")
+                self._waiting.append(job)
+                self._queue.put((job, work, what))
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
                     self._thread.start()
@@ -52,13 +65,24 @@ class Lane:
 
     def _serve(self) -> None:
         while (item := self._queue.get()) is not None:
-            job, work = item
+            job, work, what = item
+            self._begin(what)
             if self._closed:
                 job.fail(closed_error(), stage="cancelled")
             elif not job.done():
                 _do(job, work)
+            self._doing = ""
             # Not to keep results alive until the next job comes.
             del item, job, work
+
+    def _begin(self, what: str) -> None:
+        with self._lock:
+            self._waiting.popleft()
+            self._doing = what
+            waiting = tuple(self._waiting) if what else ()
+        for job in waiting:
+            if job.stage != (stage := f"queued behind {what}"):
+                advance(job, stage)
 
 
 def advance(job: Job[Any], stage: str) -> None:
@@ -67,6 +91,16 @@ def advance(job: Job[Any], stage: str) -> None:
         job.advance(stage)
     except Exception:
         _log.exception("A progress callback of a job failed.")
+
+
+def compiling(request: CompileRequest) -> str:
+    """A compile in words."""
+    return f"compiling {request.program.name!r} for {request.target}"
+
+
+def running(request: RunRequest) -> str:
+    """A run in words."""
+    return f"running {request.compiled.program.name!r} on {request.compiled.target}"
 
 
 def closed_error() -> CancelledError:

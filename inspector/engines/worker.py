@@ -20,7 +20,7 @@ from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.environment import Environment, accelerator, check_here, slice_of
 from inspector.engines.fork_server import Starter
-from inspector.engines.lane import closed_error
+from inspector.engines.lane import closed_error, compiling, running
 from inspector.engines.last_words import warnings_in
 from inspector.engines.worker_lane import Question, WorkerLane
 from inspector.engines.worker_lane import WorkerSettings as WorkerSettings
@@ -51,7 +51,7 @@ class WorkerEngine:
         def where() -> Environment:
             return Environment.of(request.target, request.build_options, request.products)
 
-        return self._put(where, lambda lane, job: self._compile(lane, job, request))
+        return self._put(where, compiling(request), lambda lane, job: self._compile(lane, job, request))
 
     def run(self, request: RunRequest) -> Job[RunReply]:
         """Starts running; see `Engine.run`."""
@@ -66,19 +66,21 @@ class WorkerEngine:
                 )
             return Environment.of(compiled.target, compiled.build_options)
 
-        return self._put(where, lambda lane, job: self._run(lane, job, request))
+        return self._put(where, running(request), lambda lane, job: self._run(lane, job, request))
 
     def warm(self, target: Target) -> Job[None]:
         """Starts the target's worker now, so that the first request finds it ready."""
-        return self._put(lambda: Environment.of(target, Options()), lambda lane, job: lane.prepare(job))
+        return self._put(lambda: Environment.of(target, Options()), "", lambda lane, job: lane.prepare(job))
 
     def count(self, modules: Sequence[bytes]) -> Job[Sequence[Counts | Unavailable]]:
         """Starts counting the operations of HLO modules; see `counting.count`."""
         from inspector.engines import counting
 
-        question = Question(counting.order(modules), "counting the operations of a module", Options(), counting.read)
+        what = "counting the operations of a module"
+        question = Question(counting.order(modules), what, Options(), counting.read)
         return self._put(
             lambda: Environment.of(Target("cpu"), Options()),
+            what,
             lambda lane, job: lane.ask(job, question)[0],
         )
 
@@ -93,14 +95,14 @@ class WorkerEngine:
             lane.close()
         self._starter.close()
 
-    def _put(self, where: Callable[[], Environment], work: Callable[[WorkerLane, Job[T]], T]) -> Job[T]:
+    def _put(self, where: Callable[[], Environment], what: str, work: Callable[[WorkerLane, Job[T]], T]) -> Job[T]:
         try:
             lane = self._lane(where())
         except Exception as e:
             job: Job[T] = Job()
             job.fail(e)
             return job
-        return lane.put(work)
+        return lane.put(what, work)
 
     def _lane(self, where: Environment) -> WorkerLane:
         with self._lock:
@@ -123,11 +125,12 @@ class WorkerEngine:
             raise TargetError(_callbacks_text(request.program.name))
         order = messages.compile_order(request, read_config(), slice_of(request.target))
         message = messages.write_compile(order)
-        what = f"compiling {request.program.name!r} for {request.target}"
         warnings = request_warnings(request)
         show = Shower(job, request, self.name)
         try:
-            products, said = lane.ask(job, Question(message, what, request.options, messages.read_products, show))
+            products, said = lane.ask(
+                job, Question(message, compiling(request), request.options, messages.read_products, show)
+            )
         except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
             if not warnings:
                 raise
@@ -148,8 +151,7 @@ class WorkerEngine:
         if compiled.program.host_callbacks:
             raise ExecutionError(_callbacks_text(compiled.program.name))
         message = messages.write_run(messages.run_order(request, read_config()))
-        what = f"running {compiled.program.name!r} on {compiled.target}"
-        execution, said = lane.ask(job, Question(message, what, compiled.options, messages.read_execution))
+        execution, said = lane.ask(job, Question(message, running(request), compiled.options, messages.read_execution))
         return make_reply(execution, warnings_in(said))
 
 

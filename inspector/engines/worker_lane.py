@@ -112,8 +112,8 @@ class WorkerLane:
         self._resting = False
         self._closed = False
 
-    def put(self, work: Callable[[WorkerLane, Job[T]], T]) -> Job[T]:
-        """Queues work; it runs on the lane's thread."""
+    def put(self, what: str, work: Callable[[WorkerLane, Job[T]], T]) -> Job[T]:
+        """Queues work, which is `what` in words; it runs on the lane's thread."""
         job: Job[T] = Job(cancel=lambda: self._cancel(job))
         time_limit_s = settings.current().time_limit_s if self._settings_limit_s is None else self._settings_limit_s
 
@@ -121,7 +121,7 @@ class WorkerLane:
             self._time_limit_s = time_limit_s
             return work(self, job)
 
-        self._lane.put(job, do)
+        self._lane.put(job, do, what)
         return job
 
     def prepare(self, job: Job[Any]) -> None:

@@ -106,7 +106,7 @@ class Recordings:
 
     def _tell(self, recording: _Recording, job: Job[CompiledProgram]) -> None:
         error = job.exception() if job.done() else None
-        state: messages.State = "queued" if job.stage == "queued" else "running"
+        state: messages.State = "queued" if job.is_queued else "running"
         if job.done():
             state = "done" if error is None else "cancelled" if isinstance(error, CancelledError) else "failed"
         message = messages.Recording(

@@ -88,7 +88,7 @@ class Variant:
         if self.job is None:
             return "failed"
         if not self.job.done():
-            return "queued" if self.job.stage == "queued" else "running"
+            return "queued" if self.job.is_queued else "running"
         error = self.job.exception()
         if error is None:
             return "done"

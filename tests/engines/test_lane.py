@@ -65,3 +65,26 @@ def test_a_listener_that_fails_does_no_harm() -> None:
     job.add_progress_callback(lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
     advance(job, "compiling")
     assert job.stage == "compiling"
+
+
+def test_what_waits_says_for_what() -> None:
+    lane, go, begun = Lane("test"), threading.Event(), threading.Event()
+    first, second, third = Job[bool](), Job[bool](), Job[None]()
+    stages: list[str] = []
+    third.add_progress_callback(lambda job: stages.append(job.stage))
+    lane.put(first, lambda: begun.set() or go.wait(LIMIT_S), "compiling 'jit_f' for cpu")
+    assert begun.wait(LIMIT_S)
+    lane.put(second, lambda: go.wait(LIMIT_S), "running 'jit_g' on cpu")
+    lane.put(third, lambda: advance(third, "running"))
+    assert second.stage == third.stage == "queued behind compiling 'jit_f' for cpu"
+    assert second.is_queued
+    assert not first.done()
+    go.set()
+    assert third.exception(LIMIT_S) is None
+    assert stages == [f"queued behind {what}" for what in ("compiling 'jit_f' for cpu", "running 'jit_g' on cpu")] + [
+        "running"
+    ]
+    after = Job[None]()
+    lane.put(after, lambda: None)
+    assert after.exception(LIMIT_S) is None
+    lane.close(LIMIT_S)

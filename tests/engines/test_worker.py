@@ -150,6 +150,7 @@ def test_a_killed_worker_is_replaced(engine: WorkerEngine) -> None:
     job = engine.submit(request(slow, 4, 4))
     queued = engine.submit(request(jnp.cos))
     _wait_stage(job, "compiling")
+    assert queued.stage == "queued behind compiling 'jit_slow' for cpu"
     for pid in before:
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(

@@ -688,6 +688,18 @@ def test_a_second_view_shares_what_the_first_received(demo: OpenDemo) -> None:
     expect(page.locator("#second > *")).to_have_count(0)
 
 
+def test_what_waits_says_for_whom(demo: OpenDemo) -> None:
+    page = demo("loading", until=".insp-chip")
+    behind = "queued behind compiling 'jit_other' for cpu:8"
+    page.evaluate(
+        """stage => demo.emit({ type: 'variant', variant: 0, label: 'baseline', target: 'cpu', platform: 'cpu',
+          options: {}, state: 'queued', stage, elapsed_s: 2, error: null, cached: '', no_run: '' })""",
+        behind,
+    )
+    expect(page.locator("[data-pane=optimized] .insp-state")).to_contain_text(behind.capitalize()[:22])
+    assert behind in (page.locator(".insp-chip-main").first.get_attribute("title") or "")
+
+
 # ---------------------------------------------------------------------- size
 
 

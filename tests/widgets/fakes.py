@@ -103,6 +103,9 @@ class FakeRun:
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         self.job.add_done_callback(callback)
 
+    def add_progress_callback(self, callback: Callable[[Any], None]) -> None:
+        self.job.add_progress_callback(callback)
+
     def finish(self) -> None:
         program = self.compiled.program
         value = np.zeros(2, np.float32)

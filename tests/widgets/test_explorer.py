@@ -292,6 +292,19 @@ def test_runs_that_end_badly(work: FakeWork, explorer: Explorer, box: Mailbox, e
     assert explorer.baseline.state == "done"
 
 
+def test_a_run_tells_its_stages_and_for_whom_it_waits(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    done(work, explorer)
+    box.send({"type": "run", "variant": 0, "repeat": 3})
+    explorer._drain(time.monotonic() + 10)
+    for stage in ("queued behind compiling 'jit_other' for cpu", "running"):
+        work.runs[0].job.advance(stage)
+        explorer._drain(time.monotonic() + 10)
+        assert (box.last("run")["state"], box.last("run")["stage"]) == ("running", stage)
+    work.runs[0].finish()
+    explorer._drain(time.monotonic() + 10)
+    assert box.last("run")["state"] == "done"
+
+
 def test_a_run_that_cannot_start_says_why_in_its_pane(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
     work.run = lambda *_: (_ for _ in ()).throw(RuntimeError("array has been deleted"))  # type: ignore[method-assign]

@@ -32,7 +32,7 @@ export function stateMark(state: messages.State): HTMLElement {
 export function tooltipOf(variant: messages.Variant, isBaseline: boolean): string {
   const options = Object.entries(variant.options).map(([name, value]) => `${name} = ${String(value)}`);
   return [
-    `${isBaseline ? "Baseline: " : ""}${textOf(variant)}, ${variant.state}`,
+    `${isBaseline ? "Baseline: " : ""}${textOf(variant)}, ${variant.stage || variant.state}`,
     ...(options.length ? options : ["default options"]),
     ...(variant.error ? [variant.error.message] : []),
   ].join("\n");

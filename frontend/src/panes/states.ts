@@ -10,7 +10,7 @@ type Work = Timed<{ state: messages.State; elapsed_s: number; stage: string }>;
 /** Work under way, with its stage and a running clock; `title` where the work names no stage; what ends it beside. */
 export function loading(title: string, work: Work | null, ...actions: HTMLElement[]): HTMLElement {
   const bars = [62, 84, 48, 71, 35].map((width) => h("div", { class: "insp-bone", style: `width:${width}%` }));
-  const stage = work && work.state === "running" ? work.stage : "";
+  const stage = work && (work.state === "queued" || work.state === "running") ? work.stage : "";
   return h(
     "div",
     { class: "insp-state insp-state-loading", role: "status" },

@@ -199,10 +199,7 @@ export class TextPane implements Pane {
     if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
     if (variant.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
     if (variant.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");
-    return loading(
-      variant.state === "done" ? `Receiving ${title}` : variant.state === "queued" ? "Queued" : title,
-      variant,
-    );
+    return loading(variant.state === "done" ? `Receiving ${title}` : title, variant);
   }
 
   private onSelection(): void {

@@ -116,8 +116,14 @@ class RunPane(Pane):
         if not held:
             run.cancel()
             return
-        self.context.publish(run_message(variant.number, "running", run))
+        self._advance(variant, run)
+        run.add_progress_callback(lambda _: self.context.later(lambda: self._advance(variant, run)))
         run.add_done_callback(lambda _: self.context.later(lambda: self._show(variant, run)))
+
+    def _advance(self, variant: Variant, run: RunJob) -> None:
+        """Tells the stage, of a run whose end was not told."""
+        if self._held.get(variant.number) is run:
+            self.context.publish(run_message(variant.number, "running", run))
 
     def _show(self, variant: Variant, run: RunJob) -> None:
         try:
@@ -127,6 +133,7 @@ class RunPane(Pane):
         except Exception as error:  # whatever it is, it belongs in the pane
             message = run_message(variant.number, "failed", run, error=error)
         if self._held.get(variant.number) is run:
+            del self._held[variant.number]
             self.context.publish(message)
 
 
