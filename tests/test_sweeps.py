@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -22,9 +23,10 @@ from jax import lax
 
 import inspector
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.engine import Job
+from inspector.compilation.engine import Engine, Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
+from inspector.engines.dask import DaskEngine
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import (
     FlagTypeError,
@@ -69,7 +71,7 @@ class Counting:
 
     name = "counting"
 
-    def __init__(self, engine: WorkerEngine, before: Callable[[int], object] = lambda _: None) -> None:
+    def __init__(self, engine: Engine, before: Callable[[int], object] = lambda _: None) -> None:
         self.engine = engine
         self.before = before
         self.requests: list[CompileRequest] = []
@@ -396,6 +398,29 @@ def test_on_a_dask_cluster(lowered: Lowered, engine: WorkerEngine) -> None:
         assert client.status == "running"
     assert there.drop(columns="compile_s").equals(here.drop(columns="compile_s"))
     assert len(named) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="kills processes")
+def test_workers_of_a_dask_cluster_that_are_killed_cost_no_row(lowered: Lowered, engine: WorkerEngine) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+        contextlib.closing(DaskEngine(client)) as there,
+    ):
+        killed: list[int] = []
+
+        def kill(requests: int) -> None:
+            if requests == 2:
+                killed.extend(client.run(os.getpid).values())
+                for pid in killed:
+                    os.kill(pid, signal.SIGKILL)
+
+        table = sweep(lowered, GRID, ["cpu", "cpu:2"], Counting(there, kill))
+        assert len(killed) == 2
+    assert list(table["error"]) == [""] * 8
+    assert list(table["flops"]) == list(sweep(lowered, GRID, ["cpu", "cpu:2"], engine)["flops"])
 
 
 class Losing(Counting):
