@@ -14,7 +14,8 @@ from typing import Any, Literal
 import jax
 
 from inspector._jax import cache_key, cache_state, sharing
-from inspector._jax.cache_key import CompileArguments, KeyFacts
+from inspector._jax.cache_key import KeyFacts
+from inspector._jax.cache_lookup import Lookup, look_up
 from inspector._jax.cache_state import Entry
 from inspector.compilation.jax_cache import CacheKey, Ingredient
 from inspector.compilation.options import Options
@@ -111,26 +112,25 @@ def cache_status(
         neither the function nor `cache_status` has.
     """
     named = function_keywords(fun, args, kwargs, keywords, cache_status)
-    arguments = cache_key.compile_arguments(_lowered(fun, args, named), _flags(options))
-    facts = cache_key.key_facts(arguments)
-    text = "" if isinstance(facts, Unavailable) else facts.text
+    found = look_up(_lowered(fun, args, named), _flags(options))
+    text = "" if isinstance(found.key, Unavailable) else found.key.text
     entry = cache_state.read_entry(text) if text else Unavailable("there is no key")
-    cache, reasons = _judge(arguments, facts, entry)
-    sender = sharing.sender(arguments)
+    cache, reasons = _judge(found, entry)
+    sender = found.sender
     source = cache if isinstance(cache, Unavailable) else "cache" if cache == "hit" else sharing.source(sender, text)
     return CacheStatus(
-        name=arguments.name,
+        name=found.name,
         cache=cache,
         source=source,
         reasons=reasons,
-        key=facts if isinstance(facts, Unavailable) else _key(arguments, facts),
+        key=found.key if isinstance(found.key, Unavailable) else _key(found, found.key),
         directory=cache_state.directory(),
         entry=entry,
-        unwritten=(*cache_state.why_unwritten(arguments.host_callbacks), *_why_kept(text, entry)),
+        unwritten=(*found.unwritten, *_why_kept(text, entry)),
         written_if=cache_state.thresholds(),
         sharing=sender if isinstance(sender, Unavailable) else f"process {sender} compiles and sends it to the others",
-        detailed_logging=arguments.detailed_logging,
-        notices=tuple(_notices(arguments, facts, cache, sender)),
+        detailed_logging=found.detailed_logging,
+        notices=tuple(_notices(found, cache)),
     )
 
 
@@ -163,25 +163,25 @@ def _lowered(fun: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) 
 
 
 def _judge(
-    arguments: CompileArguments, facts: KeyFacts | Unavailable, entry: Entry | Unavailable
+    found: Lookup, entry: Entry | Unavailable
 ) -> tuple[Literal["hit", "miss", "unused"] | Unavailable, tuple[str, ...]]:
-    if unused := cache_state.why_unused(arguments.backend):
-        return "unused", (unused,)
-    if isinstance(facts, Unavailable):
-        return "unused", (facts.reason,)
+    if found.unused:
+        return "unused", (found.unused,)
+    if isinstance(found.key, Unavailable):
+        return "unused", (found.key.reason,)
     if cache_state.profile_guided():
         return _PROFILE_GUIDED, (_PROFILE_GUIDED.reason,)
-    reasons = tuple(_why_missed(arguments, facts.text, entry))
+    reasons = tuple(_why_missed(found, found.key.text, entry))
     return "miss" if reasons else "hit", reasons
 
 
-def _why_missed(arguments: CompileArguments, key: str, entry: Entry | Unavailable) -> Iterator[str]:
+def _why_missed(found: Lookup, key: str, entry: Entry | Unavailable) -> Iterator[str]:
     if isinstance(entry, Unavailable):
         yield f"{entry.reason}; {entry.remedy}" if entry.remedy else entry.reason
         return
-    if cache_key.only_compiles(arguments):
+    if found.only_compiles:
         yield (
-            f"JAX cannot load an executable for {arguments.backend.platform} devices that are not here: it warns,"
+            f"JAX cannot load an executable for {found.platform} devices that are not here: it warns,"
             " and compiles every time"
         )
     if cache_state.compiles_to_compare(key):
@@ -193,34 +193,28 @@ def _why_kept(key: str, entry: Entry | Unavailable) -> Iterator[str]:
         yield "there is an entry of that key already, and JAX replaces none"
 
 
-def _notices(
-    arguments: CompileArguments,
-    facts: KeyFacts | Unavailable,
-    cache: Literal["hit", "miss", "unused"] | Unavailable,
-    sender: int | Unavailable,
-) -> Iterator[str]:
+def _notices(found: Lookup, cache: Literal["hit", "miss", "unused"] | Unavailable) -> Iterator[str]:
     if cache == "hit":
-        dumps = cache_key.dump_directory(arguments)
-        to = f" to {dumps}; dump flags are not in the key" if dumps else ""
+        to = f" to {found.dump_directory}; dump flags are not in the key" if found.dump_directory else ""
         yield f"a hit runs no pass of XLA, so none is dumped{to}"
-    if arguments.compiled:
+    if found.compiled:
         yield "compiled in this process before: JAX returns that executable and asks no cache"
-    if cache_key.holds_address(arguments):
+    if found.holds_address:
         yield (
             "custom_partitioning puts an address of this process into the key, so no other process hits; see"
             " jax_remove_custom_partitioning_ptr_from_cache_key"
         )
     if ignored := cache_state.ignored_directory():
         yield ignored
-    if not isinstance(facts, Unavailable) and _holds_directory(facts):
+    if not isinstance(found.key, Unavailable) and _holds_directory(found.key):
         yield "the path of the cache directory is part of the key: a cache that was moved never hits"
-    if not isinstance(sender, Unavailable):
-        yield from _sharing_notices(arguments, cache == "hit")
+    if not isinstance(found.sender, Unavailable):
+        yield from _sharing_notices(found, cache == "hit")
 
 
-def _sharing_notices(arguments: CompileArguments, is_hit: bool) -> Iterator[str]:
+def _sharing_notices(found: Lookup, is_hit: bool) -> Iterator[str]:
     fail = f"wait {sharing.timeout_s():g} s for it, and fail"
-    if not sharing.keys_agree(arguments):
+    if not found.keys_agree:
         yield f"on CPUs every process has another key: the others never find what is sent, {fail}; see share_compiles()"
     if is_hit:
         yield f"a hit sends nothing: others that miss {fail}; give all processes one cache directory, or none"
@@ -235,8 +229,8 @@ def _holds_directory(facts: KeyFacts) -> bool:
     )
 
 
-def _key(arguments: CompileArguments, facts: KeyFacts) -> CacheKey:
-    values = _values(arguments, facts)
+def _key(found: Lookup, facts: KeyFacts) -> CacheKey:
+    values = _values(found, facts)
     unknown = Unavailable("inspector does not know this ingredient")
     return CacheKey(
         text=facts.text,
@@ -246,25 +240,25 @@ def _key(arguments: CompileArguments, facts: KeyFacts) -> CacheKey:
     )
 
 
-def _values(arguments: CompileArguments, facts: KeyFacts) -> dict[str, str | Unavailable]:
+def _values(found: Lookup, facts: KeyFacts) -> dict[str, str | Unavailable]:
     """What the ingredients say, by JAX's names of them."""
-    backend, lines = arguments.backend, "with" if cache_key.keeps_source_lines() else "without"
+    lines = "with" if cache_key.keeps_source_lines() else "without"
     options = facts.compile_options
     return {
         "computation": f"StableHLO {lines} source lines",
         "jax_lib version": cache_key.jaxlib_version(),
-        "backend version": f"{backend.platform} {backend.platform_version}",
+        "backend version": f"{found.platform} {found.platform_version}",
         "XLA flags": " ".join(facts.flags),
         "compile_options": options if isinstance(options, Unavailable) else f"{len(options)} bytes; see diff",
-        "accelerator_config": _devices_text(arguments),
+        "accelerator_config": _devices_text(found),
         "compression": _compression(dict(facts.digests).get("compression", "")),
         "custom_hook": cache_key.custom_hook(),
     }
 
 
-def _devices_text(arguments: CompileArguments) -> str:
-    kinds = ", ".join(dict.fromkeys(device.device_kind for device in arguments.devices))
-    here = f"{len(arguments.devices)} of {arguments.backend.device_count()} devices ({kinds})"
+def _devices_text(found: Lookup) -> str:
+    kinds = ", ".join(dict.fromkeys(found.device_kinds))
+    here = f"{len(found.device_kinds)} of {found.client_device_count} devices ({kinds})"
     return f"{here}, seen by process {cache_state.process_id()}"
 
 

@@ -22,9 +22,12 @@ from jaxlib import _jax, xla_client
 from inspector import platforms
 from inspector._jax import compile_options
 from inspector._jax.attached import attached_platform
+from inspector._jax.callbacks import HostCallbacks
 from inspector._jax.client import Client, Watch
-from inspector._jax.products import Products
+from inspector._jax.execution import Executable
+from inspector._jax.products import Costing, Products, as_reported
 from inspector._jax.slices import Slice
+from inspector._jax.values import Facts
 from inspector.errors import TargetError, Unavailable
 
 
@@ -50,13 +53,25 @@ class Plugin(Protocol):
         """Describes devices of a topology."""
 
     def compile_with(
-        self, compile_: Callable[..., tuple[Any, Products]], module: bytes, build_options: Mapping[str, Any],
-        watch: Watch | None, client: AbsentClient, **rest: Any,
-    ) -> tuple[Any, Products]:  # fmt: skip
+        self, compile_: Callable[..., Compiled], module: bytes, build_options: Facts, watch: Watch | None,
+        client: AbsentClient, **rest: Any,
+    ) -> Compiled:  # fmt: skip
         """Calls `compile_`, and explains its errors."""
 
 
-def plugin_of(platform: str) -> Plugin:
+Compiled = tuple[Executable | None, Products]
+"""What a client's `compile` gives."""
+
+
+def why_not(platform: str, chip: platforms.Chip) -> tuple[str, str]:
+    """Why a chip that is not here cannot be compiled for, and what such a compile lacks; "" each for nothing. Loads nothing."""
+    plugin = _plugin_of(platform)
+    missing = plugin.missing()
+    refusal = f"{missing.reason}. {missing.remedy}" if missing is not None else plugin.refusal(chip)
+    return refusal, plugin.shortcoming()
+
+
+def _plugin_of(platform: str) -> Plugin:
     """The compiler of a platform for devices that are not here.
 
     Raises:
@@ -70,12 +85,12 @@ def plugin_of(platform: str) -> Plugin:
 
 def absent_platform(platform: str) -> Unavailable | None:
     """Why no device of a platform ("tpu", "gpu") can be compiled for here; None when it can. Loads nothing."""
-    return plugin_of(platform).missing()
+    return _plugin_of(platform).missing()
 
 
 def absent_compiler(platform: str) -> str:
     """Who compiles for a platform here: packages with their versions. Loads nothing."""
-    return plugin_of(platform).version()
+    return _plugin_of(platform).version()
 
 
 def prepare_process(platform: str, load_args: Sequence[str]) -> None:
@@ -88,7 +103,7 @@ def prepare_process(platform: str, load_args: Sequence[str]) -> None:
     Raises:
       TargetError: it is not installed, or does not load.
     """
-    plugin_of(platform).prepare(load_args)
+    _plugin_of(platform).prepare(load_args)
 
 
 def attached_slice() -> Slice:
@@ -122,7 +137,7 @@ class AbsentClient(Client):
         Raises:
           TargetError: it is not installed, or knows no such slice.
         """
-        self._plugin = plugin_of(slice_.platform)
+        self._plugin = _plugin_of(slice_.platform)
         self._take_devices(_devices(slice_))
         self.platform = slice_.platform  # a client that only compiles need not say whose it is
         self._slice = slice_
@@ -133,10 +148,21 @@ class AbsentClient(Client):
         return {**super().versions, "platform_version": self._plugin.version()}
 
     def compile(
-        self, module: bytes, build_options: Mapping[str, Any], *, watch: Watch | None = None, **rest: Any
-    ) -> tuple[Any, Products]:
+        self,
+        module: bytes,
+        build_options: Facts,
+        *,
+        platform: str,
+        callbacks: HostCallbacks | None = None,
+        progress: Callable[[str], None] = lambda _: None,
+        watch: Watch | None = None,
+        costing: Costing = as_reported,
+    ) -> tuple[Executable | None, Products]:
         """As `Client.compile`; there is no executable to run, so the first of the pair is None."""
-        return self._plugin.compile_with(super().compile, module, build_options, watch, self, **rest)
+        return self._plugin.compile_with(
+            super().compile, module, build_options, watch, self,
+            platform=platform, callbacks=callbacks, progress=progress, costing=costing,
+        )  # fmt: skip
 
     def _compile_module(
         self, parsed: Any, assignment: np.ndarray, options: xla_client.CompileOptions, host_callbacks: Sequence[Any]
@@ -165,6 +191,6 @@ class AbsentClient(Client):
 
 def _devices(slice_: Slice) -> list[Any]:
     if not slice_.serialized:
-        return plugin_of(slice_.platform).devices(slice_)
+        return _plugin_of(slice_.platform).devices(slice_)
     topology = _jax.DeviceTopology.deserialize(base64.b64decode(slice_.serialized))
     return list(topology._make_compile_only_devices())

@@ -22,12 +22,14 @@ from jaxlib import _hlo, _jax, xla_client  # type: ignore[attr-defined]
 from inspector import platforms
 from inspector._jax import compile_options as _options
 from inspector._jax.attached import installed_versions
+from inspector._jax.callbacks import HostCallbacks, raw_callbacks
 from inspector._jax.dump import Dump
-from inspector._jax.execution import Executable
+from inspector._jax.execution import Executable, loaded_executable
 from inspector._jax.final_hlo import FLAGS as FINAL_HLO
 from inspector._jax.final_hlo import FinalHlo, can_watch, dumps_elsewhere, split_hlo_proto, with_sorted_configurations
 from inspector._jax.products import Costing, EarlyProducts, Products, as_reported, named_cost, read_products
 from inspector._jax.signature import parse_module, read_signature
+from inspector._jax.values import Facts
 from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError
 
 _log = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class Watch:
     directory: str
     take: Callable[[EarlyProducts], None] | None = None
     see: Callable[[Path], None] | None = None
-    flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    flags: Facts = dataclasses.field(default_factory=dict)
 
 
 class Client:
@@ -100,11 +102,10 @@ class Client:
     def compile(
         self,
         module: bytes,
-        build_options: Mapping[str, Any],
+        build_options: Facts,
         *,
         platform: str,
-        host_callbacks: Sequence[Any] = (),
-        keepalive: object = None,
+        callbacks: HostCallbacks | None = None,
         progress: Callable[[str], None] = lambda _: None,
         watch: Watch | None = None,
         costing: Costing = as_reported,
@@ -115,8 +116,7 @@ class Client:
           module: StableHLO as MLIR bytecode.
           build_options: fields of `Options`, None where not said.
           platform: what the module was lowered for.
-          host_callbacks: JAX's callback objects, in the module's order.
-          keepalive: held as long as the executable lives.
+          callbacks: what the program calls in this process; held as long as the executable lives.
           progress: called at the start of "compiling" and "reading".
           watch: who gets what XLA dumps.
           costing: makes the operation counts.
@@ -141,19 +141,17 @@ class Client:
         early: list[EarlyProducts] = []
         try:
             with self._watched(watch, build_options, assignment, detailed_logging, early, costing) as options:
-                raw = self._compile_module(parsed, assignment, options, host_callbacks)
+                raw = self._compile_module(parsed, assignment, options, raw_callbacks(callbacks))
                 reading = time.perf_counter()  # what follows reads the last of the dump
         except InspectorError:
             raise
         except Exception as e:
             raise _options.map_compile_error(e, build_options) from e
         progress("reading")
-        executable = (
-            Executable(raw, signature, assignment, (keepalive, tuple(host_callbacks))) if self.can_run else None
-        )
+        executable = loaded_executable(raw, signature, assignment, callbacks) if self.can_run else None
         devices = _device_texts(assignment)
         known = early[0] if early else None
-        products = read_products(raw, self.versions, bool(host_callbacks), devices, known, costing)
+        products = read_products(raw, self.versions, bool(raw_callbacks(callbacks)), devices, known, costing)
         timings = {
             "parse_s": compiling - started,
             "compile_s": reading - compiling,
@@ -174,9 +172,7 @@ class Client:
             parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
         )
 
-    def load(
-        self, serialized: bytes, module: bytes, build_options: Mapping[str, Any], versions: Mapping[str, str]
-    ) -> Executable:
+    def load(self, serialized: bytes, module: bytes, build_options: Facts, versions: Mapping[str, str]) -> Executable:
         """A live executable from `Products.executable`.
 
         Args:
@@ -201,7 +197,7 @@ class Client:
             raw = self._backend.deserialize_executable(serialized, _device_list(assignment), options)
         except Exception as e:
             raise ExecutionError(f"XLA cannot load the executable ({len(serialized)} bytes): {e}") from e
-        return Executable(raw, read_signature(parsed), assignment, None)
+        return loaded_executable(raw, read_signature(parsed), assignment)
 
     @contextlib.contextmanager
     def _watched(

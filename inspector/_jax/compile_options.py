@@ -16,6 +16,7 @@ import numpy as np
 from jax._src import compiler, xla_bridge
 from jaxlib.xla_client import CompileOptions as CompileOptions
 
+from inspector._jax.values import Facts, UserValue
 from inspector.errors import CompilationError, FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
 
 _VALUE_LENGTH = 300  # of an option's value in a message
@@ -31,12 +32,12 @@ def documented_options(
     num_partitions: int,
     assignment: np.ndarray | None,
     *,
-    build: Mapping[str, Any],
-    overrides: Mapping[str, Any],
+    build: Facts,
+    overrides: Facts,
     additions: bytes,
     fdo_profile: bytes | None,
     detailed_logging: bool,
-    backend: Any,
+    backend: UserValue,
 ) -> CompileOptions:
     """JAX's own options with what it has dropped set on top.
 
@@ -54,12 +55,13 @@ def documented_options(
     Raises:
       OptionError: a value that jaxlib does not take.
     """
+    given: dict[str, Any] = dict(overrides)
     try:
         options = compiler.get_compile_options(
             num_replicas=num_replicas,
             num_partitions=num_partitions,
             device_assignment=assignment,
-            env_options_overrides=dict(overrides),
+            env_options_overrides=given,
             fdo_profile=fdo_profile,
             detailed_logging=bool(detailed_logging),
             backend=backend,
@@ -71,7 +73,7 @@ def documented_options(
         raise OptionError(f"jaxlib does not take these options: {_first_line(e)}") from e
 
 
-def assigned_ids(assignment: Any, shape: tuple[int, int], backend: Any) -> np.ndarray | None:
+def assigned_ids(assignment: UserValue, shape: tuple[int, int], backend: UserValue) -> np.ndarray | None:
     """A device assignment as ids, checked.
 
     Args:

@@ -21,13 +21,17 @@ CONFIG_NAMES = (
 )
 
 
-def read_config() -> dict[str, Any]:
+Setting = bool | int | float | str | None
+"""A value of a setting of JAX's."""
+
+
+def read_config() -> dict[str, Setting]:
     """This process's JAX configuration as far as it changes what is compiled; JSON-serialisable."""
     values: Mapping[str, Any] = config.config.values
     return {name: values[name] for name in CONFIG_NAMES if name in values}
 
 
-def apply_config(values: Mapping[str, Any]) -> None:
+def apply_config(values: Mapping[str, Setting]) -> None:
     """Takes over another process's `read_config()`."""
     for name, value in values.items():
         if config.config.values.get(name) != value:

@@ -22,6 +22,7 @@ import numpy as np
 from jax._src.sharding_impls import GSPMDSharding
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from inspector._jax.callbacks import HostCallbacks, raw_callbacks
 from inspector._jax.signature import ArrayType, Signature
 from inspector.errors import ExecutionError
 
@@ -43,29 +44,16 @@ class Execution:
     device_kind: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Executable:
     """A loaded executable with what is needed to call it. Lives in one process."""
 
-    def __init__(self, raw: Any, signature: Signature, assignment: np.ndarray, keepalive: object) -> None:
-        """Made by `Client`.
-
-        Args:
-          raw: jaxlib's loaded executable.
-          signature: the module's parameters and results.
-          assignment: devices, [num_replicas, num_partitions].
-          keepalive: held as long as this lives.
-        """
-        self._raw = raw
-        self._signature = signature.without_tokens()
-        self._tokens = signature.tokens
-        self._assignment = assignment
-        self._keepalive = keepalive
-        self._replicated = NamedSharding(Mesh(assignment.reshape(-1), ("device",)), PartitionSpec())
-
-    @property
-    def raw(self) -> Any:
-        """The executable as jaxlib has it, which checks nothing."""
-        return self._raw
+    _raw: Any
+    _signature: Signature
+    _tokens: int
+    _assignment: np.ndarray
+    _callbacks: HostCallbacks | None
+    _replicated: NamedSharding
 
     def run(
         self,
@@ -116,7 +104,7 @@ class Executable:
         return Execution(self._join(outputs), tuple(durations[warmup:]), self._assignment.flat[0].device_kind)
 
     def _execute(self, placed: list[Any]) -> tuple[float, Any]:
-        with_tokens = not self._signature.results or self._has_host_callbacks
+        with_tokens = not self._signature.results or bool(raw_callbacks(self._callbacks))
         started = time.perf_counter()
         results = self._raw.execute_sharded(placed, with_tokens=with_tokens)
         if with_tokens:
@@ -126,10 +114,6 @@ class Executable:
         if with_tokens:
             token.block_until_ready()
         return time.perf_counter() - started, outputs
-
-    @property
-    def _has_host_callbacks(self) -> bool:
-        return self._keepalive is not None and bool(self._keepalive[1])  # type: ignore[index]
 
     def _fresh_tokens(self) -> list[Any]:
         """What JAX starts an ordered effect with: an array of no element on each device."""
@@ -227,3 +211,18 @@ class Executable:
         got = f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
         why = f" (one row for each of {num_replicas} replicas)" if stacked else ""
         raise ExecutionError(f"{label} must be {wanted}{why}, got {got}.")
+
+
+def loaded_executable(
+    raw: Any, signature: Signature, assignment: np.ndarray, callbacks: HostCallbacks | None = None
+) -> Executable:
+    """An `Executable`.
+
+    Args:
+      raw: jaxlib's loaded executable.
+      signature: the module's parameters and results.
+      assignment: devices, [num_replicas, num_partitions].
+      callbacks: what the program calls in this process; held as long as this lives.
+    """
+    replicated = NamedSharding(Mesh(assignment.reshape(-1), ("device",)), PartitionSpec())
+    return Executable(raw, signature.without_tokens(), signature.tokens, assignment, callbacks, replicated)

@@ -19,14 +19,15 @@ from jax._src import pretty_printer as pp
 _printing = threading.Lock()
 # Stands for the line breaks that a parameter's text brings along: to the printer, such a text is one line.
 _BREAK = "\ufdd0"
+_WIDTH = 100
 
 
-def print_jaxpr(jaxpr: Any, width: int = 100) -> tuple[str, list[tuple[Any, ...]]]:
+def print_jaxpr(jaxpr: Any) -> tuple[str, list[tuple[Any, ...]]]:
     """A jaxpr's text and, for each line, its equations: a short inner jaxpr stands on its caller's line."""
     source_map: list[list[tuple[int, int, Any]]] = []
     with _own_printing():
         doc = core.pp_toplevel_jaxpr(open_jaxpr(jaxpr))
-    text = doc.format(width=width, use_color=False, source_map=source_map)
+    text = doc.format(width=_WIDTH, use_color=False, source_map=source_map)
     equations = [_distinct(s for _, _, s in line if hasattr(s, "primitive")) for line in source_map]
     lines = zip(text.split("\n"), equations, strict=True)
     return text.replace(_BREAK, "\n"), [here for line, here in lines for _ in range(1 + line.count(_BREAK))]
@@ -63,20 +64,18 @@ def open_jaxpr(jaxpr: Any) -> Any:
 
 
 Place = tuple[str, tuple[tuple[str, int, str], ...]]
+"""Where an equation stands: `op_name` as the lowering writes it below the program's own name, and (file, line, function) of
+user frames."""
 
 
-def equation_places(jaxpr: Any, name: str) -> dict[int, list[Place]]:
-    """Where each equation stands, by `id`: `op_name` as the lowering writes it, and user frames.
+def equation_places(jaxpr: Any) -> dict[int, list[Place]]:
+    """The places of each equation, by `id`.
 
     An equation of an inner jaxpr has one place for each way to it, and the frames of the equation
     that calls it when it has none of its own.
-
-    Args:
-      jaxpr: the whole jaxpr.
-      name: the outermost scope, such as `jit(f)`.
     """
     places: dict[int, list[Place]] = {}
-    _add_places(open_jaxpr(jaxpr), source_info_util.new_name_stack(*([name] if name else [])), (), places, 0)
+    _add_places(open_jaxpr(jaxpr), source_info_util.new_name_stack(), (), places, 0)
     return places
 
 
@@ -182,8 +181,10 @@ def collective_axes(jaxpr: Any) -> tuple[tuple[str, str, int, tuple[str, ...]], 
     found: dict[tuple[str, str, int, tuple[str, ...]], None] = {}
     for eqn in equations(jaxpr):
         named = eqn.params.get("axes", eqn.params.get("axis_name"))
+        if named is None:
+            continue
         frame = next(iter(source_info_util.user_frames(eqn.source_info.traceback)), None)
-        if named is None or frame is None:
+        if frame is None:
             continue
         several = named if isinstance(named, (tuple, list)) else (named,)
         axes = tuple(str(axis) for axis in several if not isinstance(axis, int))

@@ -21,6 +21,7 @@ from jax._src import pjit
 
 from inspector._jax.jaxprs import open_jaxpr
 from inspector._jax.stages import Traced, static_arguments
+from inspector._jax.values import UserFunction, UserValue
 
 # One caught call at a time: the functions that are swapped belong to all threads.
 _catching = threading.RLock()
@@ -37,18 +38,18 @@ class JittedCall:
       kwargs: likewise.
     """
 
-    traced: Any
-    jitted: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    traced: Traced
+    jitted: UserFunction
+    args: tuple[UserValue, ...]
+    kwargs: Mapping[str, UserValue]
 
     @property
-    def leaves(self) -> list[Any]:
+    def leaves(self) -> list[UserValue]:
         """The values of the program's arguments, in order: the array leaves of what is not static."""
         return jax.tree_util.tree_leaves(self.dynamic)
 
     @property
-    def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def dynamic(self) -> tuple[tuple[UserValue, ...], dict[str, UserValue]]:
         """Positional and keyword arguments that are not static."""
         positions, names = static_arguments(self.jitted)
         fixed = {n % len(self.args) for n in positions if -len(self.args) <= n < len(self.args)}
@@ -58,12 +59,12 @@ class JittedCall:
         )
 
 
-def is_jitted(fun: Any) -> bool:
+def is_jitted(fun: UserValue) -> bool:
     """Whether `jax.jit` itself gave the function."""
     return isinstance(fun, type(_example())) and hasattr(fun, "_jit_info")
 
 
-def jitted_call(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JittedCall | None:
+def jitted_call(fun: UserValue, args: Sequence[UserValue], kwargs: Mapping[str, UserValue]) -> JittedCall | None:
     """The jitted call behind `fun.trace(...)`, or else `fun.lower(...)`; None where there is none.
 
     Raises:
@@ -84,7 +85,7 @@ def jitted_call(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Jit
     return next((call for call in catch.calls if call.traced is traced), None)
 
 
-def innermost(stage: Any) -> Any:
+def innermost(stage: UserValue) -> UserValue:
     """JAX's own stage inside a library's object for it, by the names that libraries have for it; else what was given."""
     inner = stage
     for _ in range(4):
@@ -146,14 +147,23 @@ def _example() -> Callable[..., Any]:
     return jax.jit(lambda: None)
 
 
-def result_places(jaxpr: Any, traced: Any) -> list[int] | None:
-    """Which result of a jitted call each result of a jaxpr is; None when some are none of them.
+def is_same_program(one: Traced, other: Traced) -> bool:
+    """Whether two calls were traced to one program; JAX's own cache answers for arguments of the same kind."""
+    return one.jaxpr is other.jaxpr or str(one.jaxpr) == str(other.jaxpr)
+
+
+def result_places(call: UserFunction, arrays: Sequence[UserValue], traced: Traced) -> list[int] | None:
+    """Which result of a jitted call each array that a function returns is; None when some are none of them.
 
     Args:
-      jaxpr: with the jitted call among its equations.
-      traced: what JAX made of the call before.
+      call: makes the jitted call.
+      arrays: its arguments.
+      traced: what JAX made of the jitted call before.
+
+    Raises:
+      Exception: what the function itself raises while it is traced.
     """
-    inner = open_jaxpr(jaxpr)
+    inner = open_jaxpr(jax.make_jaxpr(call)(*arrays))
     names = ("jit", "pjit")
     calls = [
         eqn for eqn in inner.eqns if eqn.primitive.name in names and eqn.params["name"] == traced.fun_name

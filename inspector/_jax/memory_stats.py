@@ -40,14 +40,14 @@ class CompiledMemoryStats:
     serialized_buffer_assignment_proto: bytes | Unavailable = dataclasses.field(repr=False)
     text: str = dataclasses.field(repr=False, compare=False)
 
-    @classmethod
-    def of(cls, raw: Any) -> CompiledMemoryStats:
-        """From jaxlib's object."""
-        names = [f.name for f in dataclasses.fields(cls) if f.name != "text"]
-        return cls(**{name: _attribute(raw, name) for name in names}, text=str(raw))
-
     def __str__(self) -> str:
         return self.text
+
+
+def memory_stats(raw: Any) -> CompiledMemoryStats:
+    """Those of jaxlib's object."""
+    names = [f.name for f in dataclasses.fields(CompiledMemoryStats) if f.name != "text"]
+    return CompiledMemoryStats(**{name: _attribute(raw, name) for name in names}, text=str(raw))
 
 
 def _attribute(raw: Any, name: str) -> Any:

@@ -75,7 +75,33 @@ class Forms:
     hlo_proto: bytes
 
 
-def parse_stablehlo(module: bytes | str) -> Any:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Contents:
+    """Everything of a StableHLO module.
+
+    Attributes:
+      stablehlo: the module itself as MLIR bytecode, with locations.
+      facts: what it says of itself; where it came as HLO, with the counts in that one's header.
+      forms: what people read of it.
+    """
+
+    stablehlo: bytes
+    facts: ModuleFacts
+    forms: Forms
+
+
+def contents(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Contents:
+    """Everything of an `ir.Module`; arguments as for `forms`.
+
+    Raises:
+      ModuleError: XLA's, where it makes no HLO of it.
+    """
+    return Contents(
+        to_bytecode(module), module_facts(module), forms(module, tuple_args=tuple_args, return_tuple=return_tuple)
+    )
+
+
+def parse_stablehlo(module: bytes | str) -> ir.Module:
     """An `ir.Module` of text, MLIR bytecode or a portable (VHLO) artifact.
 
     Raises:
@@ -112,7 +138,7 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, int, int]:
     return stablehlo_bytes, int(attributes.get("replica_count", 1)), int(attributes.get("num_partitions", 1))
 
 
-def _context() -> Any:
+def _context() -> ir.Context:
     """With the dialects that a context of JAX's has (`make_ir_context`)."""
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
@@ -125,7 +151,7 @@ def _context() -> Any:
     return context
 
 
-def to_bytecode(module: Any) -> bytes:
+def to_bytecode(module: ir.Module) -> bytes:
     """MLIR bytecode with locations."""
     buffer = io.BytesIO()
     with module.context:
@@ -133,12 +159,12 @@ def to_bytecode(module: Any) -> bytes:
     return buffer.getvalue()
 
 
-def located_text(module: Any) -> str:
+def located_text(module: ir.Module) -> str:
     """Text with locations, long constants left out: for reading, not for parsing back."""
     return str(module.operation.get_asm(enable_debug_info=True, large_elements_limit=_ELEMENTS_SHOWN))
 
 
-def forms(module: Any, *, tuple_args: bool = False, return_tuple: bool = False) -> Forms:
+def forms(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Forms:
     """The forms of an `ir.Module`.
 
     Args:
@@ -147,7 +173,7 @@ def forms(module: Any, *, tuple_args: bool = False, return_tuple: bool = False) 
       return_tuple: whether it gives a tuple whatever the results are.
 
     Raises:
-      ModuleError: XLA's, where it takes no HLO of it.
+      ModuleError: XLA's, where it makes no HLO of it.
     """
     computation = to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
     hlo_proto = computation.as_serialized_hlo_module_proto()
@@ -160,7 +186,7 @@ def full_text(module: bytes) -> str:
     return str(parse_stablehlo(module).operation.get_asm())
 
 
-def module_facts(module: Any) -> ModuleFacts:
+def module_facts(module: ir.Module) -> ModuleFacts:
     """Reads a module's name, signature, counts and meshes."""
     attributes = module.operation.attributes
     main, meshes = None, []
@@ -204,7 +230,7 @@ def _tensor(type_: Any) -> tuple[tuple[int, ...], str]:
     return tuple(tensor.shape), str(tensor.element_type)
 
 
-def to_computation(module: Any, *, tuple_args: bool = False, return_tuple: bool = False) -> Any:
+def to_computation(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Any:
     """Jaxlib's own `XlaComputation` of a module."""
     try:
         return _jax.mlir.mlir_module_to_xla_computation(

@@ -1,19 +1,16 @@
-"""Pallas kernels in a jaxpr: what each `pallas_call` and `pl.kernel` was given, and other parameters in their place.
+"""Pallas kernels in a jaxpr: what each `pallas_call` and `pl.kernel` was given.
 
-Facts are dicts of plain values, keyed as the fields of `inspector.hlo.pallas`. Nothing of Pallas is
+_Facts are dicts of plain values, keyed as the fields of `inspector.hlo.pallas`. Nothing of Pallas is
 imported here: whoever has a kernel in a jaxpr has imported it.
 
 Private JAX: the parameters of the primitives `pallas_call` (`GridMapping`, `BlockMapping`, `DebugInfo`), `mpmd_map`
-(its meshes) and `run_scoped`; `core.jaxprs_in_params`, `JaxprEqn.replace` and `Jaxpr.replace`, `Traced._params`.
+(its meshes) and `run_scoped`; `core.jaxprs_in_params`.
 """
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import enum
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -23,9 +20,9 @@ from jax._src import core
 
 from inspector._jax.index_maps import evaluate_index_map
 from inspector._jax.jaxprs import open_jaxpr
+from inspector._jax.pallas_params import backend_of, plain, plain_params
 
-Facts = dict[str, Any]
-ParamsOf = Callable[[Any], Mapping[str, Any] | None]
+_Facts = dict[str, Any]
 
 
 def kernel_equations(jaxpr: Any) -> list[Any]:
@@ -38,7 +35,7 @@ def _kernels_in(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
         return
     seen.add(id(jaxpr))
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name in _CALLS:
+        if eqn.primitive.name in CALLS:
             yield eqn
             continue
         for inner in core.jaxprs_in_params(eqn.params):
@@ -46,64 +43,8 @@ def _kernels_in(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
 
 
 _CORE_CALL = "mpmd_map"  # what `pl.kernel` becomes
-_CALLS = ("pallas_call", _CORE_CALL)
-
-
-def with_kernel_params(jaxpr: Any, params_of: ParamsOf) -> Any:
-    """The jaxpr with other parameters for some kernels; itself when there is nothing to change.
-
-    Jaxprs in which nothing changes stay the same objects, so that JAX's caches still know them.
-
-    Args:
-      jaxpr: of a whole function.
-      params_of: called with each kernel's equation; the parameters to replace, or None.
-    """
-    return _Rewriter(params_of).rewrite(jaxpr)
-
-
-class _Rewriter:
-    def __init__(self, params_of: ParamsOf) -> None:
-        self._params_of = params_of
-        self._done: dict[int, tuple[Any, Any]] = {}  # the original too, so that its id stays its own
-
-    def rewrite(self, jaxpr: Any) -> Any:
-        if id(jaxpr) not in self._done:
-            self._done[id(jaxpr)] = (jaxpr, self._rewritten(jaxpr))
-        return self._done[id(jaxpr)][1]
-
-    def _rewritten(self, jaxpr: Any) -> Any:
-        if not hasattr(jaxpr, "eqns") or open_jaxpr(jaxpr) is not jaxpr:  # up to JAX 0.10 with its constants
-            inner = open_jaxpr(jaxpr)
-            new = self.rewrite(inner)
-            return jaxpr if new is inner else jaxpr.replace(jaxpr=new)
-        eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
-        return jaxpr if all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True)) else jaxpr.replace(eqns=eqns)
-
-    def _equation(self, eqn: Any) -> Any:
-        if eqn.primitive.name in _CALLS:
-            changed = self._params_of(eqn)
-            return eqn if not changed else eqn.replace(params={**eqn.params, **changed})
-        params = {name: self._parameter(value) for name, value in eqn.params.items()}
-        return eqn if all(params[n] is v for n, v in eqn.params.items()) else eqn.replace(params=params)
-
-    def _parameter(self, value: Any) -> Any:
-        """A parameter that is a jaxpr or several of them, as `core.jaxprs_in_params` finds them."""
-        if isinstance(value, (tuple, list)):
-            new = [self._parameter(v) for v in value]
-            return value if all(a is b for a, b in zip(new, value, strict=True)) else type(value)(new)
-        return self.rewrite(value) if hasattr(open_jaxpr(value), "eqns") else value
-
-
-def with_jaxpr(traced: Any, jaxpr: Any) -> Any:
-    """A `jax.stages.Traced` of the same call with another jaxpr of the same types."""
-    if traced.jaxpr is jaxpr:
-        return traced
-    other = copy.copy(traced)
-    other._params = {**traced._params, "jaxpr": jaxpr}
-    for derived in ("_lojax", "_closure_converted"):
-        if hasattr(other, derived):
-            setattr(other, derived, None)
-    return other
+CALLS = ("pallas_call", _CORE_CALL)
+"""Primitives that call a kernel."""
 
 
 def kernel_name(eqn: Any) -> str:
@@ -130,7 +71,7 @@ def _mesh(eqn: Any) -> Any:
     return eqn.params["meshes"][0]
 
 
-def kernel_facts(eqn: Any, max_steps: int) -> Facts:
+def kernel_facts(eqn: Any, max_steps: int) -> _Facts:
     """One kernel as the fields of a `Kernel`, without number, origins and what was overridden.
 
     Args:
@@ -152,7 +93,7 @@ def kernel_facts(eqn: Any, max_steps: int) -> Facts:
     }
 
 
-def _grid_facts(eqn: Any, names: Sequence[str], max_steps: int) -> Facts:
+def _grid_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:
     """What a `pallas_call` walks over."""
     mapping = eqn.params["grid_mapping"]
     grid = tuple(size if isinstance(size, int) else None for size in mapping.grid)
@@ -170,7 +111,7 @@ def _grid_facts(eqn: Any, names: Sequence[str], max_steps: int) -> Facts:
     }
 
 
-def _core_facts(eqn: Any, names: Sequence[str], max_steps: int) -> Facts:
+def _core_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:
     """What a `pl.kernel` has: whole arrays, and a grid that is the mesh of cores."""
     mesh, avals = _mesh(eqn), [v.aval for v in _body(eqn).invars]
     grid = tuple(int(size) for size in mesh.shape.values())
@@ -194,7 +135,7 @@ def _core_facts(eqn: Any, names: Sequence[str], max_steps: int) -> Facts:
     }  # fmt: skip
 
 
-def _whole(array: Facts, role: str, steps: int) -> Facts:
+def _whole(array: _Facts, role: str, steps: int) -> _Facts:
     """An operand that every step sees whole."""
     shape = array["shape"]
     return {
@@ -207,9 +148,9 @@ def _whole(array: Facts, role: str, steps: int) -> Facts:
     }
 
 
-def _scoped(jaxpr: Any) -> list[Facts]:
+def _scoped(jaxpr: Any) -> list[_Facts]:
     """What a body allocates for itself, `pl.run_scoped`: of allocations beside one another those that are larger."""
-    most: list[Facts] = []
+    most: list[_Facts] = []
     for eqn in jaxpr.eqns:
         inner = [_scoped(open_jaxpr(j)) for j in core.jaxprs_in_params(eqn.params)]
         here = max(inner, key=_scoped_bits, default=[])
@@ -221,7 +162,7 @@ def _scoped(jaxpr: Any) -> list[Facts]:
     return most
 
 
-def _scoped_bits(allocations: Sequence[Facts]) -> tuple[int, int]:
+def _scoped_bits(allocations: Sequence[_Facts]) -> tuple[int, int]:
     bits = sum(math.prod(a["shape"]) * a["element_bits"] for a in allocations if a["memory_space"] == "vmem")
     return bits, len(allocations)
 
@@ -232,42 +173,13 @@ def own_backend(eqn: Any) -> str | None:
     return backend_of(_mesh(eqn)) if given is None and eqn.primitive.name == _CORE_CALL else given
 
 
-def backend_of(given: Any) -> str | None:
-    """Whose compiler parameters or mesh of cores these are, None for none."""
-    module = type(given).__module__
-    for backend in ("mosaic_gpu", "triton", "mosaic"):
-        if f".{backend}." in f"{module}.":
-            return "mosaic_tpu" if backend == "mosaic" else backend
-    return None
-
-
-def plain_params(compiler_params: Any) -> tuple[tuple[str, Any], ...]:
-    """Every field of a `CompilerParams` with its value, without JAX's classes."""
-    if not dataclasses.is_dataclass(compiler_params):
-        return ()
-    return tuple((f.name, plain(getattr(compiler_params, f.name))) for f in dataclasses.fields(compiler_params))
-
-
-def plain(value: Any) -> Any:
-    """A value without JAX's classes: an enum as its value, a mapping as pairs, anything odd as its text."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, enum.Enum):
-        return value.value if isinstance(value.value, str) else value.name
-    if isinstance(value, Mapping):
-        return tuple((str(k), plain(v)) for k, v in value.items())
-    if isinstance(value, (tuple, list)):
-        return tuple(plain(v) for v in value)
-    return str(value)
-
-
 def _cost(estimate: Any) -> dict[str, int] | None:
     if estimate is None:
         return None
     return {name: int(getattr(estimate, name)) for name in ("flops", "transcendentals", "bytes_accessed")}
 
 
-def _operand(block: Any, name: str, role: str, grid: tuple[int | None, ...], max_steps: int) -> Facts:
+def _operand(block: Any, name: str, role: str, grid: tuple[int | None, ...], max_steps: int) -> _Facts:
     aval = block.transformed_block_aval
     buffered = getattr(block.pipeline_mode, "buffer_count", None)
     return {
@@ -285,7 +197,7 @@ def _operand(block: Any, name: str, role: str, grid: tuple[int | None, ...], max
     }
 
 
-def _dimension(dimension: Any) -> Facts:
+def _dimension(dimension: Any) -> _Facts:
     """By the name of its class, which is part of Pallas's public face; its module is not imported here."""
     kind = type(dimension).__name__.lower()
     size = getattr(dimension, "block_size", getattr(dimension, "size", 1))
@@ -297,7 +209,7 @@ def _dimension(dimension: Any) -> Facts:
     }
 
 
-def _scratch(aval: Any, name: str) -> Facts:
+def _scratch(aval: Any, name: str) -> _Facts:
     inner = getattr(aval, "inner_aval", aval)
     return {
         "name": name,

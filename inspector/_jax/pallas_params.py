@@ -21,10 +21,8 @@ from typing import Any
 import jax
 
 from inspector import platforms
-from inspector._jax.pallas import backend_of, plain
+from inspector._jax.values import Facts
 from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFlagError
-
-Facts = dict[str, Any]
 
 _CLASSES = {"mosaic_tpu": "tpu", "triton": "triton", "mosaic_gpu": "mosaic_gpu"}
 
@@ -48,6 +46,15 @@ def backend_for(platform: str, own: str | None) -> str:
     if "mosaic_gpu" in backends and _prefers_mosaic() and not isinstance(params_class("mosaic_gpu"), Unavailable):
         return "mosaic_gpu"
     return backends[0]
+
+
+def backend_of(given: Any) -> str | None:
+    """Whose compiler parameters or mesh of cores these are, None for none."""
+    module = type(given).__module__
+    for backend in ("mosaic_gpu", "triton", "mosaic"):
+        if f".{backend}." in f"{module}.":
+            return "mosaic_tpu" if backend == "mosaic" else backend
+    return None
 
 
 def has_default(backend: str) -> bool:
@@ -271,3 +278,23 @@ def _descriptions(cls: Any) -> dict[str, str]:
         elif name and line.strip():
             found[name] = f"{found[name]} {line.strip()}".strip()
     return found
+
+
+def plain_params(compiler_params: Any) -> tuple[tuple[str, Any], ...]:
+    """Every field of a `CompilerParams` with its value, without JAX's classes."""
+    if not dataclasses.is_dataclass(compiler_params):
+        return ()
+    return tuple((f.name, plain(getattr(compiler_params, f.name))) for f in dataclasses.fields(compiler_params))
+
+
+def plain(value: Any) -> Any:
+    """A value without JAX's classes: an enum as its value, a mapping as pairs, anything odd as its text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, enum.Enum):
+        return value.value if isinstance(value.value, str) else value.name
+    if isinstance(value, Mapping):
+        return tuple((str(k), plain(v)) for k, v in value.items())
+    if isinstance(value, (tuple, list)):
+        return tuple(plain(v) for v in value)
+    return str(value)

@@ -7,13 +7,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from inspector._jax.values import Facts
 from inspector.errors import Unavailable
 
-Costing = Callable[[bytes, Mapping[str, float] | Unavailable], Mapping[str, Any] | Unavailable]
+Costing = Callable[[bytes, Mapping[str, float] | Unavailable], Facts | Unavailable]
 """Makes of a serialized `xla.HloModuleProto`, and XLA's cost analysis of it by XLA's names, the counts that are kept."""
 
 
-def as_reported(_: bytes, reported: Mapping[str, float] | Unavailable) -> Mapping[str, Any] | Unavailable:
+def as_reported(_: bytes, reported: Mapping[str, float] | Unavailable) -> Facts | Unavailable:
     """The `Costing` that keeps what XLA says."""
     return reported
 
@@ -38,7 +39,7 @@ class Products:
     hlo: str
     hlo_proto: bytes
     memory: Mapping[str, int] | Unavailable
-    cost: Mapping[str, Any] | Unavailable
+    cost: Facts | Unavailable
     executable: bytes | Unavailable
     timings: Mapping[str, float]
     versions: Mapping[str, str]
@@ -62,7 +63,7 @@ class EarlyProducts:
     hlo: str
     hlo_proto: bytes
     buffer_assignment: bytes
-    cost: Mapping[str, Any] | Unavailable
+    cost: Facts | Unavailable
 
 
 def read_products(

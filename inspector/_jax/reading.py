@@ -7,7 +7,6 @@ all that a `Lowered` holds, so that this process reads nothing itself. The other
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -27,22 +26,7 @@ _LARGE_BYTES = 4 << 20  # printed in about the time that a process takes to star
 _MAIN = "from inspector._jax.reader import main; main(*sys.argv[1:])"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Read:
-    """A module that was read, converted and printed.
-
-    Attributes:
-      stablehlo: MLIR bytecode.
-      facts: what it says of itself, with the counts in the header of HLO.
-      forms: what people read of it.
-    """
-
-    stablehlo: bytes
-    facts: modules.ModuleFacts
-    forms: modules.Forms
-
-
-def read(module: bytes | str, language: Language) -> Read:
+def read(module: bytes | str, language: Language) -> modules.Contents:
     """Reads a module in a process of its own.
 
     Args:
@@ -54,7 +38,8 @@ def read(module: bytes | str, language: Language) -> Read:
     """
     head, blobs = _ask(module, language, "forms")
     stablehlo, located, hlo, hlo_proto = blobs
-    return Read(stablehlo, _facts(head["facts"]), modules.Forms(located.decode(), hlo.decode(), hlo_proto))
+    forms = modules.Forms(located.decode(), hlo.decode(), hlo_proto)
+    return modules.Contents(stablehlo, _facts(head["facts"]), forms)
 
 
 def full_text(module: bytes) -> str:

@@ -16,9 +16,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import inspect
+import itertools
 import math
 import traceback
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
@@ -30,8 +31,13 @@ from jax._src.lax import parallel
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from inspector._jax import jaxprs
+from inspector._jax import jaxprs, modules
+from inspector._jax.callbacks import HostCallbacks, host_callbacks
 from inspector._jax.pallas import kernel_equations
+from inspector._jax.pallas_overrides import Choose, changed_jaxpr
+from inspector._jax.stages import ArgumentFacts, ResultFacts, dtype_name
+from inspector._jax.traced import JaxprFacts, jaxpr_facts
+from inspector._jax.values import UserFunction, UserValue
 from inspector.errors import LoweringError
 
 AxisEnv = Sequence[tuple[Hashable, int]]
@@ -42,28 +48,33 @@ class ReplicaLowering:
     """What came of it.
 
     Attributes:
-      module: the StableHLO `ir.Module`.
-      jaxpr: what was traced.
+      contents: of the module.
+      jaxpr: what the traced function says.
+      arguments, results: array leaves, in flattening order.
       out_shape: a pytree of ShapeDtypeStructs.
-      keepalive: host callbacks, and what must live as long as they may be called.
-      host_callbacks: whether there are any.
+      callbacks: what the program calls in this process, or None.
     """
 
-    module: Any
-    jaxpr: Any
-    out_shape: Any
-    keepalive: Any
-    host_callbacks: bool
+    contents: modules.Contents
+    jaxpr: JaxprFacts
+    arguments: tuple[ArgumentFacts, ...]
+    results: tuple[ResultFacts, ...]
+    out_shape: UserValue
+    callbacks: HostCallbacks | None
 
 
 def lower_with_replicas(
-    fun: Callable[..., Any],
-    leaves: Sequence[Any],
+    fun: UserFunction,
+    leaves: Sequence[UserValue],
     axis_env: AxisEnv,
     donated: Sequence[bool],
     platform: str,
     name: str,
-    rewrite: Callable[[Any], Any] = lambda jaxpr: jaxpr,
+    *,
+    choose: Choose,
+    max_steps: int,
+    tuple_args: bool = False,
+    return_tuple: bool = False,
 ) -> ReplicaLowering:
     """Traces and lowers `fun(*leaves)` with the axes of `axis_env` bound. Needs no devices.
 
@@ -74,7 +85,10 @@ def lower_with_replicas(
       donated: one boolean a leaf.
       platform: "cpu", "tpu" or "cuda".
       name: the module's name.
-      rewrite: makes the jaxpr that is lowered of the one that was traced.
+      choose: what the Pallas kernels get.
+      max_steps: as for `jaxpr_facts`.
+      tuple_args: as for `modules.forms`.
+      return_tuple: likewise.
     """
     environment = [(axis, int(size)) for axis, size in axis_env]
     trace = jax.make_jaxpr(fun, axis_env=environment or None, return_shape=True)
@@ -88,7 +102,7 @@ def lower_with_replicas(
         raise e.with_traceback(filtered(e.__traceback__)) from None
     if environment and jaxprs.mesh_of(closed) is not None:
         raise LoweringError(_NO_MESH)
-    traced = closed = rewrite(closed)
+    traced = closed = changed_jaxpr(closed, choose)
     if environment:
         closed = _without_axis_effects(closed, {axis for axis, _ in environment})
     context, parameters = _replica_context(environment)
@@ -98,10 +112,23 @@ def lower_with_replicas(
     with result.module.context, ir.Location.unknown():
         result.module.operation.attributes["sym_name"] = ir.StringAttr.get(_module_name(name))
     struct = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), out_shape)
-    callbacks = list(getattr(result, "host_callbacks", None) or ())
     return ReplicaLowering(
-        result.module, traced, struct, (callbacks, result.keepalive), bool(callbacks or result.keepalive)
+        modules.contents(result.module, tuple_args=tuple_args, return_tuple=return_tuple),
+        jaxpr_facts(traced, max_steps),
+        tuple(map(_argument, itertools.count(), leaves, donated)),
+        tuple(
+            ResultFacts(path, tuple(o.shape), dtype_name(o.dtype), "")
+            for path, o in jax.tree_util.tree_flatten_with_path(struct)[0]
+        ),
+        struct,
+        host_callbacks(getattr(result, "host_callbacks", None), result.keepalive),
     )
+
+
+def _argument(number: int, leaf: Any, donated: bool) -> ArgumentFacts:
+    aval = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf)
+    is_weak = bool(getattr(aval, "weak_type", False))
+    return ArgumentFacts((), tuple(aval.shape), dtype_name(aval.dtype), donated, is_weak, number, "")
 
 
 _NO_MESH = (

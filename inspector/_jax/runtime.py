@@ -21,8 +21,10 @@ import jax
 import numpy as np
 from jaxlib import _hlo, xla_client  # type: ignore[attr-defined]
 
+from inspector._jax import execution
 from inspector._jax.argument_checks import check_arguments, parameter_shapes
 from inspector._jax.memory_stats import CompiledMemoryStats as CompiledMemoryStats
+from inspector._jax.memory_stats import memory_stats
 from inspector._jax.signature import parse_module
 from inspector.errors import CompilationError, ExecutionError, OptionError, TargetError, Unavailable
 from inspector.units import format_list
@@ -65,7 +67,7 @@ class Executable:
 
     def get_compiled_memory_stats(self) -> CompiledMemoryStats | Unavailable:
         """XLA's count of the memory."""
-        return _told(lambda: CompiledMemoryStats.of(self.raw.get_compiled_memory_stats()))
+        return _told(lambda: memory_stats(self.raw.get_compiled_memory_stats()))
 
     def serialize(self) -> bytes | Unavailable:
         """The executable as bytes for this very jaxlib, with no digest: see `inspector.save_executable`."""
@@ -87,6 +89,11 @@ class LoadedExecutable(Executable):
         """A face of jaxlib's object; `keepalive` is held as long as this lives."""
         super().__init__(raw)
         self._keepalive = keepalive
+
+    @classmethod
+    def of(cls, executable: execution.Executable) -> LoadedExecutable:
+        """The face of what a client of inspector's compiled or loaded."""
+        return cls(executable._raw, executable)
 
     @functools.cached_property
     def _parameters(self) -> tuple[Any, ...] | Unavailable:
@@ -300,6 +307,11 @@ class Client:
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
+
+    @classmethod
+    def of(cls, device: jax.Device) -> Client:
+        """The client of a device."""
+        return cls(device.client)
 
     @property
     def platform(self) -> str:

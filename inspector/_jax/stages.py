@@ -15,49 +15,81 @@ import pathlib
 from typing import Any
 
 import jax
+import jax.extend
+import numpy as np
 from jax._src import source_info_util
 from jax._src.named_sharding import UNSPECIFIED, UnspecifiedValue
 
 from inspector import platforms
+from inspector._jax import modules
+from inspector._jax.callbacks import HostCallbacks, host_callbacks
+from inspector._jax.traced import JaxprFacts, MeshFacts, jaxpr_facts, mesh_facts
+from inspector._jax.values import KeyPath, UserFunction, UserValue
 
 Traced = jax.stages.Traced
 Lowered = jax.stages.Lowered
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArgumentFacts:
+    """An array leaf of a program's arguments.
+
+    Attributes:
+      path: into `(args, kwargs)`.
+      shape: global under a mesh.
+      dtype: NumPy's name, or JAX's of random keys.
+      donated: the caller gives its buffer away.
+      weak_type: as of a number of Python's.
+      parameter: its number among the module's parameters; None where the lowering dropped it.
+      sharding: JAX's text, "" where nothing is said.
+    """
+
+    path: KeyPath
+    shape: tuple[int, ...]
+    dtype: str
+    donated: bool
+    weak_type: bool
+    parameter: int | None
+    sharding: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResultFacts:
+    """An array leaf of a program's results; fields as of `ArgumentFacts`, the path into what the function returns."""
+
+    path: KeyPath
+    shape: tuple[int, ...]
+    dtype: str
+    sharding: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class LoweredFacts:
     """What a `jax.stages.Lowered` tells its own `compile`.
 
     Attributes:
-      module: the StableHLO `ir.Module`.
-      arguments: (key path, shape, dtype, donated, weak type) a leaf, in flattening order.
-      kept: indices of the arguments that are parameters.
-      argument_shardings: JAX sharding or None, one a kept argument.
-      result_shardings: the same of results.
-      results: (key path, shape, dtype) a leaf.
-      tokens: of ordered effects, before the parameters and the results of the module.
+      name: the module's.
+      arguments, results: in flattening order.
+      meshes: of the shardings, the arguments' first.
       device_count: devices that the lowering is for.
-      propagate_to_parameters, propagate_to_results: whether XLA may choose the sharding.
-      host_callbacks: the program calls into this process.
-      keepalive: what the callbacks need.
-      in_tree: `jax.tree_util.PyTreeDef` of `(args, kwargs)`.
-      out_shape: the result's pytree of ShapeDtypeStructs.
+      hoisted: constants of the function that became parameters of the module.
+      propagate_to_parameters, propagate_to_results: whether XLA may choose the sharding, tokens of effects included.
+      callbacks: what the program calls in this process, or None.
+      in_tree: the structure of `(args, kwargs)`.
+      out_shape: the result's pytree, with shapes and dtypes for leaves.
     """
 
-    module: Any
-    arguments: tuple[tuple[Any, tuple[int, ...], Any, bool, bool], ...]
-    kept: tuple[int, ...]
-    argument_shardings: tuple[Any, ...]
-    result_shardings: tuple[Any, ...]
-    results: tuple[tuple[Any, tuple[int, ...], Any], ...]
-    tokens: int
+    name: str
+    arguments: tuple[ArgumentFacts, ...]
+    results: tuple[ResultFacts, ...]
+    meshes: tuple[MeshFacts, ...]
     device_count: int
+    hoisted: int
     propagate_to_parameters: tuple[bool, ...]
     propagate_to_results: tuple[bool, ...]
-    host_callbacks: bool
-    keepalive: Any
-    in_tree: Any
-    out_shape: Any
+    callbacks: HostCallbacks | None
+    in_tree: jax.tree_util.PyTreeDef
+    out_shape: UserValue
 
 
 @functools.cache
@@ -66,14 +98,14 @@ def hide_own_frames() -> None:
     source_info_util.register_exclusion(str(pathlib.Path(__file__).parents[1]) + os.sep)
 
 
-def static_arguments(fun: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def static_arguments(fun: UserFunction) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names that `jax.jit` was told are static; none for a function that is not jitted."""
     info = getattr(fun, "_jit_info", None)
     return (tuple(info.static_argnums), tuple(info.static_argnames)) if info is not None else ((), ())
 
 
 def counted_positions(
-    fun: Any, static: tuple[int, ...], donated: tuple[int, ...]
+    fun: UserFunction, static: tuple[int, ...], donated: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Static and donated positions as `jax.jit` counts them.
 
@@ -89,37 +121,110 @@ def counted_positions(
     return tuple(info.static_argnums), tuple(info.donate_argnums)
 
 
-def lowered_facts(lowered: Any) -> LoweredFacts:
+def lowered_facts(lowered: Lowered) -> LoweredFacts:
     """Opens a `jax.stages.Lowered`."""
-    compile_args = lowered._lowering.compile_args
-    arguments, in_tree = _arguments(lowered)
+    compile_args = _compile_args(lowered)
+    opened, in_tree = _arguments(lowered)
     results, _ = jax.tree_util.tree_flatten_with_path(lowered.out_info)
-    in_shardings = tuple(_specified(s) for s in compile_args["in_shardings"])
-    out_shardings = tuple(_specified(s) for s in compile_args["out_shardings"])
-    kept = compile_args.get("kept_var_idx")
-    tokens = len(compile_args["ordered_effects"])
+    in_shardings = [_specified(s) for s in compile_args["in_shardings"]]
+    out_shardings = [_specified(s) for s in compile_args["out_shardings"]]
+    kept, tokens = _kept(lowered, len(opened)), len(compile_args["ordered_effects"])
+    numbers, placed = {leaf: n for n, leaf in enumerate(kept, tokens)}, dict(zip(kept, in_shardings, strict=True))
+    module = modules.module_facts(_module(lowered))
     return LoweredFacts(
-        module=lowered.compiler_ir("stablehlo"),
+        name=module.name,
         arguments=tuple(
-            (path, tuple(aval.shape), aval.dtype, donated, bool(getattr(aval, "weak_type", False)))
-            for path, aval, donated in arguments
+            ArgumentFacts(
+                path, tuple(aval.shape), dtype_name(aval.dtype), donated, bool(getattr(aval, "weak_type", False)),
+                numbers.get(i), _sharding_text(placed.get(i)),
+            )
+            for i, (path, aval, donated) in enumerate(opened)
         ),
-        kept=tuple(range(len(arguments))) if kept is None else tuple(sorted(kept)),
-        argument_shardings=in_shardings,
-        result_shardings=out_shardings,
-        results=tuple((path, tuple(r.shape), r.dtype) for path, r in results),
-        tokens=tokens,
+        results=tuple(
+            ResultFacts(path, tuple(r.shape), dtype_name(r.dtype), _sharding_text(sharding))
+            for (path, r), sharding in zip(results, out_shardings, strict=True)
+        ),
+        meshes=tuple(mesh_facts(s.mesh) for s in (*in_shardings, *out_shardings) if hasattr(s, "mesh")),
         device_count=int(compile_args["num_devices"]),
+        hoisted=len(module.parameters) - tokens - len(kept),
         propagate_to_parameters=(False,) * tokens + tuple(s is None for s in in_shardings),
         propagate_to_results=(False,) * tokens + tuple(s is None for s in out_shardings),
-        host_callbacks=bool(compile_args["host_callbacks"]) or bool(compile_args["keepalive"]),
-        keepalive=(compile_args["host_callbacks"], compile_args["keepalive"]),
+        callbacks=host_callbacks(compile_args["host_callbacks"], compile_args["keepalive"]),
         in_tree=in_tree,
         out_shape=lowered.out_info,
-    )
+    )  # fmt: skip
 
 
-def jaxpr_behind(lowered: Any) -> Any | None:
+def contents(lowered: Lowered) -> modules.Contents:
+    """Everything of the module that a `jax.stages.Lowered` holds.
+
+    Raises:
+      ModuleError: XLA makes no HLO of it.
+    """
+    return modules.contents(_module(lowered))
+
+
+def traced_facts(traced: Traced, max_steps: int) -> JaxprFacts:
+    """What a traced function says; `max_steps` as for `jaxpr_facts`."""
+    return jaxpr_facts(traced.jaxpr, max_steps)
+
+
+def facts_behind(lowered: Lowered, max_steps: int) -> JaxprFacts | None:
+    """What the function said that a `jax.stages.Lowered` was made of; None when it is gone."""
+    jaxpr = _jaxpr_behind(lowered)
+    return None if jaxpr is None else jaxpr_facts(jaxpr, max_steps)
+
+
+def traced_again(lowered: Lowered) -> Traced | None:
+    """The function that a `jax.stages.Lowered` was made of, traced, with its shardings and donations; None when it is gone."""
+    jaxpr = _jaxpr_behind(lowered)
+    if jaxpr is None:
+        return None
+    opened, _ = _arguments(lowered)
+    in_shardings = (_specified(s) for s in _compile_args(lowered)["in_shardings"])
+    shardings = dict(zip(_kept(lowered, len(opened)), in_shardings, strict=True))
+    leaves = [
+        jax.ShapeDtypeStruct(
+            aval.shape, aval.dtype, sharding=shardings.get(i), weak_type=bool(getattr(aval, "weak_type", False))
+        )
+        for i, (_, aval, _) in enumerate(opened)
+    ]
+    structure = jax.tree_util.tree_structure(lowered.out_info)
+
+    def call(*arrays: Any) -> Any:
+        return jax.tree_util.tree_unflatten(structure, jax.extend.core.jaxpr_as_fun(jaxpr)(*arrays))
+
+    call.__name__ = modules.module_facts(_module(lowered)).name.removeprefix("jit_")
+    donated = tuple(i for i, (_, _, gives) in enumerate(opened) if gives)
+    return jax.jit(call, donate_argnums=donated).trace(*leaves)
+
+
+def dtype_name(dtype: Any) -> str:
+    """NumPy's name of a dtype; `key<...>` for random keys."""
+    is_extended = jax.numpy.issubdtype(dtype, jax.dtypes.extended)
+    return str(dtype) if is_extended else str(np.dtype(dtype))
+
+
+def _module(lowered: Any) -> Any:
+    return lowered.compiler_ir("stablehlo")
+
+
+def _compile_args(lowered: Any) -> dict[str, Any]:
+    given: dict[str, Any] = lowered._lowering.compile_args
+    return given
+
+
+def _kept(lowered: Lowered, arguments: int) -> tuple[int, ...]:
+    """Indices of the arguments that are parameters."""
+    kept = _compile_args(lowered).get("kept_var_idx")
+    return tuple(range(arguments)) if kept is None else tuple(sorted(kept))
+
+
+def _sharding_text(sharding: Any) -> str:
+    return "" if sharding is None else str(getattr(sharding, "spec", sharding))
+
+
+def _jaxpr_behind(lowered: Any) -> Any | None:
     """The jaxpr that a `jax.stages.Lowered` was made of, while JAX remembers it for the function's next call.
 
     The lowering keeps only the jaxpr's debug information; what refers to that is the jaxpr, and the garbage
@@ -134,9 +239,10 @@ def jaxpr_behind(lowered: Any) -> Any | None:
     return None
 
 
-def platform_of(lowered: Any) -> str:
+def platform_of(lowered: Lowered) -> str:
     """What a `jax.stages.Lowered` is lowered for, such as "cpu", "gpu" or "tpu"."""
-    (platform, *_) = vars(lowered._lowering)["_platforms"]
+    held: Any = lowered
+    (platform, *_) = vars(held._lowering)["_platforms"]
     return platforms.named(str(platform)).name
 
 

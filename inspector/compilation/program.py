@@ -116,7 +116,7 @@ class Program(Portable):
       host_callbacks: the program calls back into this very process, so no other can run it.
       named_axes: where the mesh has axes of size 1, which leave no trace in groups: what the function's collectives
         name; else ().
-      keepalive: the callbacks, and what must live as long as they may be called; a pair.
+      callbacks: what it then calls, for whoever compiles it here.
       binding: how the arguments of a call become its arrays, or None. These two never leave the process
         and are never compared.
     """
@@ -130,7 +130,7 @@ class Program(Portable):
     platform: str
     host_callbacks: bool = False
     named_axes: tuple[NamedAxes, ...] = ()
-    keepalive: object = dataclasses.field(default=None, compare=False, repr=False)
+    callbacks: object = dataclasses.field(default=None, compare=False, repr=False)
     binding: Binding | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

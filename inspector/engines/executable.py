@@ -38,7 +38,7 @@ def load(compiled: CompiledProgram) -> LoadedExecutable:
     if client.platform == "cpu":
         check_cpu(compiled.executable, _local_executable())
     executable = client.load(compiled.executable, order.module, order.build_options, compiled.versions)
-    return LoadedExecutable(executable.raw, executable)
+    return LoadedExecutable.of(executable)
 
 
 def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
@@ -93,16 +93,14 @@ def _compile(compiled: CompiledProgram, order: CompileOrder, client: Client, rea
     """Compiles anew what has no bytes, where this process has compiled it before."""
     if compiled.engine != "inline":
         raise ExecutionError(f"The executable of {compiled.program.name!r} cannot leave its process: {reason.reason}.")
-    callbacks = callbacks_of(compiled.program)
     executable, _ = client.compile(
         order.module,
         order.build_options,
         platform=order.platform,
-        host_callbacks=callbacks[0] if callbacks else (),
-        keepalive=callbacks,
+        callbacks=callbacks_of(compiled.program),
     )
     assert executable is not None, "a client of this process can run what it compiled"
-    return LoadedExecutable(executable.raw, executable)
+    return LoadedExecutable.of(executable)
 
 
 def _check_versions(compiled: CompiledProgram, client: Client) -> None:
@@ -123,5 +121,5 @@ def _local_executable() -> bytes:
     """What this machine makes of the smallest program; milliseconds."""
     device = jax.local_devices(backend="cpu")[0]
     identity = "func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
-    serialized = RuntimeClient(device.client).compile_and_load(identity, [device]).serialize()
+    serialized = RuntimeClient.of(device).compile_and_load(identity, [device]).serialize()
     return b"" if isinstance(serialized, Unavailable) else serialized

@@ -11,9 +11,9 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
@@ -23,14 +23,13 @@ from inspector.engines.scratch import Scratch
 from inspector.errors import ExecutionError
 
 if TYPE_CHECKING:
+    from inspector._jax.callbacks import HostCallbacks
     from inspector._jax.client import Client, Watch
     from inspector._jax.execution import Executable, Execution
     from inspector._jax.products import Products
     from inspector._jax.slices import Slice
 
 Progress = Callable[[str], None]
-# JAX's callback objects in the module's order, and whatever else must stay alive.
-Callbacks = tuple[Sequence[Any], object] | None
 
 
 class Server:
@@ -52,7 +51,11 @@ class Server:
         self._executables: collections.OrderedDict[tuple[str, int], Executable] = collections.OrderedDict()
 
     def compile(
-        self, order: CompileOrder, progress: Progress, callbacks: Callbacks = None, watch: Watch | None = None
+        self,
+        order: CompileOrder,
+        progress: Progress,
+        callbacks: HostCallbacks | None = None,
+        watch: Watch | None = None,
     ) -> Products:
         """Compiles and keeps the executable for a run to come.
 
@@ -74,7 +77,9 @@ class Server:
         finally:
             scratch.delete()
 
-    def _record(self, order: CompileOrder, progress: Progress, callbacks: Callbacks, watch: Watch) -> Products:
+    def _record(
+        self, order: CompileOrder, progress: Progress, callbacks: HostCallbacks | None, watch: Watch
+    ) -> Products:
         from inspector._jax.dump import Dump
         from inspector.engines.recording import Recording
 
@@ -94,7 +99,7 @@ class Server:
         assignment = products.buffer_assignment or recording.assignment(products)
         return dataclasses.replace(products, recorded=recorded, timings=timings, buffer_assignment=assignment)
 
-    def run(self, order: RunOrder, progress: Progress, callbacks: Callbacks = None) -> Execution:
+    def run(self, order: RunOrder, progress: Progress, callbacks: HostCallbacks | None = None) -> Execution:
         """Runs: the executable still held, else its bytes, else compiled again."""
         executable = self._executables.get(_key(order.compile, callbacks))
         if executable is None and order.executable is not None:
@@ -112,14 +117,13 @@ class Server:
         )
 
     def _compile(
-        self, order: CompileOrder, progress: Progress, callbacks: Callbacks, watch: Watch | None = None
+        self, order: CompileOrder, progress: Progress, callbacks: HostCallbacks | None, watch: Watch | None = None
     ) -> tuple[Executable | None, Products]:
         executable, products = self._client_of(order.slice).compile(
             order.module,
             order.build_options,
             platform=order.platform,
-            host_callbacks=callbacks[0] if callbacks else (),
-            keepalive=callbacks,
+            callbacks=callbacks,
             progress=progress,
             watch=watch,
             costing=lambda hlo_proto, reported: program_cost(hlo_proto, reported, self._count),
@@ -135,7 +139,7 @@ class Server:
             self._executables.popitem(last=False)
 
 
-def _key(order: CompileOrder, callbacks: Callbacks) -> tuple[str, int]:
+def _key(order: CompileOrder, callbacks: HostCallbacks | None) -> tuple[str, int]:
     # Modules that differ only in what they call back are equal in bytes. An executable holds its
     # callbacks, so while it is remembered no other object has that id.
     return order.key, id(callbacks)
@@ -152,13 +156,13 @@ def client_of(target: Target) -> Client:
     return Client() if target.kind == "attached" else Client(target.kind, target.device_count)
 
 
-def callbacks_of(program: Program) -> Callbacks:
-    """JAX's callback objects of a program, `(host_callbacks, anything else to keep alive)`."""
+def callbacks_of(program: Program) -> HostCallbacks | None:
+    """What a program calls in this process."""
     if not program.host_callbacks:
         return None
-    if program.keepalive is None:
+    if program.callbacks is None:
         raise ExecutionError(
             f"The program {program.name!r} calls back into the process that lowered it, and this is another one"
             " (it was saved, or sent, without its callbacks). Lower the function again here."
         )
-    return program.keepalive  # type: ignore[return-value]  # an object to all who only carry it
+    return program.callbacks  # type: ignore[return-value]  # an object to all who only carry it

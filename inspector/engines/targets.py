@@ -81,16 +81,14 @@ def _virtual_rows(platform: platforms.Platform) -> Iterator[TargetRow]:
 
 
 def _absent_rows(platform: platforms.Platform) -> Iterator[TargetRow]:
-    from inspector._jax.absent import plugin_of
+    from inspector._jax.absent import why_not
 
-    plugin = plugin_of(platform.name)
-    missing = plugin.missing()
     for chip in platform.chips:
-        refusal = f"{missing.reason}. {missing.remedy}" if missing is not None else plugin.refusal(chip)
-        reason = refusal or plugin.shortcoming()
+        refusal, shortcoming = why_not(platform.name, chip)
         for shape in platform.listed:
             target = Target(f"{platform.kind}:{chip.name}:{shape}")
             yield TargetRow(
-                str(target), platform.name, chip.device_kind, target.device_count or 0, not refusal, reason,
+                str(target), platform.name, chip.device_kind, target.device_count or 0, not refusal,
+                refusal or shortcoming,
                 can_run=False,
             )  # fmt: skip

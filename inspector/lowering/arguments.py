@@ -134,11 +134,6 @@ def result_name(path: Sequence[Any]) -> str:
     return jax.tree_util.keystr(tuple(path))
 
 
-def dtype_name(dtype: Any) -> str:
-    """NumPy's name of a dtype; `key<...>` for random keys."""
-    return str(dtype) if _is_extended(dtype) else str(np.dtype(dtype))
-
-
 def positions(argnums: int | Iterable[int] | None) -> tuple[int, ...]:
     """`static_argnums` and the like as a tuple; None for none, as in JAX.
 

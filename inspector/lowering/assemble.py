@@ -9,7 +9,8 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from inspector._jax import jaxprs, modules
+from inspector._jax.modules import Forms
+from inspector._jax.traced import JaxprFacts
 from inspector.compilation.program import NamedAxes, Program
 from inspector.errors import InspectorError, LoweringError, Unavailable, UnboundAxisError
 from inspector.hlo.listing import Listing
@@ -24,8 +25,8 @@ from inspector.stages.lowered import Lowered
 
 
 def assemble(
-    program: Program, forms: modules.Forms, jaxpr: Any, fun: Any, *, tuple_args: bool = False, return_tuple: bool = False,
-    out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
+    program: Program, forms: Forms, jaxpr: JaxprFacts | None, fun: Any, *, tuple_args: bool = False,
+    return_tuple: bool = False, out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
 ) -> Lowered:  # fmt: skip
     """A `Lowered` of a program, the forms of its module, and its jaxpr and function where they are known."""
     root = _root(program, fun, forms.hlo_proto)
@@ -37,7 +38,7 @@ def assemble(
     if jaxpr is not None:
         program = dataclasses.replace(program, named_axes=_named_axes(program, jaxpr))
         listing = jaxpr_listing(jaxpr, root)
-        kernels = (overrides or Overrides()).kernels(jaxpr, root)
+        kernels = (overrides or Overrides()).kernels(jaxpr.kernels, root)
     known = [stablehlo] if isinstance(listing, Unavailable) else [listing, stablehlo]
     return Lowered(
         program=program,
@@ -55,10 +56,10 @@ def assemble(
     )
 
 
-def _named_axes(program: Program, jaxpr: Any) -> tuple[NamedAxes, ...]:
+def _named_axes(program: Program, jaxpr: JaxprFacts) -> tuple[NamedAxes, ...]:
     if program.mesh is None or 1 not in program.mesh.axis_sizes:
         return ()
-    return tuple(NamedAxes(*named) for named in jaxprs.collective_axes(jaxpr))
+    return tuple(NamedAxes(c.primitive, c.file, c.line, c.axes) for c in jaxpr.collectives)
 
 
 def _root(program: Program, fun: Any, hlo_proto: bytes) -> Root:

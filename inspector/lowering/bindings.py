@@ -32,6 +32,21 @@ class Bound:
         raise NotImplementedError
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A call as its program's ends tell it.
+
+    Attributes:
+      paths: how the user would write each argument of the program.
+      binding: how other calls become arguments of the program.
+      notes: what became static by itself.
+    """
+
+    paths: tuple[str, ...]
+    binding: Bound
+    notes: tuple[str, ...] = ()
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CallBinding(Bound):
     """Arguments of a function that inspector or `jax.jit` itself took apart.

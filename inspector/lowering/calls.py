@@ -13,7 +13,7 @@ import jax
 from inspector.errors import ParameterError
 from inspector.lowering.arguments import argument_names, original_path, resolve_positions
 from inspector.lowering.assemble import fun_name
-from inspector.lowering.bindings import CallBinding
+from inspector.lowering.bindings import Call, CallBinding
 from inspector.lowering.leaves import NUMBERS, Leaves, Outputs, Static, holds_arrays, positional_parameters, traceable
 from inspector.lowering.wrappers import TracedCall
 
@@ -145,12 +145,13 @@ class PlainCall:
             else:
                 out_tree = jax.tree_util.tree_structure(traced.out_info)
                 whole = functools.partial(jax.tree_util.tree_unflatten, out_tree)
-                return TracedCall(traced, self.leaves.dynamic_paths, self.binding(whole))
+                return TracedCall(traced, Call(self.leaves.dynamic_paths, self.binding(whole)))
         outputs = Outputs()
         traced = self._trace_arrays(outputs)
-        return TracedCall(traced, self.leaves.dynamic_paths, self.binding(outputs.whole), self.leaves.notes)
+        call = Call(self.leaves.dynamic_paths, self.binding(outputs.whole), self.leaves.notes)
+        return TracedCall(traced, call)
 
-    def _trace_whole(self, marks: Marks) -> Any:
+    def _trace_whole(self, marks: Marks) -> jax.stages.Traced:
         given, named = self.leaves.holed()
         full = list(self.args)
         for position, value in zip(self._dynamic(), given, strict=True):
@@ -164,7 +165,7 @@ class PlainCall:
         )
         return jitted.trace(*full, **named, **settings)
 
-    def _trace_arrays(self, outputs: Outputs) -> Any:
+    def _trace_arrays(self, outputs: Outputs) -> jax.stages.Traced:
         def call(*args: Any, **kwargs: Any) -> Any:
             return outputs.keep(self.apply(jax.tree_util.tree_leaves((args, kwargs))))
 

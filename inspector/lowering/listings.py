@@ -13,7 +13,8 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from inspector._jax import jaxprs
+from inspector._jax.jaxprs import Place
+from inspector._jax.traced import JaxprFacts
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin, Root
@@ -22,17 +23,17 @@ from inspector.hlo.source import Frame, Origin, Root
 _MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy", "inspector")
 
 
-def jaxpr_listing(jaxpr: Any, root: Root) -> Listing:
+def jaxpr_listing(facts: JaxprFacts, root: Root) -> Listing:
     """A jaxpr with the origins of each line."""
-    text, lines = jaxprs.print_jaxpr(jaxpr)
-    places = jaxprs.equation_places(jaxpr, root.scope)
-    return Listing.of(
-        text, [root.trim(_origin(*place) for eqn in line for place in places.get(id(eqn), ())) for line in lines]
+    return Listing.of(facts.text, [origins_of(places, root) for places in facts.places])
+
+
+def origins_of(places: Iterable[Place], root: Root) -> tuple[Origin, ...]:
+    """Places of a program, whose names leave out its own, down to the function that was lowered."""
+    return root.trim(
+        Origin("/".join(filter(None, (root.scope, name))), tuple(Frame(*frame) for frame in frames))
+        for name, frames in places
     )
-
-
-def _origin(op_name: str, frames: tuple[tuple[str, int, str], ...]) -> Origin:
-    return Origin(op_name, tuple(Frame(*frame) for frame in frames))
 
 
 def source_listing(fun: Any, listings: Iterable[Listing]) -> Listing | Unavailable:

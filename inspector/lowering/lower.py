@@ -18,10 +18,10 @@ from inspector.lowering.axis_env import AxisEnv, parse_axis_env, refuse_empty
 from inspector.lowering.bindings import PartialBinding
 from inspector.lowering.calls import Marks, PlainCall, settled
 from inspector.lowering.keywords import function_keywords
-from inspector.lowering.opened import check_opened, from_stages, open_lowered
+from inspector.lowering.opened import check_opened, from_traced, open_lowered
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
-from inspector.lowering.wrappers import is_jitted, traced_call, unbound
+from inspector.lowering.wrappers import TracedCall, is_jitted, traced_call, unbound
 from inspector.stages.lowered import Again, Lowered
 
 
@@ -134,20 +134,20 @@ def _lower_jit(
 ) -> Lowered:
     """Lowers as `jax.jit` does."""
     inner, more, named = unbound(fun, args, kwargs)
-    call = None
+    found = None
     if not marks and jitted_calls.is_jitted(getattr(fun, "__wrapped__", None)) and inner is fun:
         marks = Marks(*stages.static_arguments(fun.__wrapped__))  # a function around a jitted one: settings stay such
     if is_jitted(inner):
         marks.check_none(fun_name(inner))
-        call = traced_call(inner, more, named)
+        found = traced_call(inner, more, named)
         bound = len(more) - len(args), {k: v for k, v in named.items() if k not in kwargs}
-        if call is not None and (bound[0] or bound[1]):
-            binding = PartialBinding(call.binding, more[: bound[0]], bound[1])
-            call = dataclasses.replace(call, binding=binding)
-    call = call or settled(
+        if found is not None and (bound[0] or bound[1]):
+            binding = PartialBinding(found.call.binding, more[: bound[0]], bound[1])
+            found = TracedCall(found.traced, dataclasses.replace(found.call, binding=binding))
+    found = found or settled(
         (args, kwargs), lambda settings: PlainCall.of(fun, args, kwargs, marks, settings=settings).trace(marks)
     )
-    return from_stages(call.traced, None, fun, platform, call, overrides)
+    return from_traced(found.traced, fun, platform, found.call, overrides)
 
 
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend
 from jax.sharding import AbstractMesh, AxisType
 
 from inspector import files, platforms
-from inspector._jax import attached, configuration, jaxprs, modules, pallas, reading, stages
+from inspector._jax import attached, configuration, modules, reading, stages
+from inspector._jax.pallas_overrides import with_changes
+from inspector._jax.traced import JaxprFacts, MeshFacts
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.errors import LoweringError, ParameterError
 from inspector.hlo.mesh import Mesh
-from inspector.lowering.arguments import argument_names, dtype_name, result_name
+from inspector.hlo.pallas import MAX_STEPS
+from inspector.lowering.arguments import argument_names, result_name
 from inspector.lowering.assemble import assemble
-from inspector.lowering.bindings import StageBinding
+from inspector.lowering.bindings import Call, StageBinding
 from inspector.lowering.pallas import Overrides
-from inspector.lowering.wrappers import TracedCall
 from inspector.stages.lowered import Lowered
 
 MAX_MODULE_BYTES = 2 << 30
@@ -71,7 +73,7 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
     """Opens what is not a function."""
     check_opened(given)
     if isinstance(given, stages.Traced):
-        return from_stages(given, None, None, platform, None, overrides)
+        return from_traced(given, None, platform, None, overrides)
     overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
     if isinstance(given, stages.Lowered):
         return _open_stage(given, platform)
@@ -90,42 +92,24 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
     return _open_stablehlo(module, platform)
 
 
-def _open_stage(given: Any, platform: str | None) -> Lowered:
+def _open_stage(given: stages.Lowered, platform: str | None) -> Lowered:
     """A `jax.stages.Lowered`; lowered again from its jaxpr for another platform."""
-    own, jaxpr = stages.platform_of(given), stages.jaxpr_behind(given)
+    own = stages.platform_of(given)
     if platform in (None, own):
-        return from_stages(None, given, None, own, jaxpr=jaxpr)
-    if jaxpr is None:
+        return _from_lowered(given, stages.facts_behind(given, MAX_STEPS), None, own)
+    traced = stages.traced_again(given)
+    if traced is None:
         raise ParameterError(
             f"A jax.stages.Lowered is lowered for its platform already ({own}), and its function is gone; platform"
             " cannot change it. Pass the function itself."
         )
-    return from_stages(_traced_again(given, jaxpr), None, None, platform, _call_of(given))
+    return from_traced(traced, None, platform, _call_of(stages.lowered_facts(given)))
 
 
-def _traced_again(given: Any, jaxpr: Any) -> Any:
-    """A `Traced` of a lowered stage's jaxpr, with its shardings and donations."""
-    facts = stages.lowered_facts(given)
-    shardings = dict(zip(facts.kept, facts.argument_shardings, strict=True))
-    leaves = [
-        jax.ShapeDtypeStruct(shape, dtype, sharding=shardings.get(i), weak_type=weak)
-        for i, (_, shape, dtype, _, weak) in enumerate(facts.arguments)
-    ]
-    structure = jax.tree_util.tree_structure(facts.out_shape)
-
-    def call(*arrays: Any) -> Any:
-        return jax.tree_util.tree_unflatten(structure, jax.extend.core.jaxpr_as_fun(jaxpr)(*arrays))
-
-    call.__name__ = modules.module_facts(facts.module).name.removeprefix("jit_")
-    donated = tuple(i for i, (_, _, _, gives, _) in enumerate(facts.arguments) if gives)
-    return jax.jit(call, donate_argnums=donated).trace(*leaves)
-
-
-def _call_of(given: Any) -> TracedCall:
-    facts = stages.lowered_facts(given)
+def _call_of(facts: stages.LoweredFacts) -> Call:
     names = argument_names(None, len(facts.arguments))
-    binding = StageBinding(modules.module_facts(facts.module).name, facts.in_tree, facts.out_shape)
-    return TracedCall(None, tuple(names(path) for path, *_ in facts.arguments), binding)
+    paths = tuple(names(argument.path) for argument in facts.arguments)
+    return Call(paths, StageBinding(facts.name, facts.in_tree, facts.out_shape))
 
 
 def _read(given: Any) -> bytes | str:
@@ -181,7 +165,7 @@ def _open_stablehlo(module: bytes | str, platform: str | None) -> Lowered:
     return _open_read(reading.read(module, "StableHLO"), platform)
 
 
-def _open_read(given: reading.Read, platform: str | None) -> Lowered:
+def _open_read(given: modules.Contents, platform: str | None) -> Lowered:
     facts = given.facts
     mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == facts.num_partitions), None)
     return assemble(_module_program(given.stablehlo, facts, mesh, platform), given.forms, None, None)
@@ -220,57 +204,49 @@ def _open_exported(exported: Any, platform: str | None) -> Lowered:
     return _open_stablehlo(exported.mlir_module_serialized, exported.platforms[0])
 
 
-def from_stages(
-    traced: Any, lowered: Any, fun: Any, platform: str | None, call: TracedCall | None = None,
-    overrides: Overrides | None = None, jaxpr: Any = None,
-) -> Lowered:  # fmt: skip
-    """A `Lowered` of JAX's stages, one of which may be None.
+def from_traced(
+    traced: stages.Traced, fun: Any, platform: str | None, call: Call | None = None, overrides: Overrides | None = None
+) -> Lowered:
+    """A `Lowered` of a traced function.
 
     Args:
-      traced: a `jax.stages.Traced`; gives the jaxpr, and the lowering when `lowered` is None.
-      lowered: a `jax.stages.Lowered`.
+      traced: what JAX made of it.
       fun: the function, for its source; None when not known.
       platform: what to lower for, None for JAX's default backend.
       call: the call that `traced` is of, where it is known.
       overrides: what is put in place of the parameters of Pallas kernels.
-      jaxpr: of a stage without `traced`, where it is known.
     """
     platform = platform or attached.attached_platform()
     overrides = overrides or Overrides()
-    if lowered is None:
-        traced = pallas.with_jaxpr(traced, overrides.rewrite(traced.jaxpr))
-        lowered = traced.lower(lowering_platforms=(platforms.named(platform).lowering,))
+    traced = with_changes(traced, overrides.choose)
+    lowered = traced.lower(lowering_platforms=(platforms.named(platform).lowering,))
+    return _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
+
+
+def _from_lowered(
+    lowered: stages.Lowered, jaxpr: JaxprFacts | None, fun: Any, platform: str, call: Call | None = None,
+    overrides: Overrides | None = None,
+) -> Lowered:  # fmt: skip
     facts = stages.lowered_facts(lowered)
-    module_facts = modules.module_facts(facts.module)
-    call = call or _call_of(lowered)
-    jaxpr = jaxpr if traced is None else traced.jaxpr
-    mesh = _partition_mesh(facts, module_facts, jaxpr)
-    partitions = max(facts.device_count, mesh.size if mesh else 1, module_facts.num_partitions)
-    numbers = {leaf: number for number, leaf in enumerate(facts.kept, facts.tokens)}
-    shardings = dict(zip(facts.kept, facts.argument_shardings, strict=True))
-    hoisted = len(module_facts.parameters) - facts.tokens - len(facts.kept)
-    if hoisted:
+    if facts.hoisted:
         raise LoweringError(
-            f"The lowered module has {hoisted} parameters that are not arguments of the function (hoisted constants),"
+            f"The lowered module has {facts.hoisted} parameters that are not arguments of the function (hoisted constants),"
             " which inspector cannot pass. Set jax_use_simplified_jaxpr_constants=False."
         )
+    call = call or _call_of(facts)
+    contents = stages.contents(lowered)
+    mesh = _partition_mesh(facts, contents.facts, jaxpr)
     program = Program(
-        name=module_facts.name,
-        module=modules.to_bytecode(facts.module),
+        name=facts.name,
+        module=contents.stablehlo,
         arguments=tuple(
-            Argument(
-                call.paths[i], shape, dtype_name(dtype), numbers.get(i), donated, weak,
-                _sharding_text(shardings.get(i)),
-            )
-            for i, (_, shape, dtype, donated, weak) in enumerate(facts.arguments)
+            Argument(path, a.shape, a.dtype, a.parameter, a.donated, a.weak_type, a.sharding)
+            for path, a in zip(call.paths, facts.arguments, strict=True)
         ),
-        results=tuple(
-            Result(result_name(path), shape, dtype_name(dtype), _sharding_text(sharding))
-            for (path, shape, dtype), sharding in zip(facts.results, facts.result_shardings, strict=True)
-        ),
+        results=tuple(Result(result_name(r.path), r.shape, r.dtype, r.sharding) for r in facts.results),
         options=Options(
             num_replicas=1,
-            num_partitions=partitions,
+            num_partitions=max(facts.device_count, mesh.size if mesh else 1, contents.facts.num_partitions),
             use_spmd_partitioning=True,
             use_shardy_partitioner=configuration.uses_shardy(),
             allow_spmd_sharding_propagation_to_parameters=facts.propagate_to_parameters,
@@ -278,25 +254,24 @@ def from_stages(
         ),
         mesh=mesh,
         platform=platform,
-        host_callbacks=facts.host_callbacks,
-        keepalive=facts.keepalive,
+        host_callbacks=facts.callbacks is not None,
+        callbacks=facts.callbacks,
         binding=call.binding,
-    )  # fmt: skip
+    )
     return assemble(
-        program, modules.forms(facts.module), jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
-        notes=(*call.notes, *_mesh_notes(facts)),
+        program, contents.forms, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
+        notes=(*call.notes, *_mesh_notes(facts.meshes)),
     )  # fmt: skip
 
 
-def _mesh_notes(facts: stages.LoweredFacts) -> tuple[str, ...]:
+def _mesh_notes(given: Sequence[MeshFacts]) -> tuple[str, ...]:
     """What a user who only wrote `AbstractMesh` in place of `Mesh` may not know: other axis types, another program."""
     if AxisType.Explicit not in AbstractMesh((1,), ("i",)).axis_types:
         return ()  # this JAX makes them Auto: whoever has others asked for them
-    shardings = [s for s in (*facts.argument_shardings, *facts.result_shardings) if hasattr(s, "mesh")]
-    meshes = [s.mesh for s in shardings if s.mesh.size > 1]
-    if not meshes or not all(isinstance(mesh, AbstractMesh) for mesh in meshes):
+    meshes = [mesh for mesh in given if math.prod(mesh.axis_sizes) > 1]
+    if not meshes or not all(mesh.is_abstract for mesh in meshes):
         return ()
-    if {axis_type for mesh in meshes for axis_type in mesh.axis_types} != {AxisType.Explicit}:
+    if any(mesh.axis_types != {AxisType.Explicit.name} for mesh in meshes):
         return ()
     note = (
         "the AbstractMesh has Explicit axes, its default; a Mesh has Auto axes, whose program can be another:"
@@ -305,23 +280,18 @@ def _mesh_notes(facts: stages.LoweredFacts) -> tuple[str, ...]:
     return (note,)
 
 
-def _partition_mesh(facts: stages.LoweredFacts, module_facts: modules.ModuleFacts, jaxpr: Any) -> Mesh | None:
+def _partition_mesh(
+    facts: stages.LoweredFacts, module_facts: modules.ModuleFacts, jaxpr: JaxprFacts | None
+) -> Mesh | None:
     """The JAX mesh that gives partitions their names: of the shardings, else of a `shard_map`."""
-    shardings = [s for s in (*facts.argument_shardings, *facts.result_shardings) if hasattr(s, "mesh")]
-    candidates = [s.mesh for s in shardings]
-    if jaxpr is not None:
-        candidates += [mesh for mesh in [jaxprs.mesh_of(jaxpr)] if mesh is not None]
-    for mesh in candidates:
-        if mesh.size > 1:
-            return Mesh(tuple(str(n) for n in mesh.axis_names), tuple(int(s) for s in mesh.axis_sizes), "partition")
+    inner = () if jaxpr is None or jaxpr.mesh is None else (jaxpr.mesh,)
+    for mesh in (*facts.meshes, *inner):
+        if math.prod(mesh.axis_sizes) > 1:
+            return Mesh(mesh.axis_names, mesh.axis_sizes, "partition")
     for names, sizes, ids in module_facts.meshes:
         if math.prod(sizes) > 1:
             return Mesh(names, sizes, "partition", ids)
     return None
-
-
-def _sharding_text(sharding: Any) -> str:
-    return "" if sharding is None else str(getattr(sharding, "spec", sharding))
 
 
 def _numpy_dtype(mlir_type: str) -> str:

@@ -6,14 +6,15 @@ The user's code stays as it is: parameters are replaced in the jaxpr, between tr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from inspector import platforms
-from inspector._jax import jaxprs, pallas, pallas_device, pallas_params
+from inspector._jax import pallas_device, pallas_params
+from inspector._jax.pallas_overrides import KernelChange, KernelHead
+from inspector._jax.traced import KernelFacts
 from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable, check_bool
 from inspector.hlo.pallas import (
-    MAX_STEPS,
     Backend,
     BlockDimension,
     CostEstimate,
@@ -22,7 +23,8 @@ from inspector.hlo.pallas import (
     Scratch,
     by_kernel,
 )
-from inspector.hlo.source import Frame, Origin, Root
+from inspector.hlo.source import Origin, Root
+from inspector.lowering.listings import origins_of
 from inspector.stages.kernel import Kernel
 
 CompilerParams = Mapping[str | int, Mapping[str, Any]]
@@ -52,7 +54,7 @@ def fields_of(kernel: Kernel, platform: str) -> tuple[ParamField, ...]:
 class Overrides:
     """What is put in place of the program's own parameters of Pallas kernels.
 
-    Used for one lowering: `rewrite` its jaxpr, lower that, and ask for its `kernels`.
+    Used for one lowering: it chooses what the program's kernels get, and then makes the `kernels` of what came of it.
     """
 
     def __init__(
@@ -79,7 +81,6 @@ class Overrides:
         self._chip = chip
         self._is_gpu = "triton" in platforms.named(platform).pallas
         self._names: dict[int, tuple[str, ...]] = {}
-        self._has_none = False
 
     def device(self) -> contextlib.AbstractContextManager[None]:
         """While it is open, kernels see the chip; the interpreter's the usual TPU, without which some cannot be traced."""
@@ -89,24 +90,19 @@ class Overrides:
             return contextlib.nullcontext()
         return pallas_device.as_if_on(platform.kind, chip.device_kind, chip.architecture)
 
-    def rewrite(self, jaxpr: Any) -> Any:
-        """The jaxpr with the parameters in place.
+    def choose(self, heads: Sequence[KernelHead]) -> Mapping[int, KernelChange]:
+        """What each kernel of a program gets.
 
         Raises:
-          OptionError: no such kernel or field, or a value that cannot be.
-          FlagTypeError: a value of the wrong type.
+          OptionError: no such kernel.
           LoweringError: a kernel is for another platform.
         """
-        equations = pallas.kernel_equations(jaxpr)
-        self._has_none = not equations
-        if not equations and not self._wanted:
-            return jaxpr
-        names = [pallas.kernel_name(eqn) for eqn in equations]
-        chosen = {number: self._fields_of(number, names) for number in range(len(equations))}
+        names = [head.name for head in heads]
+        chosen = {number: self._fields_of(number, names) for number in range(len(heads))}
         self._refuse_strangers(names)
-        replaced = {id(eqn): self._replacement(eqn, n, names[n], chosen[n]) for n, eqn in enumerate(equations)}
-        self._names = {n: tuple(fields) for n, fields in chosen.items()}
-        return pallas.with_kernel_params(jaxpr, lambda eqn: replaced[id(eqn)])
+        self._names = {number: tuple(fields) for number, fields in chosen.items()}
+        changes = ((number, self._change(heads[number], number, fields)) for number, fields in chosen.items())
+        return {number: change for number, change in changes if change is not None}
 
     def refuse(self, reason: str) -> None:
         """For what cannot be traced any more.
@@ -118,9 +114,9 @@ class Overrides:
             named = "compiler_params" if self._wanted else "interpret"
             raise ParameterError(f"{named} cannot be honoured: {reason}. Pass the function itself.")
 
-    def kernels(self, jaxpr: Any, root: Root) -> tuple[Kernel, ...]:
-        """The kernels of the jaxpr that `rewrite` gave."""
-        return () if self._has_none else kernels_of(jaxpr, root, self._names, self._platform)
+    def kernels(self, found: Sequence[KernelFacts], root: Root) -> tuple[Kernel, ...]:
+        """The kernels of the program that was chosen for, in its order."""
+        return kernels_of(found, root, self._names, self._platform)
 
     def _fields_of(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """What is wanted of one kernel; its number says more than its name, its name more than all."""
@@ -138,19 +134,15 @@ class Overrides:
                 f" kernels, by name or number: {there}; '*' stands for all."
             )
 
-    def _replacement(self, eqn: Any, number: int, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        changed: dict[str, Any] = {"interpret": True} if self._interpret else {}
-        given = eqn.params["compiler_params"]
-        own = pallas.own_backend(eqn)
-        backend = pallas_params.backend_for(self._platform, own)
-        if not fields and not changed and own not in (None, backend):
-            raise LoweringError(_FOREIGN.format(name=name, own=own, platform=self._platform))
-        if fields or (given is None and self._is_gpu and not pallas_params.has_default(backend)):
-            where = f"kernel {name!r}" if name else f"kernel {number}"
-            changed["compiler_params"] = pallas_params.with_fields(
-                backend, given, fields, where, grid_rank=pallas.grid_rank(eqn), input_count=pallas.input_count(eqn)
-            )
-        return changed
+    def _change(self, head: KernelHead, number: int, fields: Mapping[str, Any]) -> KernelChange | None:
+        backend = pallas_params.backend_for(self._platform, head.backend)
+        if not fields and not self._interpret and head.backend not in (None, backend):
+            raise LoweringError(_FOREIGN.format(name=head.name, own=head.backend, platform=self._platform))
+        is_bare = not head.has_params and self._is_gpu and not pallas_params.has_default(backend)
+        if not (fields or is_bare or self._interpret):
+            return None
+        where = f"kernel {head.name!r}" if head.name else f"kernel {number}"
+        return KernelChange(backend, fields if fields or is_bare else None, self._interpret, where)
 
 
 _FOREIGN = (
@@ -161,31 +153,24 @@ _FOREIGN = (
 
 
 def kernels_of(
-    jaxpr: Any, root: Root, overridden: Mapping[int, Sequence[str]] | None = None, platform: str = "cpu"
-) -> tuple[Kernel, ...]:
-    """The Pallas kernels of a jaxpr, in the order of the program.
+    found: Sequence[KernelFacts], root: Root, overridden: Mapping[int, Sequence[str]] | None = None,
+    platform: str = "cpu",
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """The Pallas kernels of a traced function, in the order of the program.
 
     Args:
-      jaxpr: of the whole function.
-      root: where its origins end.
+      found: what the function says of them.
+      root: where their origins end.
       overridden: by number, the compiler parameters that were put in place of the program's own.
       platform: what is lowered for.
     """
-    equations = pallas.kernel_equations(jaxpr)
-    if not equations:
-        return ()
-    places = jaxprs.equation_places(jaxpr, root.scope)
-    found = []
-    for number, eqn in enumerate(equations):
-        facts = pallas.kernel_facts(eqn, MAX_STEPS)
+    kernels = []
+    for number, kernel in enumerate(found):
+        facts: dict[str, Any] = dict(kernel.facts)
         if facts["backend"] is None and platform != "cpu":
             facts["backend"] = pallas_params.backend_for(platform, None)
-        found.append(_kernel(number, facts, _origins(places.get(id(eqn), ()), root), overridden or {}))
-    return tuple(found)
-
-
-def _origins(places: Iterable[jaxprs.Place], root: Root) -> tuple[Origin, ...]:
-    return root.trim(Origin(name, tuple(Frame(*frame) for frame in frames)) for name, frames in places)
+        kernels.append(_kernel(number, facts, origins_of(kernel.places, root), overridden or {}))
+    return tuple(kernels)
 
 
 def _kernel(

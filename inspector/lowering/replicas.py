@@ -6,13 +6,12 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import jax
-
 from inspector import platforms
-from inspector._jax import attached, modules, replica
+from inspector._jax import attached, replica
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
-from inspector.lowering.arguments import dtype_name, result_name
+from inspector.hlo.pallas import MAX_STEPS
+from inspector.lowering.arguments import result_name
 from inspector.lowering.assemble import assemble
 from inspector.lowering.axis_env import replica_mesh
 from inspector.lowering.calls import PlainCall
@@ -42,35 +41,26 @@ def lower_replicas(
     platform = platform or attached.attached_platform()
     overrides = overrides or Overrides()
     result = replica.lower_with_replicas(
-        flat, leaves, axis_env, is_donated, platforms.named(platform).lowering, name, overrides.rewrite
-    )
-    results, _ = jax.tree_util.tree_flatten_with_path(result.out_shape)
-    avals = [jax.typeof(leaf) if not isinstance(leaf, jax.ShapeDtypeStruct) else leaf for leaf in leaves]
+        flat, leaves, axis_env, is_donated, platforms.named(platform).lowering, name, choose=overrides.choose,
+        max_steps=MAX_STEPS, tuple_args=tuple_args, return_tuple=return_tuple,
+    )  # fmt: skip
     replicas = math.prod(size for _, size in axis_env)
     program = Program(
-        name=modules.module_facts(result.module).name,
-        module=modules.to_bytecode(result.module),
+        name=result.contents.facts.name,
+        module=result.contents.stablehlo,
         arguments=tuple(
-            Argument(
-                path,
-                tuple(a.shape),
-                dtype_name(a.dtype),
-                number,
-                gives,
-                bool(getattr(a, "weak_type", False)),
-            )
-            for number, (path, a, gives) in enumerate(zip(paths, avals, is_donated, strict=True))
+            Argument(path, a.shape, a.dtype, a.parameter, a.donated, a.weak_type)
+            for path, a in zip(paths, result.arguments, strict=True)
         ),
-        results=tuple(Result(result_name(path), tuple(o.shape), dtype_name(o.dtype)) for path, o in results),
+        results=tuple(Result(result_name(r.path), r.shape, r.dtype) for r in result.results),
         options=Options(num_replicas=replicas or 1, num_partitions=1),
         mesh=replica_mesh(axis_env),
         platform=platform,
-        host_callbacks=result.host_callbacks,
-        keepalive=result.keepalive,
+        host_callbacks=result.callbacks is not None,
+        callbacks=result.callbacks,
         binding=call.binding(outputs.whole),
     )
-    forms = modules.forms(result.module, tuple_args=tuple_args, return_tuple=return_tuple)
     return assemble(
-        program, forms, result.jaxpr, call.fun, notes=call.leaves.notes,
+        program, result.contents.forms, result.jaxpr, call.fun, notes=call.leaves.notes,
         out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple, overrides=overrides,
     )  # fmt: skip

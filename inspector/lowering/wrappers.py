@@ -20,25 +20,16 @@ from inspector._jax import jitted_calls
 from inspector._jax.stages import static_arguments
 from inspector.errors import ExecutionError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, argument_names, mapped, original_path, stand_ins
-from inspector.lowering.bindings import Bound, CallBinding
+from inspector.lowering.bindings import Bound, Call, CallBinding
 from inspector.lowering.leaves import Leaves, Static, is_array
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TracedCall:
-    """A call that JAX has traced.
+    """A call that JAX has traced: what it made of it, and what the program's ends are to the user."""
 
-    Attributes:
-      traced: a `jax.stages.Traced`.
-      paths: how the user would write each argument of the program.
-      binding: how other calls become arguments of the program.
-      notes: what became static by itself.
-    """
-
-    traced: Any
-    paths: tuple[str, ...]
-    binding: Bound
-    notes: tuple[str, ...] = ()
+    traced: jax.stages.Traced
+    call: Call
 
 
 def unbound(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -75,7 +66,7 @@ def traced_call(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tra
     if call is None:
         return None
     paths = _paths(call, _named(fun, given, argument_names(fun, len(args))))
-    return TracedCall(call.traced, paths, WrapperBinding(fun, abstract_arguments(given), call.traced))
+    return TracedCall(call.traced, Call(paths, WrapperBinding(fun, abstract_arguments(given), call.traced)))
 
 
 def _of_jax(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedCall:
@@ -90,7 +81,7 @@ def _of_jax(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedC
     leaves = Leaves.of(dynamic, lambda path: names(original_path(path, positions)), are_arrays=True)
     whole = functools.partial(jax.tree_util.tree_unflatten, jax.tree_util.tree_structure(traced.out_info))
     binding = CallBinding(str(traced.fun_name), leaves.without_values(), static, fixed, len(args), whole)
-    return TracedCall(traced, leaves.paths, binding)
+    return TracedCall(traced, Call(leaves.paths, binding))
 
 
 class _AbstractArray(jax.Array):
@@ -177,7 +168,7 @@ class WrapperBinding(Bound):
 
     fun: Any
     given: _Given
-    traced: Any
+    traced: jax.stages.Traced
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
         """What the wrapper hands to the program for these arguments.
@@ -186,7 +177,7 @@ class WrapperBinding(Bound):
           ExecutionError: another program.
         """
         call, _ = _jitted_call(self.fun, args, kwargs)
-        if call is None or not _is_same(call.traced.jaxpr, self.traced.jaxpr):
+        if call is None or not jitted_calls.is_same_program(call.traced, self.traced):
             raise ExecutionError(
                 f"{self.traced.fun_name} was lowered for other arguments: these make another program. Pass arguments of"
                 " the same shapes and dtypes, and with the same values where they are static, or lower the function anew."
@@ -196,11 +187,6 @@ class WrapperBinding(Bound):
     def result(self, outputs: Sequence[Any]) -> Any:
         """What the wrapper would return; Unavailable when it does more with the program's results than arrange them."""
         return _returned(self, outputs)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether two jaxprs are one program; JAX's own cache answers for arguments of the same kind."""
-    return one is other or str(one) == str(other)
 
 
 def _returned(binding: WrapperBinding, outputs: Sequence[Any]) -> Any:
@@ -220,10 +206,9 @@ def _returned(binding: WrapperBinding, outputs: Sequence[Any]) -> Any:
         return [leaf for leaf in found[0][0] if isinstance(leaf, jax.Array)]
 
     try:
-        jaxpr = jax.make_jaxpr(call)(*(leaves[i] for i in arrays))
+        places = jitted_calls.result_places(call, [leaves[i] for i in arrays], binding.traced)
     except Exception as error:  # a library's code, called in a way that it may not be made for
         return Unavailable(f"the wrapper cannot be traced around its program: {type(error).__name__}", "use outputs")
-    places = jitted_calls.result_places(jaxpr, binding.traced)
     if places is None:
         return Unavailable("the wrapper computes its result from what the program gives", "use outputs, a tuple")
     results = iter(places)

@@ -17,7 +17,7 @@ from tests.conftest import RunPython
 
 WALL = Path(probes.__file__).parent
 # Attributes of ours that begin with an underscore, on objects other than `self`.
-OURS = frozenset({"_concrete_class", "_exit"})  # protobuf's and Python's, not JAX's
+OURS = frozenset({"_concrete_class", "_exit", "_raw"})  # protobuf's, Python's and our own handles', not JAX's
 
 
 def is_private(module: str) -> bool:

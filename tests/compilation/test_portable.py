@@ -69,7 +69,7 @@ def test_a_lowered_whose_result_is_a_users_class_pickles() -> None:
     lowered = lowered_with_a_callback()
     other = pickle.loads(pickle.dumps(lowered))
     assert other == lowered
-    assert (other.out_shape, other.program.keepalive) == (None, None)
+    assert (other.out_shape, other.program.callbacks) == (None, None)
     assert other.outputs == lowered.outputs
 
 

@@ -34,12 +34,12 @@ REQUEST = CompileRequest(PROGRAM, Options(flags={"xla_a": True}), Target("cpu:8"
 
 def test_a_program_pickles_without_what_lives_in_one_process() -> None:
     live = dataclasses.replace(
-        PROGRAM, keepalive=lambda: None, binding=StageBinding("f", jax.tree.structure(((1,), {})), 1)
+        PROGRAM, callbacks=lambda: None, binding=StageBinding("f", jax.tree.structure(((1,), {})), 1)
     )
     copy = pickle.loads(pickle.dumps(live))
     assert copy == live == PROGRAM
     assert hash(copy) == hash(PROGRAM)
-    assert (copy.keepalive, copy.binding) == (None, None)
+    assert (copy.callbacks, copy.binding) == (None, None)
     assert live.binding is not None
 
 

@@ -14,6 +14,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib import _hlo, _jax
 
+from inspector._jax.callbacks import host_callbacks
 from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.hlo.mesh import Mesh
@@ -55,7 +56,7 @@ def as_program(lowered: Any, mesh: Mesh | None = None) -> Program:
         mesh=mesh,
         platform="cpu",
         host_callbacks=bool(callbacks),
-        keepalive=(callbacks, compile_args["keepalive"]) if callbacks else None,
+        callbacks=host_callbacks(callbacks, compile_args["keepalive"]),
     )
 
 

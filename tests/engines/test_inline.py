@@ -72,7 +72,7 @@ def test_callbacks_of_equal_modules_are_not_mixed_up(engine: InlineEngine) -> No
 
 def test_callbacks_that_are_gone(engine: InlineEngine) -> None:
     program = programs.lower(lambda x: jax.pure_callback(np.sin, F32X2, x), F32X2)
-    saved = dataclasses.replace(program, keepalive=None)
+    saved = dataclasses.replace(program, callbacks=None)
     with pytest.raises(ExecutionError, match="Lower the function again"):
         engine.submit(CompileRequest(saved, Options(), CPU)).result(60)
 

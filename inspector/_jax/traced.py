@@ -1,0 +1,106 @@
+"""Everything that a traced function says, as a value: no jaxpr leaves the wall."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jax.sharding import AbstractMesh, Mesh
+
+from inspector._jax.jaxprs import Place, collective_axes, equation_places, mesh_of, print_jaxpr
+from inspector._jax.pallas import kernel_equations, kernel_facts
+from inspector._jax.values import Facts
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MeshFacts:
+    """A mesh of JAX's.
+
+    Attributes:
+      axis_names, axis_sizes: of its axes, outermost first.
+      axis_types: what kinds of axes there are, by the names of `jax.sharding.AxisType`.
+      is_abstract: it has no devices.
+    """
+
+    axis_names: tuple[str, ...]
+    axis_sizes: tuple[int, ...]
+    axis_types: frozenset[str]
+    is_abstract: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CollectiveFacts:
+    """The axes that a collective names.
+
+    Attributes:
+      primitive: JAX's, such as `psum`.
+      file, line: the innermost of the user's lines that it comes from.
+      axes: the names, in the user's order.
+    """
+
+    primitive: str
+    file: str
+    line: int
+    axes: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """A Pallas kernel.
+
+    Attributes:
+      facts: as the fields of `inspector.hlo.pallas.PallasKernel`, without number, origins and what was overridden.
+      places: where it is called.
+    """
+
+    facts: Facts
+    places: tuple[Place, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JaxprFacts:
+    """What a jaxpr says. Places leave out the program's own name, which is outermost in all of them.
+
+    Attributes:
+      text: as JAX prints it.
+      places: of each line of the text, those of its equations.
+      collectives: those that name axes.
+      mesh: of the first `shard_map`, or None.
+      kernels: in the order of the program.
+    """
+
+    text: str
+    places: tuple[tuple[Place, ...], ...]
+    collectives: tuple[CollectiveFacts, ...]
+    mesh: MeshFacts | None
+    kernels: tuple[KernelFacts, ...]
+
+
+def mesh_facts(mesh: Mesh | AbstractMesh) -> MeshFacts:
+    """What a mesh says."""
+    return MeshFacts(
+        axis_names=tuple(str(name) for name in mesh.axis_names),
+        axis_sizes=tuple(int(size) for size in mesh.axis_sizes),
+        axis_types=frozenset(axis_type.name for axis_type in mesh.axis_types),
+        is_abstract=isinstance(mesh, AbstractMesh),
+    )
+
+
+def jaxpr_facts(jaxpr: Any, max_steps: int) -> JaxprFacts:
+    """Reads a jaxpr.
+
+    Args:
+      jaxpr: of the whole function.
+      max_steps: of a kernel's grid whose block indices are computed.
+    """
+    text, lines = print_jaxpr(jaxpr)
+    places, mesh = equation_places(jaxpr), mesh_of(jaxpr)
+    return JaxprFacts(
+        text=text,
+        places=tuple(tuple(place for eqn in line for place in places.get(id(eqn), ())) for line in lines),
+        collectives=tuple(CollectiveFacts(*named) for named in collective_axes(jaxpr)),
+        mesh=None if mesh is None else mesh_facts(mesh),
+        kernels=tuple(
+            KernelFacts(kernel_facts(eqn, max_steps), tuple(places.get(id(eqn), ()))) for eqn in kernel_equations(jaxpr)
+        ),
+    )
