@@ -162,7 +162,7 @@ def resolve_positions(
     A static argument that the call leaves to its default, or gives by name, is none of these positions.
 
     Raises:
-      ParameterError: a position is out of range, in both, or a static argument cannot be hashed.
+      ParameterError: a position is out of range, or in both.
     """
     both = sorted(set(static_argnums) & set(donate_argnums))
     if both:
@@ -178,16 +178,7 @@ def resolve_positions(
                 f"{parameter}={tuple(numbers)} names position {outside[0]}, but {name} was called with"
                 f" {len(args)} positional arguments. Expected positions from {-len(args)} to {len(args) - 1}."
             )
-    static = {n % len(args) for n in static_argnums if n < len(args)}
-    for n in sorted(static):
-        try:
-            hash(args[n])
-        except TypeError:
-            raise ParameterError(
-                f"Static argument {n} of {name} is of type {type(args[n]).__name__}, which cannot be hashed."
-                " Expected a hashable value, such as a tuple instead of a list."
-            ) from None
-    return static, {n % len(args) for n in donate_argnums}
+    return {n % len(args) for n in static_argnums if n < len(args)}, {n % len(args) for n in donate_argnums}
 
 
 def short(value: Any) -> str:

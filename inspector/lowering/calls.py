@@ -14,7 +14,16 @@ from inspector.errors import ParameterError
 from inspector.lowering.arguments import argument_names, original_path, resolve_positions
 from inspector.lowering.assemble import fun_name
 from inspector.lowering.bindings import Call, CallBinding
-from inspector.lowering.leaves import NUMBERS, Leaves, Outputs, Static, holds_arrays, positional_parameters, traceable
+from inspector.lowering.leaves import (
+    NUMBERS,
+    Leaves,
+    Outputs,
+    Static,
+    check_hashable,
+    holds_arrays,
+    positional_parameters,
+    traceable,
+)
 from inspector.lowering.wrappers import TracedCall
 
 T = TypeVar("T")
@@ -97,7 +106,8 @@ class PlainCall:
         )
         static = Static.of(fun, args, marks.static_argnums, marks.static_argnames)
         lifted = not are_arrays and holds_arrays(fun)
-        (dynamic, named), _ = static.split(args, kwargs)
+        (dynamic, named), fixed = static.split(args, kwargs)
+        check_hashable(fun, fun_name(fun), fixed)
         names = _names(fun, args, static, lifted)
         given = ((fun, *dynamic) if lifted else dynamic, named)
 

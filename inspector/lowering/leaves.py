@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inspector.errors import ExecutionError
+from inspector.errors import ExecutionError, ParameterError
 from inspector.lowering.arguments import abstract_leaf, looks_like_array, short
 
 # Of Python's numbers, those that are most likely a setting first.
@@ -62,6 +62,30 @@ class Static:
         )
         fixed: dict[int | str, Any] = {i: args[i] for i in sorted(self.positions)}
         return dynamic, fixed | {name: value for name, value in kwargs.items() if name in self.names}
+
+
+def check_hashable(fun: Any, name: str, fixed: Mapping[int | str, Any]) -> None:
+    """Refuses static arguments that `jax.jit` cannot look up what it has compiled by.
+
+    Args:
+      fun: the function.
+      name: of the function.
+      fixed: its static arguments by position or name.
+
+    Raises:
+      ParameterError: one cannot be hashed.
+    """
+    parameters = dict(enumerate(positional_parameters(fun)))
+    for key, value in fixed.items():
+        try:
+            hash(value)
+        except Exception as e:  # of a class of the user's
+            path = key if isinstance(key, str) else parameters.get(key, f"argument {key}")
+            raise ParameterError(
+                f"{path} of {name} is static and cannot be hashed: got {short(value)} of type {type(value).__name__}"
+                f" ({type(e).__name__}: {e}). Expected a hashable value, such as a tuple instead of a list or a frozen"
+                " dataclass instead of a dict. Pass that, or an array, or do not name it static."
+            ) from e
 
 
 def positional_parameters(fun: Any) -> list[str]:

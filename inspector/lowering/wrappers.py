@@ -20,8 +20,9 @@ from inspector._jax import jitted_calls
 from inspector._jax.stages import static_arguments
 from inspector.errors import ExecutionError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, argument_names, mapped, original_path, stand_ins
+from inspector.lowering.assemble import fun_name
 from inspector.lowering.bindings import Bound, Call, CallBinding
-from inspector.lowering.leaves import Leaves, Static, is_array
+from inspector.lowering.leaves import Leaves, Static, check_hashable, is_array
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,8 +76,9 @@ def _of_jax(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedC
     # A static argument stays the very object: it may be equal to itself only.
     given = [a if i in static.positions else stand_ins(a) for i, a in enumerate(args)]
     named = {k: v if k in static.names else stand_ins(v) for k, v in kwargs.items()}
-    traced = fun.trace(*given, **named)
     dynamic, fixed = static.split(given, named)
+    check_hashable(fun, fun_name(fun), fixed)
+    traced = fun.trace(*given, **named)
     positions = [i for i in range(len(args)) if i not in static.positions]
     leaves = Leaves.of(dynamic, lambda path: names(original_path(path, positions)), are_arrays=True)
     whole = functools.partial(jax.tree_util.tree_unflatten, jax.tree_util.tree_structure(traced.out_info))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -83,3 +84,26 @@ def test_a_weak_type_gives_way_as_it_does_in_jax(is_weak: bool) -> None:
             lowered = inspector.lower(lambda x: x * HALF, given, axis_env=axis_env)
             assert lowered.inputs[0].weak_type is is_weak
             assert lowered.outputs[0].dtype == ("bfloat16" if is_weak else "float32")
+
+
+class _Unhashable:
+    def __hash__(self) -> int:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("value", [{"a": 2}, (1, [2]), np.ones(2), _Unhashable()], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    ("fun", "marks", "by_name"),
+    [
+        (lambda x, cfg: x, {"static_argnums": 1}, False),
+        (lambda x, cfg: x, {"static_argnames": "cfg"}, True),
+        (jax.jit(lambda x, cfg: x, static_argnums=1), {}, False),
+        (jax.jit(lambda x, cfg: x, static_argnames="cfg"), {}, True),
+        (functools.partial(jax.jit(lambda x, n, cfg: x, static_argnames=("n", "cfg")), n=3), {}, True),
+    ],
+)
+def test_a_static_argument_that_cannot_be_hashed_is_told(fun: Any, marks: Any, by_name: bool, value: Any) -> None:
+    args, kwargs = ((X,), {"cfg": value}) if by_name else ((X, value), {})
+    said = r"cfg of <lambda> is static and cannot be hashed: got .* of type \w+ \(.*Expected a hashable value"
+    with pytest.raises(ParameterError, match=said):
+        inspector.lower(fun, *args, **kwargs, **marks)

@@ -100,7 +100,7 @@ def test_static_and_donated_positions_are_checked() -> None:
         xla_computation(named_f, static_argnums=2)(1.0)
     with pytest.raises(ParameterError, match="cannot intersect: position 0 is in both"):
         xla_computation(named_f, static_argnums=0, donate_argnums=0)(1.0)
-    with pytest.raises(ParameterError, match=r"Static argument 0 of f is of type list, which cannot be hashed"):
+    with pytest.raises(ParameterError, match=r"x of f is static and cannot be hashed: got \[1\] of"):
         xla_computation(named_f, static_argnums=0)([1])
 
 
