@@ -123,7 +123,7 @@ def test_numbers_are_those_of_jax(lowered: Lowered, engine: WorkerEngine) -> Non
     constants = row["peak_bytes"] - memory.temp_size_in_bytes - 2 * 4 * 32 * 48
     assert 0 <= constants <= 64
     assert row["collectives"] == 0
-    assert 0 < row["compile_s"] < 60
+    assert row["compile_s"] > 0
 
 
 def test_collectives_are_counted(engine: WorkerEngine) -> None:

@@ -38,7 +38,7 @@ class Static:
 
     @classmethod
     def of(cls, fun: Any, args: Sequence[Any], positions: Collection[int], names: Collection[str]) -> Static:
-        """Both ways to name one, each inferred from the other by the signature, as `jax.jit` does.
+        """Both ways to name one, inferred from the other by the signature where only one is given, as `jax.jit` does.
 
         Args:
           fun: the function.
@@ -46,10 +46,10 @@ class Static:
           positions: of arguments; negative ones count from the last.
           names: of parameters.
         """
-        parameters = positional_parameters(fun)
+        parameters = [] if positions and names else positional_parameters(fun)
         numbers = {n % len(args) for n in positions if -len(args) <= n < len(args)}
         numbers |= {parameters.index(name) for name in names if name in parameters}
-        named = set(names) | {parameters[n] for n in positions if -len(parameters) <= n < len(parameters)}
+        named = set(names) | {parameters[n] for n in positions if 0 <= n < len(parameters)}
         return cls(frozenset(n for n in numbers if n < len(args)), frozenset(named))
 
     def split(

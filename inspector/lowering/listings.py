@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import collections
 import linecache
-import os
 import pathlib
 import sys
 import sysconfig
@@ -20,7 +19,8 @@ from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin, Root
 
 # Notebook machinery between the user's cell and the top of the stack: never what a reader wants.
-_MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy", "inspector")
+_MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy")
+_OWN = pathlib.Path(__file__).parent.parent
 
 
 def jaxpr_listing(facts: JaxprFacts, root: Root) -> Listing:
@@ -119,8 +119,8 @@ def _code_of(fun: Any) -> Any:
 
 
 def _is_users(file: str) -> bool:
-    parts = file.replace(os.sep, "/").split("/")
-    return not any(name in parts for name in _MACHINERY) or _is_cell(file)
+    is_machinery = (_in_packages(file) or "").partition("/")[0] in _MACHINERY
+    return _is_cell(file) or not (is_machinery or pathlib.PurePath(file).is_relative_to(_OWN))
 
 
 def _is_cell(file: str) -> bool:

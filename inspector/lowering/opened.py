@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -129,12 +130,15 @@ def _read(given: Any) -> bytes | str:
 
 
 def _text_if_utf8(data: bytes) -> bytes | str:
-    # MLIR bytecode begins with `ML\xefR`, a proto with a field tag; both have bytes that no text has.
+    # MLIR bytecode begins with `ML\xefR`, a proto has field tags (0x1a of its computations): bytes that no text has.
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return data
-    return data if "\0" in text or text[:1] == "\x0a" else text
+    return data if _NO_TEXT.search(text) else text
+
+
+_NO_TEXT = re.compile("[\0-\x08\x0e-\x1f]")
 
 
 def _is_hlo(module: bytes | str) -> bool:

@@ -125,6 +125,31 @@ def test_remarks_say_what_is_wrong() -> None:
     assert of(visits(ragged)[0]).remarks == ("x: 1 blocks reach beyond the array; what they hold there is undefined.",)
 
 
+def test_blocks_that_overlap_are_said_and_what_that_means() -> None:
+    spec = pl.BlockSpec((pl.Element(12), pl.Element(8)), lambda i, j: (i * 4, j * 8))
+    given, made = (of(each) for each in visits(windows((16, 24), spec, (2, 2))))
+    assert "x: 4 blocks overlap; the shared elements are read more than once." in given.remarks
+    assert "o: 4 blocks overlap; the last write wins." in made.remarks
+
+
+def test_blocks_too_many_to_compare_are_not() -> None:
+    spec = pl.BlockSpec((pl.Element(8), pl.Element(8)), lambda i: (i * 4, 0))
+    (at_most, _), (too_many, _) = (visits(windows((4 * n + 4, 8), spec, (n,))) for n in (2048, 2049))
+    assert of(at_most).covered_elements == (4 * 2048 + 4) * 8
+    for found in (of(too_many).overlapping, of(too_many).covered_elements):
+        assert isinstance(found, Unavailable)
+        assert found.reason == "2,049 blocks are too many to compare with one another"
+    table = operand_table(windows((4 * 2049 + 4, 8), spec, (2049,)))
+    assert list(table["overlapping"].isna()) == [True, True]
+    assert list(table["blocks"]) == [2049, 2049]
+
+
+def test_a_scalar_is_one_block() -> None:
+    found = of(visits(windows((), pl.BlockSpec((), lambda i: ()), (3,)))[0])
+    assert (found.block_count, found.copy_count, found.covered_elements) == (1, 1, 1)
+    assert found.block_of_step.tolist() == [0, 0, 0]
+
+
 def test_a_block_that_cores_would_share_is_a_race() -> None:
     def semantics(*said: str) -> Visits:
         params = {"matmul": {"dimension_semantics": said}}

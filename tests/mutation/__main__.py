@@ -1,34 +1,32 @@
 """`python -m tests.mutation --room analysis --faults 40 --seed 0`: how many deliberate faults do the tests notice?
 
 First the quick tests run once under coverage, which tells what runs each line (`--map FILE` keeps that). Then each fault,
-drawn by the seed, is put into a copy of the checkout, and the tests that run its line are run there. Of lines that
-only other processes run, the tests of the room's folder are. The table says what survived: each is to be judged.
+drawn by the seed, is put into a copy of the checkout, and the tests that run its line are run there, those of its
+module first, until one fails. Where only other processes run the line, such as workers, the tests that go with its
+module or room are run, the slow ones too. The table says what survived: each is to be judged.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import os
 import random
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from run import QUICK
+from tests.mutation import runners
+from tests.mutation.forks import pytest_of
 from tests.mutation.operators import Fault, faults, with_fault
+from tests.mutation.runners import ROOT, Runners
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 ROOMS = ("lowering", "analysis", "hlo", "engines", "compilation")
-QUICK = "not (slow or browser or libraries)"
-MOST_TESTS = 60  # of those that run a line, the first ones
-LIMIT_S = 600
-
-Runners = Mapping[str, Mapping[str, Sequence[str]]]
-"""File to line to the tests that run it."""
+MOST_S = 120  # of tests for one fault, as long as they take without it
+SLOW_TOO = "not (browser or libraries)"
 
 
 def main() -> int:
@@ -36,21 +34,23 @@ def main() -> int:
     parser.add_argument("--room", choices=ROOMS, action="append", help="again for several; all by default")
     parser.add_argument("--faults", type=int, default=20, help="of each room")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--map", type=Path, help="what runs each line: read where it is there, else written")
+    parser.add_argument("--map", type=Path, help="what runs each line: read where it is of these sources, else written")
     given = parser.parse_args()
-    runners = read_map(given.map)
-    noticed: dict[str, list[tuple[Fault, bool]]] = {}
+    os.environ.update(JAX_PLATFORMS="cpu", PYTHONDONTWRITEBYTECODE="1")
+    noticed: dict[str, list[bool]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "checkout"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "node_modules", "notebooks"))
+        copy = Path(folder).resolve() / "checkout"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", ".*_cache", "node_modules"))
+        known = runners.read(given.map, copy)
         for room in given.room or ROOMS:
             for fault in drawn(room, given.faults, given.seed):
-                killed = is_noticed(fault, copy, what_runs(fault, runners))
-                noticed.setdefault(room, []).append((fault, killed))
-                print(f"{'noticed ' if killed else 'SURVIVED'} {fault.file}:{fault.line}: {fault.what}", flush=True)
+                what = is_noticed(fault, copy, *what_runs(fault, known))
+                noticed.setdefault(room, []).append(what is not None)
+                print(f"{'noticed ' if what else 'SURVIVED'} {fault.file}:{fault.line}: {fault.what}", flush=True)
+                print(f"         {what or ''}", flush=True)
     print("\n| room | faults | noticed |\n|---|---|---|")
     for room, found in noticed.items():
-        print(f"| {room} | {len(found)} | {sum(killed for _, killed in found) / len(found):.0%} |")
+        print(f"| {room} | {len(found)} | {sum(found) / len(found):.0%} |")
     return 0
 
 
@@ -66,87 +66,26 @@ def drawn(room: str, count: int, seed: int) -> list[Fault]:
     return [source.choice(by_line[line]) for line in lines]
 
 
-def what_runs(fault: Fault, runners: Runners) -> list[str]:
-    """What to run: the tests that run the line; else those named after the module, or the room's, and that import it."""
-    known = runners.get(fault.file, {}).get(str(fault.line), ())
-    if known:
-        return list(known[:MOST_TESTS])
-    path = Path(fault.file)
-    room = ROOT / "tests" / Path(*path.parent.parts[1:])
-    named = sorted(room.glob(f"test_{path.stem}*.py"))
-    importing = [test for test in sorted((ROOT / "tests").rglob("test_*.py")) if _imports(test, path)]
-    found = [*named, *importing, *([] if named else [room])]
-    return list(dict.fromkeys(str(test.relative_to(ROOT)) for test in found))
+def what_runs(fault: Fault, known: Runners) -> tuple[list[str], str]:
+    """The tests to run, `MOST_S` of them, and pytest's marks: those that run the line, else those that go with its module."""
+    found = known.of(fault.file, fault.line)
+    spent = itertools.accumulate(known.seconds[test] for test in found)
+    chosen = [test for test, until in zip(found, spent, strict=True) if until <= MOST_S]
+    return (chosen, QUICK) if chosen else (runners.by_name(fault.file), SLOW_TOO)
 
 
-def _imports(test: Path, module: Path) -> bool:
-    package, name = ".".join(module.parent.parts), module.stem
-    said = rf"^\s*from {re.escape(package)}(\.{name} import|\s+import\s[^\n]*\b{name}\b)"
-    return re.search(said, test.read_text(), re.MULTILINE) is not None
-
-
-def is_noticed(fault: Fault, copy: Path, tests: Sequence[str]) -> bool:
-    """Whether any of the tests fails, or hangs, with the fault in place."""
+def is_noticed(fault: Fault, copy: Path, tests: Sequence[str], marks: str = QUICK) -> str | None:
+    """The first test that fails with the fault in place, or what else pytest ends with; None where all pass."""
     file = copy / fault.file
     before = file.read_text()
     file.write_text(with_fault(before, fault))
     try:
-        return _pytest(copy, "-x", *tests) not in (0, 5)
-    except subprocess.TimeoutExpired:
-        return True
+        code, said = pytest_of(copy, marks, tests)
     finally:
         file.write_text(before)
-
-
-def read_map(path: Path | None) -> Runners:
-    """What runs each line, from a file or from a run of the quick tests."""
-    if path is not None and path.exists():
-        found: Runners = json.loads(path.read_text())
-        return found
-    with tempfile.TemporaryDirectory() as folder:
-        data, settings = Path(folder) / "data", Path(folder) / "coveragerc"
-        settings.write_text(f"[run]\ndata_file = {data}\nsource = inspector\ndynamic_context = test_function\n")
-        command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-m", QUICK]
-        subprocess.run(command, cwd=ROOT, env=_environment(), check=False)
-        made = _lines(data)
-    if path is not None:
-        path.write_text(json.dumps(made))
-    return made
-
-
-def _lines(data: Path) -> Runners:
-    import coverage
-
-    read = coverage.CoverageData(str(data))
-    read.read()
-    return {
-        Path(file).relative_to(ROOT).as_posix(): {
-            str(line): sorted({node for name in names if (node := _node(name))})
-            for line, names in read.contexts_by_lineno(file).items()
-        }
-        for file in read.measured_files()
-    }
-
-
-def _node(context: str) -> str:
-    """`tests.hlo.test_shape.TestX.test_y` as pytest writes it; "" where it is no test."""
-    parts = context.split(".")
-    module = next((i for i, part in enumerate(parts) if part.startswith("test_")), None)
-    if module is None or module == len(parts) - 1:
-        return ""
-    return "::".join([f"{'/'.join(parts[: module + 1])}.py", *parts[module + 1 :]])
-
-
-def _pytest(folder: Path, *arguments: str) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", QUICK, *arguments]
-    done = subprocess.run(
-        command, cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LIMIT_S
-    )
-    return done.returncode
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
+    if code in (0, 5, None):
+        return None
+    return next((line for line in said if line.startswith(("FAILED", "ERROR"))), f"pytest ended with {code}")
 
 
 if __name__ == "__main__":

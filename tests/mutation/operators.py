@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import itertools
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -36,28 +37,37 @@ class Fault:
 
 def faults(file: str, source: str) -> Iterator[Fault]:
     """Every fault that the operators make of a module: one at a time, docstrings, annotations and `repr` left alone."""
-    for number, (_, (_, _, _, node), changed) in enumerate(_all(ast.parse(source))):
-        yield Fault(file, node.lineno, f"{_said(node)} -> {_said(changed)}", number)
+    for number, (_, place, changed) in enumerate(_all(ast.parse(source))):
+        yield Fault(file, place.node.lineno, f"{_said(place.node)} -> {_said(changed)}", number)
 
 
 def with_fault(source: str, fault: Fault) -> str:
     """The module with a fault that `faults` found in it."""
     tree, place, changed = next(itertools.islice(_all(ast.parse(source)), fault.number, None))
-    return _with(tree, *place[:3], changed)
+    return _with(tree, place.parent, place.field, place.index, changed)
 
 
-_Place = tuple[ast.AST, str, int | None, ast.expr | ast.stmt]
+class _Place(NamedTuple):
+    """Where a node hangs, and the function that it is in."""
+
+    parent: ast.AST
+    field: str
+    index: int | None
+    node: ast.expr | ast.stmt
+    function: ast.FunctionDef | None
 
 
 def _all(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place, ast.expr | ast.stmt]]:
     for place in _places(tree):
-        for changed in _changes(place[3]):
-            if ast.dump(changed) != ast.dump(place[3]):
+        for changed in _changes(place.node, place.function):
+            if ast.dump(changed) != ast.dump(place.node):
                 yield tree, place, changed
 
 
-def _places(tree: ast.AST) -> Iterator[_Place]:
+def _places(tree: ast.AST, function: ast.FunctionDef | None = None) -> Iterator[_Place]:
     """Where a node hangs, for each that may be changed."""
+    if isinstance(tree, ast.FunctionDef):
+        function = tree
     for field, value in ast.iter_fields(tree):
         if field in ("annotation", "returns", "decorator_list", "type_params"):
             continue
@@ -65,12 +75,16 @@ def _places(tree: ast.AST) -> Iterator[_Place]:
             if not isinstance(child, ast.AST) or _is_left_alone(child):
                 continue
             if isinstance(child, (ast.expr, ast.stmt)):
-                yield tree, field, index, child
-            yield from _places(child)
+                yield _Place(tree, field, index, child, function)
+            yield from _places(child, function)
 
 
 def _is_left_alone(node: ast.AST) -> bool:
-    """Texts on their own, f-strings, imports, types, errors' words, logs and `__repr__`: no test need know them by heart."""
+    """Texts on their own, f-strings, imports, types, errors' words, logs and `__repr__`: no test need know them by heart.
+
+    Nor what only asserts: `strict` says that two sequences are as long, and changes nothing where they are. Nor by how
+    much a limit is one: a line more of a text that is cut, a second more to wait, a level of compression.
+    """
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
     if isinstance(node, ast.Expr) and ast.unparse(node).startswith("_log."):
@@ -79,9 +93,20 @@ def _is_left_alone(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.FunctionDef):
         return node.name in ("__repr__", "__str__")
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return True
+    if isinstance(node, ast.Assign):
+        return all(isinstance(name, ast.Name) and _is_limit(name.id) for name in node.targets)
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
     return isinstance(node, (ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Raise, ast.AnnAssign, ast.Assert))
+
+
+def _is_limit(name: str) -> bool:
+    return name.isupper() and (name.endswith("_S") or not _LIMITS.isdisjoint(name.split("_")))
+
+
+_LIMITS = frozenset({"MAX", "MOST", "LEAST", "LIMIT", "LONGEST", "FARTHEST", "LEVEL", "SHOWN", "TRIES"})
 
 
 def _is_type(node: ast.expr) -> bool:
@@ -101,7 +126,7 @@ def _is_type(node: ast.expr) -> bool:
 _BUILT_IN = frozenset({"bool", "int", "float", "str", "bytes", "list", "tuple", "dict", "set", "ndarray", "generic"})
 
 
-def _changes(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+def _changes(node: ast.AST, function: ast.FunctionDef | None) -> Iterator[ast.expr | ast.stmt]:
     match node:
         case ast.Compare(left=left, ops=[op], comparators=right) if type(op) in _COMPARED:
             yield ast.Compare(left, [_COMPARED[type(op)]()], right)
@@ -121,12 +146,19 @@ def _changes(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
             yield ast.Constant(value + 1)
         case ast.If(test=test, body=body, orelse=other):
             yield ast.If(ast.UnaryOp(ast.Not(), test), body, other)
-        case ast.Return(value=ast.expr()):
-            yield ast.Return(ast.Constant(None))
+        case ast.Return(value=ast.Constant(value=bool())):
+            return  # its constant is changed
+        case ast.Return(value=ast.expr() as value):
+            yield ast.Return(ast.UnaryOp(ast.Not(), value) if _is_truth(function) else ast.Constant(None))
         case ast.Continue():
             yield ast.Break()
         case ast.Expr(value=ast.Call()) | ast.AugAssign():
             yield ast.Pass()
+
+
+def _is_truth(function: ast.FunctionDef | None) -> bool:
+    """Whether a function returns `bool`: None would do for False, and is what the types forbid."""
+    return function is not None and isinstance(function.returns, ast.Name) and function.returns.id == "bool"
 
 
 def _with(tree: ast.AST, parent: ast.AST, field: str, index: int | None, changed: ast.AST) -> str:

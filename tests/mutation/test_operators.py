@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from pathlib import Path
 
-from tests.mutation.__main__ import ROOT, drawn, what_runs
+import pytest
+
+from tests.mutation import runners
+from tests.mutation.__main__ import MOST_S, drawn, is_noticed, what_runs
 from tests.mutation.operators import Fault, faults, with_fault
+from tests.mutation.runners import ROOT, Runners
 
 SOURCE = '''
 """A docstring of 1 line."""
@@ -49,20 +54,75 @@ def test_what_changes_nothing_or_only_a_type_is_no_fault() -> None:
     ]
 
 
+def test_a_truth_becomes_its_contrary_and_a_strict_zip_stays() -> None:
+    source = "def f(a: int, b: int) -> bool:\n    if not list(zip(a, b, strict=True)):\n        return False\n    return bool(a)\n"
+    assert [(fault.line, fault.what) for fault in faults("a.py", source)] == [
+        (2, "if not list(zip(a, b, strict=True)): ... -> if not not list(zip(a, b, strict=True)): ..."),
+        (2, "not list(zip(a, b, strict=True)) -> list(zip(a, b, strict=True))"),
+        (3, "False -> True"),
+        (4, "return bool(a) -> return not bool(a)"),
+    ]
+
+
+def test_how_large_a_limit_is_is_no_fault() -> None:
+    source = "_MOST_LINES = 60\nCLOSE_LIMIT_S = 1 + 1\n_WAIT_S = 3\n_TAG = 8\nmost_lines = 2\n"
+    assert [(fault.line, fault.what) for fault in faults("a.py", source)] == [(4, "8 -> 9"), (5, "2 -> 3")]
+
+
 def test_the_seed_says_which() -> None:
     assert drawn("execution", 5, 0) == drawn("execution", 5, 0)
     assert drawn("execution", 5, 0) != drawn("execution", 5, 1)
 
 
-def test_a_fault_is_met_by_what_runs_its_line() -> None:
-    (fault, *_) = drawn("execution", 1, 0)
-    known = {fault.file: {str(fault.line): ["tests/hlo/test_shape.py::test_x"]}}
-    assert what_runs(fault, known) == ["tests/hlo/test_shape.py::test_x"]
-    assert all((ROOT / test).exists() for test in what_runs(fault, {}))
+def test_a_fault_is_met_by_what_runs_its_line_the_modules_own_first() -> None:
+    seconds = {"tests/a/test_a.py::test_x": 0.1, "tests/hlo/test_x.py::test_x": 2.0, "tests/hlo/test_x.py::test_y": 1.0}
+    seconds |= {"tests/hlo/test_shape.py::test_x": 3.0, "tests/hlo/test_z.py::test_long": float(MOST_S)}
+    fault = Fault("inspector/hlo/shape.py", 7, "", 0)
+    known = Runners(
+        {fault.file: {"7": [*seconds, "tests/hlo/test_shape.py::test_that_fails_without_a_fault"]}}, seconds, ""
+    )
+    own = ["tests/hlo/test_shape.py::test_x", "tests/hlo/test_x.py::test_y", "tests/hlo/test_x.py::test_x"]
+    assert what_runs(fault, known) == (own, "not (slow or browser or libraries)")
 
 
-def test_without_a_map_those_that_import_the_module_run_and_its_own_or_the_rooms() -> None:
-    found = what_runs(Fault("inspector/hlo/single.py", 1, "", 0), {})
+def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module() -> None:
+    file = "inspector/varints.py"
+    source = (ROOT / file).read_text().splitlines()
+    first = next(number for number, line in enumerate(source, 1) if line.startswith("def "))
+    known = Runners({file: {str(first + 3): ["a"], str(first + 4): ["b"]}}, {"a": 0.2, "b": 0.1}, "")
+    assert known.of(file, first) == ["b", "a"]
+    assert known.of(file, first + 3) == ["a"]
+    assert known.of(file, 1) == ["b", "a"]
+
+
+def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or_the_rooms() -> None:
+    found = runners.by_name("inspector/hlo/single.py")
     assert found == ["tests/compilation/test_cost.py", "tests/hlo"]
-    named = what_runs(Fault("inspector/hlo/shape.py", 1, "", 0), {})
-    assert named[0] == "tests/hlo/test_shape.py"
+    assert runners.by_name("inspector/hlo/shape.py")[0] == "tests/hlo/test_shape.py"
+    assert what_runs(Fault("inspector/hlo/single.py", 1, "", 0), Runners({}, {}, "")) == (
+        found,
+        "not (browser or libraries)",
+    )
+
+
+def test_a_test_that_fails_without_a_fault_tells_nothing() -> None:
+    cases = '<testcase classname="tests.hlo.test_a" name="test_x[1]" time="1"/><testcase classname="tests.hlo.test_a" name="test_x[2]" time="2"/>'
+    failed = '<testcase classname="tests.hlo.test_a" name="test_y" time="4"><failure/></testcase>'
+    assert runners.passed(f"<s>{cases}{failed}</s>") == {"tests/hlo/test_a.py::test_x": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("1 -> 2", "FAILED test_a.py::test_same"), ("value * 1 -> value // 1", None)]
+)
+def test_a_fault_is_noticed_where_a_test_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, said: str | None
+) -> None:
+    source = "def same(value):\n    return value * 1\n"
+    (tmp_path / "a.py").write_text(source)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\nmarkers = slow\n")
+    (tmp_path / "test_a.py").write_text("import a\n\ndef test_same():\n    assert a.same(3) == 3\n")
+    (fault,) = (fault for fault in faults("a.py", source) if fault.what == what)
+    monkeypatch.setattr("tests.mutation.forks.LOADED", [])
+    found = is_noticed(fault, tmp_path, ["test_a.py"])
+    assert found is None if said is None else str(found).startswith(said)
+    assert (tmp_path / "a.py").read_text() == source

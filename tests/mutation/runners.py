@@ -1,0 +1,148 @@
+"""Which tests run a line, and how long they take: from one run of the quick tests under coverage.
+
+Only tests that pass count: what fails without a fault tells nothing of one. Processes that tests start are not
+measured; of functions that only those run, what to run is told from the names of files and from what they import.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from run import QUICK
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MEASURED = ("inspector", "tests")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Runners:
+    """What is known of the tests.
+
+    Attributes:
+      lines: file to line to the tests that run it, as pytest names them.
+      seconds: what each test took that passed.
+      sources: a digest of what was run.
+    """
+
+    lines: Mapping[str, Mapping[str, Sequence[str]]]
+    seconds: Mapping[str, float]
+    sources: str
+
+    def of(self, file: str, line: int) -> list[str]:
+        """The tests that run a line: those of its module first, then those of its room, the quickest first.
+
+        Of a line that runs at import, or never, those that run its function; of one outside of functions, its module.
+        """
+        path, lines = Path(file), self.lines.get(file, {})
+        running = lines.get(str(line)) or {test for each in span(path, line) for test in lines.get(str(each), ())}
+        own = f"{_folder(path).relative_to(ROOT)}/"
+        named = f"{own}test_{path.stem}"
+        found = [test for test in running if test in self.seconds]
+        return sorted(found, key=lambda t: (not t.startswith(named), not t.startswith(own), self.seconds[t], t))
+
+
+def span(file: Path, line: int) -> range:
+    """The lines of the innermost function that a line of a module stands in, else of the whole module."""
+    source = (ROOT / file).read_text()
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    spans = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in functions]
+    return min((each for each in spans if line in each), key=len, default=range(1, len(source.splitlines()) + 1))
+
+
+def by_name(file: str) -> list[str]:
+    """The test files named after a module and those that import it; where none is, the folder of its room."""
+    path = Path(file)
+    named = sorted(_folder(path).glob(f"test_{path.stem}*.py"))
+    importing = [test for test in sorted((ROOT / "tests").rglob("test_*.py")) if _imports(test, path)]
+    found = [*named, *importing, *([] if named else [_folder(path)])]
+    return list(dict.fromkeys(str(test.relative_to(ROOT)) for test in found))
+
+
+def read(path: Path | None, checkout: Path) -> Runners:
+    """From a file that was made of these sources, else from a run of the quick tests in a checkout, kept in the file."""
+    sources = digest(checkout)
+    if path is not None and path.exists():
+        found = Runners(**json.loads(path.read_text()))
+        if found.sources == sources:
+            return found
+        print(f"{path} is of other sources: the quick tests run anew", flush=True)
+    made = _measured(checkout, sources)
+    if path is not None:
+        path.write_text(json.dumps(dataclasses.asdict(made)))
+    return made
+
+
+def digest(checkout: Path) -> str:
+    """Of every Python file that is measured or measures."""
+    found = hashlib.sha256()
+    for path in sorted(path for folder in MEASURED for path in (checkout / folder).rglob("*.py")):
+        found.update(path.relative_to(checkout).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def _measured(checkout: Path, sources: str) -> Runners:
+    with tempfile.TemporaryDirectory() as folder:
+        data, settings, report = (Path(folder) / name for name in ("data", "coveragerc", "report.xml"))
+        settings.write_text(f"[run]\ndata_file = {data}\nsource = inspector\ndynamic_context = test_function\n")
+        command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-m", QUICK]
+        done = subprocess.run([*command, f"--junitxml={report}"], cwd=checkout, check=False, env={**os.environ})
+        if not report.exists():
+            raise SystemExit(f"`{' '.join(command)}` wrote no report and ended with {done.returncode}: see above")
+        return Runners(lines_run(data, checkout), passed(report.read_text()), sources)
+
+
+def lines_run(data: Path, checkout: Path) -> dict[str, dict[str, list[str]]]:
+    """File to line to tests, of what coverage measured in a checkout."""
+    import coverage
+
+    found = coverage.CoverageData(str(data))
+    found.read()
+    return {
+        Path(file).relative_to(checkout).as_posix(): {
+            str(line): sorted({node for name in names if (node := node_id(name))})
+            for line, names in found.contexts_by_lineno(file).items()
+        }
+        for file in found.measured_files()
+    }
+
+
+def passed(report: str) -> dict[str, float]:
+    """Seconds of each test in a JUnit report that passed with all its parameters."""
+    seconds: dict[str, float] = {}
+    failed: set[str] = set()
+    for case in ET.fromstring(report).iter("testcase"):
+        node = node_id(f"{case.get('classname', '')}.{case.get('name', '').partition('[')[0]}")
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.add(node)
+        seconds[node] = seconds.get(node, 0.0) + float(case.get("time", 0))
+    return {node: took for node, took in seconds.items() if node not in failed}
+
+
+def node_id(context: str) -> str:
+    """`tests.hlo.test_shape.TestX.test_y` as pytest writes it; "" where it is no test."""
+    parts = context.split(".")
+    module = next((i for i, part in enumerate(parts) if part.startswith("test_")), None)
+    if module is None or module == len(parts) - 1:
+        return ""
+    return "::".join([f"{'/'.join(parts[: module + 1])}.py", *parts[module + 1 :]])
+
+
+def _folder(module: Path) -> Path:
+    return ROOT / "tests" / Path(*module.parent.parts[1:])
+
+
+def _imports(test: Path, module: Path) -> bool:
+    package, name = ".".join(module.parent.parts), module.stem
+    said = rf"^\s*from {re.escape(package)}(\.{name} import|\s+import\s[^\n]*\b{name}\b)"
+    return re.search(said, test.read_text(), re.MULTILINE) is not None
