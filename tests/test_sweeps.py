@@ -402,7 +402,8 @@ def test_on_a_dask_cluster(lowered: Lowered, engine: WorkerEngine) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="kills processes")
-def test_workers_of_a_dask_cluster_that_are_killed_cost_no_row(lowered: Lowered, engine: WorkerEngine) -> None:
+@pytest.mark.timeout(600)
+def test_a_worker_of_a_dask_cluster_that_is_killed_costs_no_row(lowered: Lowered, engine: WorkerEngine) -> None:
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
@@ -412,13 +413,12 @@ def test_workers_of_a_dask_cluster_that_are_killed_cost_no_row(lowered: Lowered,
         killed: list[int] = []
 
         def kill(requests: int) -> None:
-            if requests == 2:
-                killed.extend(client.run(os.getpid).values())
-                for pid in killed:
-                    os.kill(pid, signal.SIGKILL)
+            if requests == 2:  # each worker has one of them
+                killed.append(min(client.run(os.getpid).values()))
+                os.kill(killed[0], signal.SIGKILL)
 
         table = sweep(lowered, GRID, ["cpu", "cpu:2"], Counting(there, kill))
-        assert len(killed) == 2
+        assert len(killed) == 1
     assert list(table["error"]) == [""] * 8
     assert list(table["flops"]) == list(sweep(lowered, GRID, ["cpu", "cpu:2"], engine)["flops"])
 
