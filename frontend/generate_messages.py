@@ -57,7 +57,7 @@ def _messages() -> str:
     names = {kind: name for name, kind in aliases.items()}
     parts.extend(_interface(cls, names) for cls in classes)
     parts.extend(f"export type {name} = {' | '.join(k.__name__ for k in kinds)};\n" for name, kinds in unions.items())
-    parts.append('export type Topic = ToBrowser["type"] | "kernel";\n')
+    parts.append('export type Topic = ToBrowser["type"] | "notebook_kernel";\n')
     parts.append(f"{_LINE}\n{_table()}")
     return "\n".join(parts)
 
@@ -74,7 +74,12 @@ export interface Line {
 
 def _table() -> str:
     def entry(line: Line) -> str:
-        fields = {"name": line.name, "title": line.title, "place": line.place, "topics": [*line.topics, "kernel"]}
+        fields = {
+            "name": line.name,
+            "title": line.title,
+            "place": line.place,
+            "topics": [*line.topics, "notebook_kernel"],
+        }
         return "  { " + ", ".join(f"{name}: {json.dumps(value)}" for name, value in fields.items()) + " },\n"
 
     return f"export const PANES: readonly Line[] = [\n{''.join(map(entry, PANES))}];\n"

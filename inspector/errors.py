@@ -11,7 +11,7 @@
     │   └── FlagTypeError             a flag's value has the wrong type                         (TypeError)
     ├── TargetError                   a target that is unknown, absent or too small             (ValueError)
     ├── CompilationError              XLA refused the request                                   (RuntimeError)
-    │   └── WorkerDiedError           XLA took its process down; the kernel lives
+    │   └── WorkerDiedError           XLA took its process down; the notebook kernel lives
     │       ├── TimeLimitError        it took longer than the limit, and was stopped
     │       ├── WorkerLostError       its process was ended from outside, or never began: to be tried again
     │       └── StartLimitError       both: the limit was over before its process had started

@@ -91,7 +91,7 @@ def background_progress(total: int, stop: Callable[[], object]) -> Progress:
 
 
 def in_notebook() -> bool:
-    """Whether a Jupyter kernel shows what this process displays."""
+    """Whether a notebook kernel shows what this process displays."""
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and getattr(shell, "kernel", None) is not None

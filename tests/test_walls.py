@@ -36,7 +36,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "stages": frozenset({"platforms", "_jax", "hlo", "compilation", "analysis", "engines", "execution"}),
     "lowering": frozenset({"platforms", "_jax", "hlo", "compilation", "stages"}),
     "widgets": frozenset(
-        {"platforms", "toolchain", "hlo", "compilation", "analysis", "stages"}
+        {"platforms", "toolchain", "hlo", "compilation", "analysis", "execution", "stages"}
     ),  # the values that panes show
 }
 
@@ -253,13 +253,13 @@ PLANTED = {
     "inspector.analysis.a": ["import jax", "import jax.numpy as jnp", "from inspector.engines import worker",
                              "from inspector.compilation import engine", "def f():\n    import jax"],
     "inspector.hlo.a": ["import jaxlib", "from inspector.compilation import options", "import jax"],
-    "inspector.compilation.a": ["from inspector._jax import tracing", "import inspector.lowering.lower",
+    "inspector.compilation.a": ["from inspector._jax import stages", "import inspector.lowering.lower",
                                 "if TYPE_CHECKING:\n    from inspector.execution import run"],
     "inspector.compilation.compiled": ["import inspector.execution.run",
                                        "def run():\n    from inspector.execution.run import Run"],
     "inspector.execution.a": ["def f():\n    from inspector.engines import worker", "from inspector import stages"],
     "inspector.stages.a": ["from inspector.lowering import lower", "def f():\n    from inspector import widgets"],
-    "inspector.widgets.a": ["from inspector.engines import worker", "from inspector._jax import tracing",
+    "inspector.widgets.a": ["from inspector.engines import worker", "from inspector._jax import stages",
                             "from inspector import lowering"],
     "inspector.lowering.a": ["import jax._src.core", "from jax import _src", "from jax._src import core",
                              "import jax\njax._src", "from jax import lax\nlax._x(1)", "import jax\ngetattr(jax, '_src')",
@@ -272,7 +272,7 @@ PLANTED = {
 
 STUBS = dict.fromkeys(
     [
-        *("inspector", "inspector.errors", "inspector._jax", "inspector._jax.tracing", "inspector.hlo.mesh"),
+        *("inspector", "inspector.errors", "inspector._jax", "inspector._jax.stages", "inspector.hlo.mesh"),
         *("inspector.compilation.engine", "inspector.compilation.options", "inspector.execution.run"),
         *(
             "inspector.lowering",
@@ -298,7 +298,7 @@ def test_catches_a_planted_violation(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("inspector._jax.a", "import jaxlib\nfrom jax._src import core\nimport jax\njax._src"),
-        ("inspector.lowering.a", "import jax\njax.__version__\nfrom inspector._jax import tracing"),
+        ("inspector.lowering.a", "import jax\njax.__version__\nfrom inspector._jax import stages"),
         ("inspector.analysis.a", "import inspector.compilation.options\nfrom inspector.hlo.mesh import Mesh"),
         ("inspector.stages.compiled", "def run():\n    from inspector.execution.run import Run"),
         ("inspector.exploring", "from inspector.engines.worker import Worker\nimport ipywidgets"),

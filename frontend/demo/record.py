@@ -58,7 +58,7 @@ def record(explorer: Any) -> dict[str, Any]:
     """The fixture of an Explorer, once all its variants have ended."""
     explorer.wait(LIMIT_S)
     browser = Browser(explorer)
-    browser.ask({"type": "ready", "client": "recorder"})
+    browser.ask({"type": "ready", "browser": "recorder"})
     messages = list(browser.sent)
     graphs, runs = {}, {}
     for number in (variant.number for variant in explorer.variants):
@@ -73,7 +73,7 @@ def record_products(explorer: Any) -> dict[str, Any]:
     """What an Explorer tells of the baseline's passes and code: by product its messages, and the reply to each request."""
     explorer.wait(LIMIT_S)
     browser = Browser(explorer)
-    browser.ask({"type": "ready", "client": "recorder"})
+    browser.ask({"type": "ready", "browser": "recorder"})
     found: dict[str, Any] = {}
     for product, kind, reply in (("passes", "pass", "pass_change"), ("assembly", "code", "code_text")):
         before = len(browser.sent)

@@ -485,7 +485,7 @@ export interface TuneRequest {
 
 export interface Ready {
   type: "ready";
-  client: string;
+  browser: string;
 }
 
 export interface RecordRequest {
@@ -522,7 +522,7 @@ export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemo
 
 export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
 
-export type Topic = ToBrowser["type"] | "kernel";
+export type Topic = ToBrowser["type"] | "notebook_kernel";
 
 /** A pane: where it stands at first, and the messages at which it is drawn anew. */
 export interface Line {
@@ -533,17 +533,17 @@ export interface Line {
 }
 
 export const PANES: readonly Line[] = [
-  { name: "source", title: "Source", place: "left", topics: ["document", "variant", "session", "diff", "kernel"] },
-  { name: "jaxpr", title: "jaxpr", place: "middle", topics: ["document", "variant", "session", "diff", "kernel"] },
-  { name: "stablehlo", title: "StableHLO", place: "middle", topics: ["document", "variant", "session", "diff", "kernel"] },
-  { name: "hlo", title: "HLO", place: "middle", topics: ["document", "variant", "session", "diff", "kernel"] },
-  { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "kernel"] },
-  { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "kernel"] },
-  { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "kernel"] },
-  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "kernel"] },
-  { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "kernel"] },
-  { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "kernel"] },
-  { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "kernel"] },
-  { name: "run", title: "Run", place: "dock", topics: ["run", "variant", "kernel"] },
-  { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "kernel"] },
+  { name: "source", title: "Source", place: "left", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
+  { name: "jaxpr", title: "jaxpr", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
+  { name: "stablehlo", title: "StableHLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
+  { name: "hlo", title: "HLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
+  { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
+  { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
+  { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
+  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
+  { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "notebook_kernel"] },
+  { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "notebook_kernel"] },
+  { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
+  { name: "run", title: "Run", place: "dock", topics: ["run", "variant", "notebook_kernel"] },
+  { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
 ];

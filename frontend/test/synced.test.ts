@@ -69,10 +69,10 @@ async function until(holds: () => boolean): Promise<void> {
 test("the browser says ready once, with a name that replies carry", () => {
   const { sent, synced, emit } = connect();
   assert.equal(sent.length, 1);
-  const { client } = sent[0] as messages.Ready;
+  const { browser } = sent[0] as messages.Ready;
   emit({ ...variant(0), to: "somebody else" });
   assert.equal(synced.variants.size, 0);
-  emit({ ...variant(0), to: client });
+  emit({ ...variant(0), to: browser });
   emit(variant(1));
   assert.deepEqual([...synced.variants.keys()], [0, 1]);
   assert.equal(synced.baseline, 0);
@@ -244,7 +244,7 @@ test("a kernel that cannot be reached is gone", () => {
     },
   });
   synced.start();
-  assert.equal(synced.kernel, "gone");
+  assert.equal(synced.notebookKernel, "gone");
 });
 
 test("what was under way when the kernel went has failed, and says so", () => {
@@ -255,7 +255,7 @@ test("what was under way when the kernel went has failed, and says so", () => {
   emit({ type: "recording", variant: 0, product: "passes", state: "running", stage: "x", elapsed_s: 1, error: null });
   const told: string[] = [];
   synced.signal.on(["variant", "run", "recording"], () => told.push("told"));
-  synced.setKernel("gone");
+  synced.setNotebookKernel("gone");
   const ended = [
     synced.variants.get(1)!,
     synced.latest("run", { variant: 0 })!,

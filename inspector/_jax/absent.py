@@ -23,9 +23,9 @@ from inspector import platforms
 from inspector._jax import compile_options
 from inspector._jax.attached import attached_platform
 from inspector._jax.callbacks import HostCallbacks
-from inspector._jax.client import Client, Watch
-from inspector._jax.execution import Executable
-from inspector._jax.products import Costing, Products, as_reported
+from inspector._jax.compiler import Compiler, Watch
+from inspector._jax.execution import Runnable
+from inspector._jax.report import Costing, Report, as_reported
 from inspector._jax.slices import Slice
 from inspector._jax.values import Facts
 from inspector.errors import TargetError, Unavailable
@@ -54,13 +54,13 @@ class Plugin(Protocol):
 
     def compile_with(
         self, compile_: Callable[..., Compiled], module: bytes, build_options: Facts, watch: Watch | None,
-        client: AbsentClient, **rest: Any,
+        compiler: AbsentCompiler, **rest: Any,
     ) -> Compiled:  # fmt: skip
         """Calls `compile_`, and explains its errors."""
 
 
-Compiled = tuple[Executable | None, Products]
-"""What a client's `compile` gives."""
+Compiled = tuple[Runnable | None, Report]
+"""What a compiler's `compile` gives."""
 
 
 def why_not(platform: str, chip: platforms.Chip) -> tuple[str, str]:
@@ -126,8 +126,8 @@ def attached_slice() -> Slice:
     return Slice(platform, first.device_kind, (1, len(devices)), serialized=serialized)
 
 
-class AbsentClient(Client):
-    """The compile-only client of a slice."""
+class AbsentCompiler(Compiler):
+    """The compiler of a slice."""
 
     can_run = False
 
@@ -157,8 +157,8 @@ class AbsentClient(Client):
         progress: Callable[[str], None] = lambda _: None,
         watch: Watch | None = None,
         costing: Costing = as_reported,
-    ) -> tuple[Executable | None, Products]:
-        """As `Client.compile`; there is no executable to run, so the first of the pair is None."""
+    ) -> tuple[Runnable | None, Report]:
+        """As `Compiler.compile`; there is no executable to run, so the first of the pair is None."""
         return self._plugin.compile_with(
             super().compile, module, build_options, watch, self,
             platform=platform, callbacks=callbacks, progress=progress, costing=costing,

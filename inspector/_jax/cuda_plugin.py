@@ -23,13 +23,13 @@ from jaxlib import _jax, xla_client
 from inspector import packages
 from inspector._jax.descriptors import installed_descriptors
 from inspector._jax.library import cached_of
-from inspector._jax.products import EarlyProducts, Products
+from inspector._jax.report import EarlyReport, Report
 from inspector._jax.slices import Slice
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.platforms import CUDA, Chip
 
 if TYPE_CHECKING:
-    from inspector._jax.client import Client, Watch
+    from inspector._jax.compiler import Compiler, Watch
 
 _FOLDER = Path(__file__).parent / "gpu_configs"
 _BEGIN = re.compile(rb"gpu_device_info\s*:?\s*\{")
@@ -148,10 +148,10 @@ def devices(slice_: Slice) -> list[Any]:
 
 
 def compile_with(
-    compile_: Callable[..., tuple[Any, Products]], module: bytes, build_options: Mapping[str, Any],
-    watch: Watch | None, client: Client, **rest: Any,
-) -> tuple[Any, Products]:  # fmt: skip
-    """Calls `compile_` with the installed packages' tools; without an assembler the products are those before code.
+    compile_: Callable[..., tuple[Any, Report]], module: bytes, build_options: Mapping[str, Any],
+    watch: Watch | None, compiler: Compiler, **rest: Any,
+) -> tuple[Any, Report]:  # fmt: skip
+    """Calls `compile_` with the installed packages' tools; without an assembler the report is the one before code.
 
     Raises:
       CompilationError: XLA refuses the program; with the reason where a library is lacking.
@@ -159,16 +159,16 @@ def compile_with(
     tools, flags = toolkit(), dict(build_options.get("flags") or {})
     # Without one, XLA would look for the machine's own toolkit.
     flags.setdefault(_DATA_FOLDER_FLAG, "/nonexistent" if isinstance(tools, Unavailable) else str(tools))
-    early: list[EarlyProducts] = []
+    early: list[EarlyReport] = []
 
-    def take(products: EarlyProducts) -> None:
-        early.append(products)
+    def take(report: EarlyReport) -> None:
+        early.append(report)
         if watch is not None and watch.take is not None:
-            watch.take(products)
+            watch.take(report)
 
     watching = None if watch is None else dataclasses.replace(watch, take=take)
     try:
-        executable, products = compile_(module, {**build_options, "flags": flags}, watch=watching, **rest)
+        executable, report = compile_(module, {**build_options, "flags": flags}, watch=watching, **rest)
     except CompilationError as error:
         lacking = next((what for words, what in _LACKING.items() if words in str(error)), None)
         if lacking is not None:
@@ -178,14 +178,14 @@ def compile_with(
             ) from error
         if not isinstance(tools, Unavailable) or not early:
             raise
-        return None, _without_code(early[0], client.versions, tools)
+        return None, _without_code(early[0], compiler.versions, tools)
     if isinstance(tools, Unavailable):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
-        products = dataclasses.replace(products, executable=tools)
-    return executable, products
+        report = dataclasses.replace(report, executable=tools)
+    return executable, report
 
 
-def _without_code(early: EarlyProducts, versions: Mapping[str, str], reason: Unavailable) -> Products:
-    return Products(
+def _without_code(early: EarlyReport, versions: Mapping[str, str], reason: Unavailable) -> Report:
+    return Report(
         hlo=early.hlo,
         hlo_proto=early.hlo_proto,
         memory=Unavailable("there was no code to ask"),

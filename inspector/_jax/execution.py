@@ -45,7 +45,7 @@ class Execution:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Executable:
+class Runnable:
     """A loaded executable with what is needed to call it. Lives in one process."""
 
     _raw: Any
@@ -213,10 +213,10 @@ class Executable:
         raise ExecutionError(f"{label} must be {wanted}{why}, got {got}.")
 
 
-def loaded_executable(
+def make_runnable(
     raw: Any, signature: Signature, assignment: np.ndarray, callbacks: HostCallbacks | None = None
-) -> Executable:
-    """An `Executable`.
+) -> Runnable:
+    """A `Runnable`.
 
     Args:
       raw: jaxlib's loaded executable.
@@ -225,4 +225,4 @@ def loaded_executable(
       callbacks: what the program calls in this process; held as long as this lives.
     """
     replicated = NamedSharding(Mesh(assignment.reshape(-1), ("device",)), PartitionSpec())
-    return Executable(raw, signature.without_tokens(), signature.tokens, assignment, callbacks, replicated)
+    return Runnable(raw, signature.without_tokens(), signature.tokens, assignment, callbacks, replicated)

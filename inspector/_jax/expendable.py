@@ -23,7 +23,7 @@ def die_with(parent: int) -> None:
 
 
 def go_first() -> None:
-    """When the machine runs out of memory, the system ends this process and not the kernel (Linux)."""
+    """When the machine runs out of memory, the system ends this process and not the notebook kernel (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 

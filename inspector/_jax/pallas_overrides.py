@@ -54,11 +54,6 @@ Choose = Callable[[Sequence[KernelHead]], Mapping[int, KernelChange]]
 """Chooses the changes, by number, for the kernels of a program in their order."""
 
 
-def no_changes(_: Sequence[KernelHead]) -> Mapping[int, KernelChange]:
-    """The `Choose` that leaves every kernel as it is."""
-    return {}
-
-
 def with_changes(traced: jax.stages.Traced, choose: Choose) -> jax.stages.Traced:
     """The same call with other parameters for its kernels; itself where nothing changes.
 

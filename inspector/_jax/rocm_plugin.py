@@ -14,8 +14,8 @@ from inspector.errors import TargetError, Unavailable
 from inspector.platforms import Chip
 
 if TYPE_CHECKING:
-    from inspector._jax.client import Client, Watch
-    from inspector._jax.products import Products
+    from inspector._jax.compiler import Compiler, Watch
+    from inspector._jax.report import Report
 
 _PACKAGES = ("jax-rocm10-pjrt", "jax-rocm7-pjrt")
 _ATTACHED_ONLY = "AMD's GPUs are compiled for only where one is attached, as the target 'attached'"
@@ -66,9 +66,9 @@ def devices(slice_: Slice) -> list[Any]:
 
 
 def compile_with(
-    compile_: Callable[..., tuple[Any, Products]], module: bytes, build_options: Mapping[str, Any],
-    watch: Watch | None, client: Client, **rest: Any,
-) -> tuple[Any, Products]:  # fmt: skip
+    compile_: Callable[..., tuple[Any, Report]], module: bytes, build_options: Mapping[str, Any],
+    watch: Watch | None, compiler: Compiler, **rest: Any,
+) -> tuple[Any, Report]:  # fmt: skip
     """Calls `compile_`, for devices that jaxlib has described itself."""
-    del client
+    del compiler
     return compile_(module, build_options, watch=watch, **rest)

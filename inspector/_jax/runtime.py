@@ -91,7 +91,7 @@ class LoadedExecutable(Executable):
         self._keepalive = keepalive
 
     @classmethod
-    def of(cls, executable: execution.Executable) -> LoadedExecutable:
+    def of(cls, executable: execution.Runnable) -> LoadedExecutable:
         """The face of what a client of inspector's compiled or loaded."""
         return cls(executable._raw, executable)
 

@@ -15,8 +15,8 @@ from inspector.errors import CompilationError, MissingPackageError, TargetError,
 from inspector.platforms import TPU, Chip
 
 if TYPE_CHECKING:
-    from inspector._jax.client import Client, Watch
-    from inspector._jax.products import Products
+    from inspector._jax.compiler import Compiler, Watch
+    from inspector._jax.report import Report
 
 
 def missing() -> Unavailable | None:
@@ -78,9 +78,9 @@ def devices(slice_: Slice) -> list[Any]:
 
 
 def compile_with(
-    compile_: Callable[..., tuple[Any, Products]], module: bytes, build_options: Mapping[str, Any],
-    watch: Watch | None, client: Client, **rest: Any,
-) -> tuple[Any, Products]:  # fmt: skip
+    compile_: Callable[..., tuple[Any, Report]], module: bytes, build_options: Mapping[str, Any],
+    watch: Watch | None, compiler: Compiler, **rest: Any,
+) -> tuple[Any, Report]:  # fmt: skip
     """Calls `compile_`.
 
     Raises:
@@ -92,6 +92,6 @@ def compile_with(
         if "should include all slice devices" not in str(error):
             raise
         raise CompilationError(
-            f"{error} On a slice as large as this a program takes one device or all {len(client.devices)}. Compile it"
+            f"{error} On a slice as large as this a program takes one device or all {len(compiler.devices)}. Compile it"
             " for a slice that has as many devices as the program."
         ) from error

@@ -1,4 +1,4 @@
-"""Names of notebook cells' files, which carry the pid of the kernel: `<temp>/ipykernel_<pid>/<hash of the cell>.py`.
+"""Names of notebook cells' files, which carry the pid of the notebook kernel: `<temp>/ipykernel_<pid>/<hash of the cell>.py`.
 
 A module names them in its source locations, so after a restart the same cells make other bytes. Here such
 modules count as one, and what was compiled of one is told in the names of the other.
@@ -15,6 +15,7 @@ from typing import Any
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.toolchain.schema import Schema, installed_schema
+from inspector.varints import read_mlir_varint
 
 _MARK = b"ipykernel_"
 _MAGIC = b"ML\xefR"
@@ -37,7 +38,7 @@ def renamed(compiled: CompiledProgram, module: bytes, schema: Schema | None = No
     """A program with the cells' names of another module of the same digest.
 
     Args:
-      compiled: what was compiled in another kernel; its executable keeps that kernel's names.
+      compiled: what was compiled in another notebook kernel; its executable keeps that one's names.
       module: what the same cells lowered to in this one.
       schema: message classes; the installed jaxlib's by default.
     """
@@ -70,10 +71,10 @@ def _strings(module: bytes) -> list[bytes]:
 
 def _split(data: bytes) -> list[bytes]:
     """The strings of the string section: their number, their lengths from the last to the first, then all of them."""
-    count, position = _varint(data, 0)
+    count, position = read_mlir_varint(data, 0)
     lengths = []
     for _ in range(count):
-        length, position = _varint(data, position)
+        length, position = read_mlir_varint(data, position)
         lengths.append(length)
     strings = []
     for length in reversed(lengths):
@@ -87,24 +88,14 @@ def _sections(module: bytes) -> Iterator[tuple[int, bytes]]:
     if not module.startswith(_MAGIC):
         yield -1, module
         return
-    _, position = _varint(module, len(_MAGIC))
+    _, position = read_mlir_varint(module, len(_MAGIC))
     position = module.index(b"\0", position) + 1
     yield -1, module[:position]
     while position < len(module):
         section = module[position]
-        length, position = _varint(module, position + 1)
+        length, position = read_mlir_varint(module, position + 1)
         if section & 0x80:
-            alignment, position = _varint(module, position)
+            alignment, position = read_mlir_varint(module, position)
             position += -position % alignment
         yield section & 0x7F, module[position : position + length]
         position += length
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """MLIR's: as many zero bits at the low end of the first byte as bytes follow; that byte 0 for eight."""
-    first = data[position]
-    more = (first & -first).bit_length() - 1 if first else 8
-    end = position + more + 1
-    if not first:
-        return int.from_bytes(data[position + 1 : end], "little"), end
-    return int.from_bytes(data[position:end], "little") >> (more + 1), end

@@ -1,7 +1,7 @@
 """`Options`: everything the compiler is told besides the module and the target.
 
 A value: flags by name, and XLA's build options. `None` means "as the lowering implies, or JAX's
-default". `flags.py` checks names and types against the installed jaxlib, `options_text.py` reads and
+default". `toolchain/flags` checks names and types against the installed jaxlib, `options_text.py` reads and
 writes XLA_FLAGS, `options_proto.py` protobuf. `_jax/` turns an `Options` into jaxlib's
 `CompileOptions` in whichever process compiles.
 """

@@ -16,6 +16,7 @@ from inspector.errors import OptionError, Unavailable
 from inspector.toolchain import flags
 from inspector.toolchain.flags import libtpu
 from inspector.toolchain.xla import jax_options, options_message
+from inspector.varints import write_varint
 
 # JAX sets this one in the message, by the size of the module.
 _SET_BY_JAX = frozenset({"xla_detailed_logging"})
@@ -79,7 +80,9 @@ def additions(said: Mapping[str, flags.FlagValue], extra_proto: bytes = b"") -> 
         flags.set_field(flags.holder(message, flags.flag_type(name).home), name, value)
     inner = _zeros(fields, message, "executable_build_options")
     if inner:
-        inner = _tag(flags.flag_number("executable_build_options"), _LENGTH_DELIMITED) + _varint(len(inner)) + inner
+        inner = (
+            _tag(flags.flag_number("executable_build_options"), _LENGTH_DELIMITED) + write_varint(len(inner)) + inner
+        )
     return bytes(message.SerializeToString()) + _zeros(fields, message, "compile_options") + inner + extra_proto
 
 
@@ -223,12 +226,4 @@ def _zero(name: str, type_: flags.FlagType) -> bytes:
 
 
 def _tag(number: int, wire_type: int) -> bytes:
-    return _varint(number << 3 | wire_type)
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
+    return write_varint(number << 3 | wire_type)

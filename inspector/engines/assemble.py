@@ -1,4 +1,4 @@
-"""Products of a compiler -> the values of the contract. Used by every engine."""
+"""A compiler's report -> the values of the contract. Used by every engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from inspector._jax.execution import Execution
-from inspector._jax.products import EarlyProducts, Products
+from inspector._jax.report import EarlyReport, Report
 from inspector.compilation import plain
 from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.cost import Cost
@@ -89,7 +89,7 @@ def request_warnings(request: CompileRequest) -> tuple[str, ...]:
 def make_compiled(
     request: CompileRequest,
     engine: str,
-    products: Products,
+    report: Report,
     *,
     queue_s: float,
     total_s: float,
@@ -100,25 +100,25 @@ def make_compiled(
     Args:
       request: what was asked.
       engine: the engine's name.
-      products: what was read.
+      report: of the compiler.
       queue_s: seconds from submission until work began.
       total_s: seconds from submission until now.
       warnings: of the request, and what the compiler said.
     """
-    recorded: dict[str, Any] = {name: _recorded(products, name, kind.from_bytes) for name, kind in RECORDS.items()}
+    recorded: dict[str, Any] = {name: _recorded(report, name, kind.from_bytes) for name, kind in RECORDS.items()}
     return CompiledProgram(
         program=request.program,
         options=request.options,
         target=request.target,
         engine=engine,
-        hlo=products.hlo,
-        hlo_proto=products.hlo_proto,
-        memory=_memory(products, recorded["buffers"], request.program.platform),
-        cost=_cost(products.cost),
-        timings={**products.timings, "queue_s": queue_s, "total_s": total_s},
-        executable=products.executable,
-        versions=products.versions,
-        devices=products.devices,
+        hlo=report.hlo,
+        hlo_proto=report.hlo_proto,
+        memory=_memory(report, recorded["buffers"], request.program.platform),
+        cost=_cost(report.cost),
+        timings={**report.timings, "queue_s": queue_s, "total_s": total_s},
+        executable=report.executable,
+        versions=report.versions,
+        devices=report.devices,
         warnings=warnings,
         **recorded,
     )
@@ -133,7 +133,7 @@ class Shower:
         self._request = request
         self._engine = engine
 
-    def early(self, early: EarlyProducts) -> None:
+    def early(self, early: EarlyReport) -> None:
         """XLA's passes are through."""
         request = self._request
         preview = Preview(
@@ -159,17 +159,17 @@ def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply
     return RunReply(execution.outputs, execution.durations_s, execution.device_kind, warnings)
 
 
-def _recorded(products: Products, name: str, read: Callable[[bytes], T]) -> T | Unavailable:
-    value = products.recorded.get(name, not_asked_for(name))
+def _recorded(report: Report, name: str, read: Callable[[bytes], T]) -> T | Unavailable:
+    value = report.recorded.get(name, not_asked_for(name))
     return value if isinstance(value, Unavailable) else read(value)
 
 
-def _memory(products: Products, buffers: Buffers | Unavailable, platform: str) -> Memory | Unavailable:
+def _memory(report: Report, buffers: Buffers | Unavailable, platform: str) -> Memory | Unavailable:
     """From the buffer assignment, however it was recorded."""
-    assignment = products.buffer_assignment
+    assignment = report.buffer_assignment
     if not assignment and not isinstance(buffers, Unavailable):
         assignment = buffers.assignment
-    return assigned_memory(assignment, platform, products.memory)
+    return assigned_memory(assignment, platform, report.memory)
 
 
 def _cost(cost: Mapping[str, Any] | Unavailable) -> Cost | Unavailable:

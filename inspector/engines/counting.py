@@ -79,13 +79,13 @@ def program_cost(hlo_proto: bytes, reported: Counts | Unavailable, count: Count)
     return cost if isinstance(cost, Unavailable) else plain.encode(cost)
 
 
-def order(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
+def request(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
     """The request as a message."""
     return {"do": "count"}, list(modules)
 
 
 def serve(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
-    """For the worker: the answer to `order`."""
+    """For the worker: the reply to `request`."""
     from inspector._jax.cost import count as count_one
 
     return {"reply": "counted"}, [json.dumps([count_one(module) for module in modules]).encode()]

@@ -11,33 +11,33 @@ from typing import Any
 
 import jax
 
-from inspector._jax.client import Client
+from inspector._jax.compiler import Compiler
 from inspector._jax.configuration import read_config
-from inspector._jax.runtime import Client as RuntimeClient
+from inspector._jax.runtime import Client
 from inspector._jax.runtime import LoadedExecutable as LoadedExecutable
 from inspector.compilation import saved
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.machine import check_cpu
 from inspector.compilation.request import CompileRequest
 from inspector.engines.environment import check_here
-from inspector.engines.messages import CompileOrder, compile_order
-from inspector.engines.serving import callbacks_of, client_of
+from inspector.engines.messages import PlainCompile, plain_compile
+from inspector.engines.serving import callbacks_of, compiler_of
 from inspector.errors import ExecutionError, ParameterError, Unavailable
 
 
 def load(compiled: CompiledProgram) -> LoadedExecutable:
     """See `Compiled.runtime_executable`."""
     target = compiled.target
-    order = compile_order(CompileRequest(compiled.program, compiled.options, target), read_config())
+    request = plain_compile(CompileRequest(compiled.program, compiled.options, target), read_config())
     check_here(target)
-    client = client_of(target)
-    client.check_platform(order.platform)
+    compiler = compiler_of(target)
+    compiler.check_platform(request.platform)
     if isinstance(compiled.executable, Unavailable):
-        return _compile(compiled, order, client, compiled.executable)
-    _check_versions(compiled, client)
-    if client.platform == "cpu":
+        return _compile(compiled, request, compiler, compiled.executable)
+    _check_versions(compiled, compiler)
+    if compiler.platform == "cpu":
         check_cpu(compiled.executable, _local_executable())
-    executable = client.load(compiled.executable, order.module, order.build_options, compiled.versions)
+    executable = compiler.load(compiled.executable, request.module, request.build_options, compiled.versions)
     return LoadedExecutable.of(executable)
 
 
@@ -89,23 +89,25 @@ def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
     return load(compiled)
 
 
-def _compile(compiled: CompiledProgram, order: CompileOrder, client: Client, reason: Unavailable) -> LoadedExecutable:
+def _compile(
+    compiled: CompiledProgram, request: PlainCompile, compiler: Compiler, reason: Unavailable
+) -> LoadedExecutable:
     """Compiles anew what has no bytes, where this process has compiled it before."""
     if compiled.engine != "inline":
         raise ExecutionError(f"The executable of {compiled.program.name!r} cannot leave its process: {reason.reason}.")
-    executable, _ = client.compile(
-        order.module,
-        order.build_options,
-        platform=order.platform,
+    executable, _ = compiler.compile(
+        request.module,
+        request.build_options,
+        platform=request.platform,
         callbacks=callbacks_of(compiled.program),
     )
-    assert executable is not None, "a client of this process can run what it compiled"
+    assert executable is not None, "a compiler of this process can run what it compiled"
     return LoadedExecutable.of(executable)
 
 
-def _check_versions(compiled: CompiledProgram, client: Client) -> None:
+def _check_versions(compiled: CompiledProgram, compiler: Compiler) -> None:
     """XLA would load, or misread, what another compiler made."""
-    ours = client.versions
+    ours = compiler.versions
     for name in ("jaxlib", "platform_version"):
         theirs = compiled.versions.get(name)
         if theirs != ours[name]:
@@ -121,5 +123,5 @@ def _local_executable() -> bytes:
     """What this machine makes of the smallest program; milliseconds."""
     device = jax.local_devices(backend="cpu")[0]
     identity = "func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
-    serialized = RuntimeClient.of(device).compile_and_load(identity, [device]).serialize()
+    serialized = Client.of(device).compile_and_load(identity, [device]).serialize()
     return b"" if isinstance(serialized, Unavailable) else serialized

@@ -1,4 +1,4 @@
-"""The kernel's end of the fork server, a process that has imported JAX and forks workers (`worker_main.py`).
+"""The notebook kernel's end of the fork server, a process that has imported JAX and forks workers (`worker_main.py`).
 
 `Starter` makes workers by it, or without where it does not work.
 """
@@ -80,10 +80,10 @@ class ForkServer:
     def _fork(self, environment: Mapping[str, Any], until: float) -> Process:
         log = Log()
         ours, theirs = socket.socketpair()
-        order = {"do": "fork", "environment": environment}
+        request = {"do": "fork", "environment": environment}
         try:
             with self._held(until):
-                reply = self._ask(order, until, [theirs.fileno(), log.file.fileno()])
+                reply = self._ask(request, until, [theirs.fileno(), log.file.fileno()])
             if "error" in reply:
                 raise StartError(f"The fork server could not make a worker: {reply['error']}")
         except BaseException:
@@ -104,8 +104,8 @@ class ForkServer:
         while time.monotonic() < until:
             try:
                 with self._held(time.monotonic() + START_LIMIT_S):  # another worker is being started, perhaps
-                    order = {"do": "reap", "pid": pid}
-                    reply = {"known": False} if self._control is None else self._ask(order, math.inf)
+                    request = {"do": "reap", "pid": pid}
+                    reply = {"known": False} if self._control is None else self._ask(request, math.inf)
             except StartError as e:
                 raise ProcessLookupError(str(e)) from e
             if not reply["known"]:
@@ -130,8 +130,8 @@ class ForkServer:
         finally:
             self._lock.release()
 
-    def _ask(self, order: Mapping[str, Any], until: float, descriptors: Sequence[int] = ()) -> dict[str, Any]:
-        """The reply to an order. Raises StartTimeoutError when the server itself takes until then to start."""
+    def _ask(self, request: Mapping[str, Any], until: float, descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        """The reply to a request. Raises StartTimeoutError when the server itself takes until then to start."""
         if self._closed:
             raise StartError("The fork server is closed.")
         lost = ServerLostError if self._is_ready else StartError
@@ -140,7 +140,7 @@ class ForkServer:
             if not self._is_ready:
                 self._receive(control, until)
                 self._is_ready, lost = True, ServerLostError
-            socket.send_fds(control, [json.dumps(order).encode()], list(descriptors))
+            socket.send_fds(control, [json.dumps(request).encode()], list(descriptors))
             return self._receive(control, time.monotonic() + _REPLY_LIMIT_S)
         except StartTimeoutError:  # it still starts, for the next request
             raise
@@ -163,7 +163,7 @@ class ForkServer:
                 stderr=self._log.file,
                 pass_fds=[theirs.fileno()],
                 env=environ(),
-                start_new_session=True,  # Ctrl-C in a terminal goes to the kernel alone
+                start_new_session=True,  # Ctrl-C in a terminal goes to the notebook kernel alone
             )
         return ours
 

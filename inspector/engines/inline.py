@@ -1,10 +1,10 @@
-"""`InlineEngine`: the kernel's own client, on a thread of its own.
+"""`InlineEngine`: the notebook kernel's own compiler, on a thread of its own.
 
 It previews a program only when it has the result: a dump belongs in a process that may be lost.
 
 For the attached accelerator, where only the process that holds it can compile as it will run, and
 for programs with host callbacks, which live in this very process. What aborts XLA here takes the
-kernel down, and a cancelled compile goes on in the background.
+notebook kernel down, and a cancelled compile goes on in the background.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.counting import Count, count_here
 from inspector.engines.lane import Lane, advance, compiling, running
-from inspector.engines.serving import Server, callbacks_of, client_of
+from inspector.engines.serving import Server, callbacks_of, compiler_of
 from inspector.errors import CancelledError, TargetError
 
 T = TypeVar("T")
@@ -62,31 +62,29 @@ class InlineEngine:
         from inspector._jax.configuration import read_config
         from inspector.compilation.flag_targets import start_warnings
         from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
-        from inspector.engines.messages import compile_order
+        from inspector.engines.messages import plain_compile
 
         queue_s = job.elapsed_s
         check_request(request)
         started = start_warnings(request.options, request.program.platform)
         warnings = (*request_warnings(request), *started, *_notices(request.program), UNHEARD)
         callbacks = callbacks_of(request.program)
-        order = compile_order(request, read_config())
+        plain = plain_compile(request, read_config())
         server = self._server(request.target)
-        products = server.compile(order, lambda stage: advance(job, stage), callbacks)
-        compiled = make_compiled(
-            request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings
-        )
+        report = server.compile(plain, lambda stage: advance(job, stage), callbacks)
+        compiled = make_compiled(request, self.name, report, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings)
         Shower(job, request, self.name).result(compiled)
         return compiled
 
     def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
         from inspector._jax.configuration import read_config
         from inspector.engines.assemble import make_reply
-        from inspector.engines.messages import run_order
+        from inspector.engines.messages import plain_run
 
         callbacks = callbacks_of(request.compiled.program)
-        order = run_order(request, read_config())
+        plain = plain_run(request, read_config())
         server = self._server(request.compiled.target)
-        return make_reply(server.run(order, lambda stage: advance(job, stage), callbacks))
+        return make_reply(server.run(plain, lambda stage: advance(job, stage), callbacks))
 
     def _server(self, target: Target) -> Server:
         if target.is_absent:
@@ -95,8 +93,8 @@ class InlineEngine:
                 " own devices changed. Leave the engine out: a worker compiles for it."
             )
         if target not in self._servers:
-            client = client_of(target)
-            self._servers[target] = Server(lambda _: client, self._count)
+            compiler = compiler_of(target)
+            self._servers[target] = Server(lambda _: compiler, self._count)
         return self._servers[target]
 
 

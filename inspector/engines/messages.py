@@ -1,6 +1,6 @@
-"""What the kernel and a worker tell each other, as headers and blobs for `wire.py`.
+"""What the notebook kernel and a worker tell each other, as headers and blobs for `wire.py`.
 
-    kernel -> worker                             worker -> kernel
+    notebook kernel -> worker                    worker -> notebook kernel
     compile  module, build options, config       taken    the request is here, work begins
     run      module, executable, inputs          stage    what it is doing now
                                                  preview  what is known before there is code
@@ -28,15 +28,15 @@ from inspector.errors import CompilationError, InspectorError, Unavailable
 
 if TYPE_CHECKING:
     from inspector._jax.execution import Execution
-    from inspector._jax.products import EarlyProducts, Products
+    from inspector._jax.report import EarlyReport, Report
 
 Header = dict[str, Any]
 Message = tuple[Header, list[Blob]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CompileOrder:
-    """A compile request as a worker sees it.
+class PlainCompile:
+    """A compile request as bytes, text and numbers, for the wire and for the wall.
 
     Attributes:
       key: names the executable in the worker's memory.
@@ -54,10 +54,10 @@ class CompileOrder:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RunOrder:
-    """A run request as a worker sees it; `executable` is None when XLA gave no bytes."""
+class PlainRun:
+    """A run request likewise; `executable` is None when XLA gave no bytes."""
 
-    compile: CompileOrder
+    compile: PlainCompile
     executable: bytes | None
     versions: Mapping[str, str]
     inputs: tuple[np.ndarray, ...]
@@ -67,8 +67,8 @@ class RunOrder:
     warmup: int
 
 
-def compile_order(request: CompileRequest, config: Mapping[str, Any], devices: Slice | None = None) -> CompileOrder:
-    """The order for a request.
+def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: Slice | None = None) -> PlainCompile:
+    """A request in its plain form.
 
     Args:
       request: what is asked.
@@ -83,7 +83,7 @@ def compile_order(request: CompileRequest, config: Mapping[str, Any], devices: S
     options["mesh_shape"] = request.program.mesh.axis_sizes if request.program.mesh else None
     # An executable is the same whatever is recorded of its compile.
     key = dataclasses.replace(request, products=frozenset()).digest
-    return CompileOrder(
+    return PlainCompile(
         key,
         request.program.module,
         options,
@@ -94,15 +94,15 @@ def compile_order(request: CompileRequest, config: Mapping[str, Any], devices: S
     )
 
 
-def run_order(request: RunRequest, config: Mapping[str, Any]) -> RunOrder:
-    """The order for a request."""
+def plain_run(request: RunRequest, config: Mapping[str, Any]) -> PlainRun:
+    """As `plain_compile`, of a run."""
     compiled = request.compiled
     compile_request = CompileRequest(compiled.program, compiled.options, compiled.target)
     parameters = [a for a in compiled.program.arguments if a.parameter is not None]
     parameters.sort(key=lambda a: a.parameter or 0)
     executable = compiled.executable
-    return RunOrder(
-        compile=compile_order(compile_request, config),
+    return PlainRun(
+        compile=plain_compile(compile_request, config),
         executable=executable if isinstance(executable, bytes) else None,
         versions=dict(compiled.versions),
         inputs=request.inputs,
@@ -113,41 +113,43 @@ def run_order(request: RunRequest, config: Mapping[str, Any]) -> RunOrder:
     )
 
 
-def write_compile(order: CompileOrder) -> Message:
-    """`CompileOrder` as a message."""
-    header = {f.name: getattr(order, f.name) for f in dataclasses.fields(order) if f.name not in ("module", "slice")}
-    return {"do": "compile", **header, "slice": order.slice and dataclasses.asdict(order.slice)}, [order.module]
+def write_compile(request: PlainCompile) -> Message:
+    """`PlainCompile` as a message."""
+    header = {
+        f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name not in ("module", "slice")
+    }
+    return {"do": "compile", **header, "slice": request.slice and dataclasses.asdict(request.slice)}, [request.module]
 
 
-def read_compile(header: Header, blobs: Sequence[bytes]) -> CompileOrder:
+def read_compile(header: Header, blobs: Sequence[bytes]) -> PlainCompile:
     """The inverse of `write_compile`."""
-    fields = {f.name: header[f.name] for f in dataclasses.fields(CompileOrder) if f.name not in ("module", "slice")}
+    fields = {f.name: header[f.name] for f in dataclasses.fields(PlainCompile) if f.name not in ("module", "slice")}
     devices = header["slice"]
     slice_ = devices and Slice(**{**devices, "topology": tuple(devices["topology"])})
-    return CompileOrder(module=blobs[0], slice=slice_, **fields)
+    return PlainCompile(module=blobs[0], slice=slice_, **fields)
 
 
-def write_run(order: RunOrder) -> Message:
-    """`RunOrder` as a message."""
-    compile_header, compile_blobs = write_compile(order.compile)
-    arrays, array_blobs = _write_arrays(order.inputs)
+def write_run(request: PlainRun) -> Message:
+    """`PlainRun` as a message."""
+    compile_header, compile_blobs = write_compile(request.compile)
+    arrays, array_blobs = _write_arrays(request.inputs)
     header = {
         "do": "run",
         "compile": compile_header,
-        "has_executable": order.executable is not None,
-        "versions": dict(order.versions),
+        "has_executable": request.executable is not None,
+        "versions": dict(request.versions),
         "inputs": arrays,
-        "per_replica": list(order.per_replica),
-        "names": list(order.names),
-        "repeat": order.repeat,
-        "warmup": order.warmup,
+        "per_replica": list(request.per_replica),
+        "names": list(request.names),
+        "repeat": request.repeat,
+        "warmup": request.warmup,
     }
-    return header, [*compile_blobs, order.executable or b"", *array_blobs]
+    return header, [*compile_blobs, request.executable or b"", *array_blobs]
 
 
-def read_run(header: Header, blobs: Sequence[bytes]) -> RunOrder:
+def read_run(header: Header, blobs: Sequence[bytes]) -> PlainRun:
     """The inverse of `write_run`."""
-    return RunOrder(
+    return PlainRun(
         compile=read_compile(header["compile"], blobs[:1]),
         executable=blobs[1] if header["has_executable"] else None,
         versions=header["versions"],
@@ -159,8 +161,8 @@ def read_run(header: Header, blobs: Sequence[bytes]) -> RunOrder:
     )
 
 
-def write_early(early: EarlyProducts) -> Message:
-    """`EarlyProducts` as a message."""
+def write_early(early: EarlyReport) -> Message:
+    """`EarlyReport` as a message."""
     return {"preview": True, "cost": _write_value(early.cost)}, [
         early.hlo.encode(),
         early.hlo_proto,
@@ -168,35 +170,35 @@ def write_early(early: EarlyProducts) -> Message:
     ]
 
 
-def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyProducts:
+def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyReport:
     """The inverse of `write_early`."""
-    from inspector._jax.products import EarlyProducts
+    from inspector._jax.report import EarlyReport
 
-    return EarlyProducts(blobs[0].decode(), blobs[1], blobs[2], _read_value(header["cost"]))
+    return EarlyReport(blobs[0].decode(), blobs[1], blobs[2], _read_value(header["cost"]))
 
 
-def write_products(products: Products) -> Message:
-    """`Products` as a message."""
-    names, recorded = _write_recorded(products.recorded)
+def write_report(report: Report) -> Message:
+    """`Report` as a message."""
+    names, recorded = _write_recorded(report.recorded)
     header = {
         "reply": "compiled",
         "recorded": names,
-        "memory": _write_value(products.memory),
-        "cost": _write_value(products.cost),
-        "timings": dict(products.timings),
-        "versions": dict(products.versions),
-        "devices": list(products.devices),
-        "executable": None if isinstance(products.executable, bytes) else _write_value(products.executable),
+        "memory": _write_value(report.memory),
+        "cost": _write_value(report.cost),
+        "timings": dict(report.timings),
+        "versions": dict(report.versions),
+        "devices": list(report.devices),
+        "executable": None if isinstance(report.executable, bytes) else _write_value(report.executable),
     }
-    executable = products.executable if isinstance(products.executable, bytes) else b""
-    return header, [products.hlo.encode(), products.hlo_proto, executable, products.buffer_assignment, *recorded]
+    executable = report.executable if isinstance(report.executable, bytes) else b""
+    return header, [report.hlo.encode(), report.hlo_proto, executable, report.buffer_assignment, *recorded]
 
 
-def read_products(header: Header, blobs: Sequence[bytes]) -> Products:
-    """The inverse of `write_products`."""
-    from inspector._jax.products import Products
+def read_report(header: Header, blobs: Sequence[bytes]) -> Report:
+    """The inverse of `write_report`."""
+    from inspector._jax.report import Report
 
-    return Products(
+    return Report(
         hlo=blobs[0].decode(),
         hlo_proto=blobs[1],
         memory=_read_value(header["memory"]),

@@ -1,4 +1,4 @@
-"""A worker process as the kernel sees it, from its start to its end, and those in a fresh interpreter.
+"""A worker process as the notebook kernel sees it, from its start to its end, and those in a fresh interpreter.
 
 Knows processes, streams and logs; nothing of requests. Used on the lanes' threads (`worker_lane.py`);
 `Process.kill` may come from any thread.
@@ -73,7 +73,7 @@ class Process(Protocol):
 
 
 class Log:
-    """A file without a name that a process writes to and the kernel reads, also after its death."""
+    """A file without a name that a process writes to and the notebook kernel reads, also after its death."""
 
     def __init__(self) -> None:
         """Makes the file.
@@ -224,15 +224,17 @@ def await_ready(process: Process, limit_s: float) -> Process:
 
 
 def command(*arguments: str) -> list[str]:
-    """What starts `worker_main.main`. On the kernel's own path, so that both import the same JAX and inspector."""
+    """What starts `worker_main.main`. On the notebook kernel's own path, so that both import the same JAX and inspector."""
     return subprocesses.python(_MAIN, *arguments)
 
 
 def environ() -> dict[str, str]:
-    """The kernel's environment, without what would give a worker other devices or JAX's cache."""
+    """The notebook kernel's environment, without what would give a worker other devices or JAX's cache."""
     environ = subprocesses.environ()
-    environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # what XLA warns of belongs to the result, however quiet the kernel is
-    environ["JAX_PLATFORMS"] = "cpu"  # never to take an accelerator away from the kernel
+    environ["TF_CPP_MIN_LOG_LEVEL"] = (
+        "1"  # what XLA warns of belongs to the result, however quiet the notebook kernel is
+    )
+    environ["JAX_PLATFORMS"] = "cpu"  # never to take an accelerator away from the notebook kernel
     for name in ("JAX_NUM_CPU_DEVICES", "JAX_COMPILATION_CACHE_DIR", "JAX_PLATFORM_NAME"):
         environ.pop(name, None)
     words = environ.get("XLA_FLAGS", "").split()

@@ -24,7 +24,7 @@ from inspector.errors import Unavailable
 
 if TYPE_CHECKING:
     from inspector._jax.pass_times import PassTimes
-    from inspector._jax.products import Products
+    from inspector._jax.report import Report
 
 T = TypeVar("T")
 
@@ -101,17 +101,17 @@ class Recording:
             yield
         self._passes.times = times
 
-    def read(self, products: Products) -> Mapping[str, bytes | Unavailable]:
+    def read(self, report: Report) -> Mapping[str, bytes | Unavailable]:
         """The products by name, once the compile has ended.
 
         Args:
-          products: what it gave.
+          report: what it gave.
         """
-        module = _module_name(products.hlo)
+        module = _module_name(report.hlo)
         read = {
-            "passes": lambda: self._passes.read(module, self._span(module, products.timings)),
+            "passes": lambda: self._passes.read(module, self._span(module, report.timings)),
             "buffers": lambda: self._buffers.read(module),
-            "assembly": lambda: self._assembly.read(module, products.executable),
+            "assembly": lambda: self._assembly.read(module, report.executable),
         }
         return {name: _guarded(name, read[name]) for name in sorted(self._products)}
 
@@ -123,9 +123,9 @@ class Recording:
         end_s = start_s + timings["compile_s"]
         return Span(start_s, end_s, _of_module(self._optimized_s, module), self._platform)
 
-    def assignment(self, products: Products) -> bytes:
+    def assignment(self, report: Report) -> bytes:
         """XLA's text of the buffer assignment, b"" where it wrote none; for compiles that dump no protos."""
-        return _of_module(self._assignments, _module_name(products.hlo)) or b""
+        return _of_module(self._assignments, _module_name(report.hlo)) or b""
 
 
 def _guarded(name: str, read: Callable[[], bytes | Unavailable]) -> bytes | Unavailable:

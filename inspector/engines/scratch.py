@@ -1,7 +1,7 @@
 """Directories for what workers write, and the deletion of those that nobody lives for.
 
 Whoever makes one holds a lock in it, which a forked worker inherits and the system releases with the
-last of them, however they end. So a directory whose lock is free is nobody's, also when the kernel, its
+last of them, however they end. So a directory whose lock is free is nobody's, also when the notebook kernel, its
 fork server and their workers were all killed at once, and whoever starts next deletes it.
 """
 
@@ -27,18 +27,18 @@ _LOCK = ".inspector-lock"  # tells a directory of ours from a user's of such a n
 class Scratch:
     """One directory, held. Not for several threads."""
 
-    def __init__(self, kernel: int) -> None:
+    def __init__(self, parent: int) -> None:
         """Makes it, in memory where the system has such a place.
 
         Args:
-          kernel: the pid of the process that it serves; part of the name.
+          parent: the pid of the process that it serves; part of the name.
 
         Raises:
           OSError: it cannot be made.
         """
         self._descriptor = -1
         while self._descriptor < 0:  # taken for an orphan and deleted before it was held: rare, and made again
-            self.path = tempfile.mkdtemp(prefix=f"inspector-{kernel}-", dir=_place())
+            self.path = tempfile.mkdtemp(prefix=f"inspector-{parent}-", dir=_place())
             with contextlib.suppress(FileNotFoundError):
                 self._descriptor = _held(f"{self.path}/{_LOCK}")
 
@@ -55,7 +55,7 @@ class Scratch:
 
 
 def delete_orphans() -> None:
-    """Deletes the directories, of whatever kernel, that no process holds."""
+    """Deletes the directories, of whatever notebook kernel, that no process holds."""
     if fcntl is None:
         return
     for place in {_MEMORY, Path(tempfile.gettempdir())}:

@@ -1,6 +1,6 @@
-"""Does compile and run orders with a client of this process, and remembers the last executables.
+"""Serves compile and run requests with a compiler of this process, and remembers the last executables.
 
-The same in the kernel (inline engine) and in a worker. Each executable costs memory and a few
+The same in the notebook kernel (inline engine) and in a worker. Each executable costs memory and a few
 hundred memory maps, of which a process has a limited number, so only a few stay alive.
 """
 
@@ -18,142 +18,142 @@ from typing import TYPE_CHECKING
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.engines.counting import Count, count_here, program_cost
-from inspector.engines.messages import CompileOrder, RunOrder
+from inspector.engines.messages import PlainCompile, PlainRun
 from inspector.engines.scratch import Scratch
 from inspector.errors import ExecutionError
 
 if TYPE_CHECKING:
     from inspector._jax.callbacks import HostCallbacks
-    from inspector._jax.client import Client, Watch
-    from inspector._jax.execution import Executable, Execution
-    from inspector._jax.products import Products
+    from inspector._jax.compiler import Compiler, Watch
+    from inspector._jax.execution import Execution, Runnable
+    from inspector._jax.report import Report
     from inspector._jax.slices import Slice
 
 Progress = Callable[[str], None]
 
 
 class Server:
-    """The clients of a process with the executables it holds. Used by one thread at a time."""
+    """The compilers of a process with the executables it holds. Used by one thread at a time."""
 
     def __init__(
-        self, client_of: Callable[[Slice | None], Client], count: Count = count_here, max_executables: int = 4
+        self, compiler_of: Callable[[Slice | None], Compiler], count: Count = count_here, max_executables: int = 4
     ) -> None:
         """Nothing is started yet.
 
         Args:
-          client_of: the client for devices that are not here, or for None the one of those that are.
+          compiler_of: the compiler for devices that are not here, or for None the one of those that are.
           count: XLA's cost analysis of modules.
           max_executables: that are kept alive.
         """
         self._count = count
-        self._client_of = client_of
+        self._compiler_of = compiler_of
         self._max_executables = max_executables
-        self._executables: collections.OrderedDict[tuple[str, int], Executable] = collections.OrderedDict()
+        self._runnables: collections.OrderedDict[tuple[str, int], Runnable] = collections.OrderedDict()
 
     def compile(
         self,
-        order: CompileOrder,
+        request: PlainCompile,
         progress: Progress,
         callbacks: HostCallbacks | None = None,
         watch: Watch | None = None,
-    ) -> Products:
+    ) -> Report:
         """Compiles and keeps the executable for a run to come.
 
         Args:
-          order: what is asked.
+          request: what is asked.
           progress: gets the stages.
           callbacks: of a program that calls back into this process.
-          watch: as in `Client.compile`; an order with products needs its directory, or a temporary one.
+          watch: as in `Compiler.compile`; a request with products needs its directory, or a temporary one.
         """
-        from inspector._jax.client import Watch
+        from inspector._jax.compiler import Watch
 
-        if not order.products:
-            return self._compile(order, progress, callbacks, watch)[1]
+        if not request.products:
+            return self._compile(request, progress, callbacks, watch)[1]
         if watch is not None:
-            return self._record(order, progress, callbacks, watch)
+            return self._record(request, progress, callbacks, watch)
         scratch = Scratch(os.getpid())
         try:
-            return self._record(order, progress, callbacks, Watch(f"{scratch.path}/hlo"))
+            return self._record(request, progress, callbacks, Watch(f"{scratch.path}/hlo"))
         finally:
             scratch.delete()
 
     def _record(
-        self, order: CompileOrder, progress: Progress, callbacks: HostCallbacks | None, watch: Watch
-    ) -> Products:
+        self, request: PlainCompile, progress: Progress, callbacks: HostCallbacks | None, watch: Watch
+    ) -> Report:
         from inspector._jax.dump import Dump
         from inspector.engines.recording import Recording
 
-        recording = Recording(order.products, order.platform)
+        recording = Recording(request.products, request.platform)
         # The preview needs protos, and with passes XLA would write one a pass.
-        take = None if "passes" in order.products else watch.take
+        take = None if "passes" in request.products else watch.take
         watch = dataclasses.replace(watch, take=take, see=recording.see, flags=recording.flags)
         with contextlib.ExitStack() as stack:
             for folder in recording.folders:
                 stack.enter_context(Dump(str(Path(watch.directory).with_name(folder)), [recording.see]))
             stack.enter_context(recording.timing())
-            _, products = self._compile(order, progress, callbacks, watch)
+            _, report = self._compile(request, progress, callbacks, watch)
         progress("recording")
         started = time.perf_counter()
-        recorded = recording.read(products)
-        timings = {**products.timings, "record_s": time.perf_counter() - started}
-        assignment = products.buffer_assignment or recording.assignment(products)
-        return dataclasses.replace(products, recorded=recorded, timings=timings, buffer_assignment=assignment)
+        recorded = recording.read(report)
+        timings = {**report.timings, "record_s": time.perf_counter() - started}
+        assignment = report.buffer_assignment or recording.assignment(report)
+        return dataclasses.replace(report, recorded=recorded, timings=timings, buffer_assignment=assignment)
 
-    def run(self, order: RunOrder, progress: Progress, callbacks: HostCallbacks | None = None) -> Execution:
+    def run(self, request: PlainRun, progress: Progress, callbacks: HostCallbacks | None = None) -> Execution:
         """Runs: the executable still held, else its bytes, else compiled again."""
-        executable = self._executables.get(_key(order.compile, callbacks))
-        if executable is None and order.executable is not None:
+        runnable = self._runnables.get(_key(request.compile, callbacks))
+        if runnable is None and request.executable is not None:
             progress("loading")
-            c = order.compile
-            executable = self._client_of(c.slice).load(order.executable, c.module, c.build_options, order.versions)
-            self._hold(_key(c, callbacks), executable)
-        if executable is None:
-            executable, _ = self._compile(order.compile, progress, callbacks)
-        if executable is None:
+            c = request.compile
+            runnable = self._compiler_of(c.slice).load(request.executable, c.module, c.build_options, request.versions)
+            self._hold(_key(c, callbacks), runnable)
+        if runnable is None:
+            runnable, _ = self._compile(request.compile, progress, callbacks)
+        if runnable is None:
             raise ExecutionError("A program for a device that is not here cannot run.")
         progress("running")
-        return executable.run(
-            order.inputs, order.per_replica, repeat=order.repeat, warmup=order.warmup, names=order.names
+        return runnable.run(
+            request.inputs, request.per_replica, repeat=request.repeat, warmup=request.warmup, names=request.names
         )
 
     def _compile(
-        self, order: CompileOrder, progress: Progress, callbacks: HostCallbacks | None, watch: Watch | None = None
-    ) -> tuple[Executable | None, Products]:
-        executable, products = self._client_of(order.slice).compile(
-            order.module,
-            order.build_options,
-            platform=order.platform,
+        self, request: PlainCompile, progress: Progress, callbacks: HostCallbacks | None, watch: Watch | None = None
+    ) -> tuple[Runnable | None, Report]:
+        runnable, report = self._compiler_of(request.slice).compile(
+            request.module,
+            request.build_options,
+            platform=request.platform,
             callbacks=callbacks,
             progress=progress,
             watch=watch,
             costing=lambda hlo_proto, reported: program_cost(hlo_proto, reported, self._count),
         )
-        if executable is not None:
-            self._hold(_key(order, callbacks), executable)
-        return executable, products
+        if runnable is not None:
+            self._hold(_key(request, callbacks), runnable)
+        return runnable, report
 
-    def _hold(self, key: tuple[str, int], executable: Executable) -> None:
-        self._executables[key] = executable
-        self._executables.move_to_end(key)
-        while len(self._executables) > self._max_executables:
-            self._executables.popitem(last=False)
+    def _hold(self, key: tuple[str, int], runnable: Runnable) -> None:
+        self._runnables[key] = runnable
+        self._runnables.move_to_end(key)
+        while len(self._runnables) > self._max_executables:
+            self._runnables.popitem(last=False)
 
 
-def _key(order: CompileOrder, callbacks: HostCallbacks | None) -> tuple[str, int]:
+def _key(request: PlainCompile, callbacks: HostCallbacks | None) -> tuple[str, int]:
     # Modules that differ only in what they call back are equal in bytes. An executable holds its
     # callbacks, so while it is remembered no other object has that id.
-    return order.key, id(callbacks)
+    return request.key, id(callbacks)
 
 
-def client_of(target: Target) -> Client:
-    """The client of this process for a target that is here.
+def compiler_of(target: Target) -> Compiler:
+    """The compiler of this process for a target that is here.
 
     Raises:
       TargetError: it is not.
     """
-    from inspector._jax.client import Client
+    from inspector._jax.compiler import Compiler
 
-    return Client() if target.kind == "attached" else Client(target.kind, target.device_count)
+    return Compiler() if target.kind == "attached" else Compiler(target.kind, target.device_count)
 
 
 def callbacks_of(program: Program) -> HostCallbacks | None:

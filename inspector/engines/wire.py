@@ -1,4 +1,4 @@
-"""Messages between the kernel and a worker: a JSON header and raw blobs. No pickle.
+"""Messages between the notebook kernel and a worker: a JSON header and raw blobs. No pickle.
 
     4 bytes   "INSP"; anything else means that something else wrote here
     4 bytes   length of the header, little-endian

@@ -1,6 +1,6 @@
 """`WorkerEngine`: isolated processes, one for each device environment, kept warm.
 
-An aborting flag, a hang, an out-of-memory or a leak costs one worker; the kernel and every
+An aborting flag, a hang, an out-of-memory or a leak costs one worker; the notebook kernel and every
 finished result live on. Requests for one device environment are served in order, environments
 side by side. Cancelling kills the worker, so that the compile stops; the next request gets a new
 one, which the fork server makes in some tens of milliseconds.
@@ -22,7 +22,7 @@ from inspector.engines.environment import Environment, accelerator, check_here, 
 from inspector.engines.fork_server import Starter
 from inspector.engines.lane import closed_error, compiling, running
 from inspector.engines.last_words import warnings_in
-from inspector.engines.worker_lane import Question, WorkerLane
+from inspector.engines.worker_lane import WorkerLane, WorkerRequest
 from inspector.engines.worker_lane import WorkerSettings as WorkerSettings
 from inspector.errors import ExecutionError, TargetError, Unavailable, WorkerDiedError
 
@@ -77,16 +77,16 @@ class WorkerEngine:
         from inspector.engines import counting
 
         what = "counting the operations of a module"
-        question = Question(counting.order(modules), what, Options(), counting.read)
+        asked = WorkerRequest(counting.request(modules), what, Options(), counting.read)
         return self._put(
             lambda: Environment.of(Target("cpu"), Options()),
             what,
-            lambda lane, job: lane.ask(job, question)[0],
+            lambda lane, job: lane.ask(job, asked)[0],
         )
 
     def close(self) -> None:
         """Ends every process and cancels every job. May be called twice."""
-        if os.getpid() != self._owner:  # a fork of the kernel: the workers are its parent's
+        if os.getpid() != self._owner:  # a fork of the notebook kernel: the workers are its parent's
             return
         with self._lock:
             self._closed = True
@@ -123,20 +123,20 @@ class WorkerEngine:
         check_request(request)
         if request.program.host_callbacks:
             raise TargetError(_callbacks_text(request.program.name))
-        order = messages.compile_order(request, read_config(), slice_of(request.target))
-        message = messages.write_compile(order)
+        plain = messages.plain_compile(request, read_config(), slice_of(request.target))
+        message = messages.write_compile(plain)
         warnings = request_warnings(request)
         show = Shower(job, request, self.name)
         try:
-            products, said = lane.ask(
-                job, Question(message, compiling(request), request.options, messages.read_products, show)
+            report, said = lane.ask(
+                job, WorkerRequest(message, compiling(request), request.options, messages.read_report, show)
             )
         except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
             if not warnings:
                 raise
             raise type(e)(" ".join([str(e), *warnings])) from e
         compiled = make_compiled(
-            request, self.name, products, queue_s=queue_s, total_s=job.elapsed_s,
+            request, self.name, report, queue_s=queue_s, total_s=job.elapsed_s,
             warnings=(*warnings, *warnings_in(said)),
         )  # fmt: skip
         show.result(compiled)
@@ -150,8 +150,10 @@ class WorkerEngine:
         compiled = request.compiled
         if compiled.program.host_callbacks:
             raise ExecutionError(_callbacks_text(compiled.program.name))
-        message = messages.write_run(messages.run_order(request, read_config()))
-        execution, said = lane.ask(job, Question(message, running(request), compiled.options, messages.read_execution))
+        message = messages.write_run(messages.plain_run(request, read_config()))
+        execution, said = lane.ask(
+            job, WorkerRequest(message, running(request), compiled.options, messages.read_execution)
+        )
         return make_reply(execution, warnings_in(said))
 
 

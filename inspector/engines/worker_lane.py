@@ -64,7 +64,7 @@ class WorkerSettings:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Question(Generic[T_co]):
+class WorkerRequest(Generic[T_co]):
     """What a worker is asked.
 
     Attributes:
@@ -138,12 +138,12 @@ class WorkerLane:
         self._resting = False
         self._discard()
 
-    def ask(self, job: Job[Any], question: Question[T]) -> tuple[T, str]:
+    def ask(self, job: Job[Any], request: WorkerRequest[T]) -> tuple[T, str]:
         """Sends a request and waits for its answer. On the lane's thread.
 
         Args:
           job: gets the stages; cancelling it kills the worker.
-          question: what is asked.
+          request: what is asked.
 
         Returns:
           The answer, and what XLA wrote meanwhile.
@@ -156,10 +156,10 @@ class WorkerLane:
         """
         limit = _TimeLimit(self._time_limit_s)
         try:
-            worker, answer, recycle = self._converse(job, question, limit)
+            worker, answer, recycle = self._converse(job, request, limit)
         except _OtherCauseError:
             try:
-                worker, answer, recycle = self._converse(job, question, limit)
+                worker, answer, recycle = self._converse(job, request, limit)
             except _OtherCauseError as e:
                 raise WorkerLostError(str(e)) from e
         said = worker.read_log()
@@ -181,12 +181,12 @@ class WorkerLane:
         self._discard()
 
     def _converse(
-        self, job: Job[Any], question: Question[T], limit: _TimeLimit
+        self, job: Job[Any], request: WorkerRequest[T], limit: _TimeLimit
     ) -> tuple[Process, T | InspectorError, bool]:
         try:
             worker = self._ready(job, limit.left_s)
         except StartTimeoutError as e:
-            raise limit.start_error(question.what) from e
+            raise limit.start_error(request.what) from e
         with self._lock:
             if job.done() or self._closed:
                 raise closed_error()
@@ -194,7 +194,7 @@ class WorkerLane:
         limit.watch(worker)
         taken = False
         try:
-            worker.send(*question.message)
+            worker.send(*request.message)
             while True:
                 header, blobs = worker.receive()
                 if "taken" in header:
@@ -202,12 +202,12 @@ class WorkerLane:
                 elif "stage" in header:
                     advance(job, str(header["stage"]))
                 elif "preview" in header:
-                    _show(question.show, header, blobs)
+                    _show(request.show, header, blobs)
                 else:
-                    return worker, _read_reply(header, blobs, question.read), header.get("recycle") is True
+                    return worker, _read_reply(header, blobs, request.read), header.get("recycle") is True
         except (EOFError, OSError, WireError) as e:
             limit.stop()
-            error = self._died(question, limit, e)
+            error = self._died(request, limit, e)
             guilty = taken and not worker.went_with_server()
             raise error if guilty or limit.reached or job.done() else _OtherCauseError(str(error)) from e
         finally:
@@ -249,8 +249,8 @@ class WorkerLane:
             job: Job[None] = Job()
             self._lane.put(job, lambda: self.prepare(job))
 
-    def _died(self, question: Question[Any], limit: _TimeLimit, cause: Exception) -> WorkerDiedError:
-        what, options = question.what, question.options
+    def _died(self, request: WorkerRequest[Any], limit: _TimeLimit, cause: Exception) -> WorkerDiedError:
+        what, options = request.what, request.options
         worker = self._worker
         if worker is not None and isinstance(cause, WireError):
             worker.kill()  # it may be writing still

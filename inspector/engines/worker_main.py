@@ -1,15 +1,15 @@
 """The process side of the worker engine: the fork server, and the worker that it forks.
 
-    kernel --starts--> fork server --forks--> worker, one a device environment
+    notebook kernel --starts--> fork server --forks--> worker, one a device environment
        └── messages over one socket a worker ───┘
 
 The fork server has imported JAX and nothing more. It must never lower, compile or start a client:
 a process that forks after that makes children that hang. It has one thread of its own, waits for
-the kernel's orders and hands each worker its end of a socket and a file for stdout and stderr.
+the notebook kernel's requests and hands each worker its end of a socket and a file for stdout and stderr.
 
 Where there is no fork, `spawned` is a worker in a fresh interpreter, on stdin and stdout.
 
-Nobody outlives the kernel: a worker's stream ends with the kernel, and on Linux the system kills
+Nobody outlives the notebook kernel: a worker's stream ends with the notebook kernel, and on Linux the system kills
 workers with the fork server, which watches its parent.
 """
 
@@ -56,9 +56,9 @@ def main(arguments: list[str]) -> None:
 
 
 def fork_server(control_fd: int) -> None:
-    """Forks workers for the kernel until the kernel is gone.
+    """Forks workers for the notebook kernel until the notebook kernel is gone.
 
-    Orders, one JSON datagram each: `{"do": "fork", "environment": ...}` with two descriptors (the
+    Requests, one JSON datagram each: `{"do": "fork", "environment": ...}` with two descriptors (the
     worker's socket, its log) answered by `{"pid": ...}`; `{"do": "reap", "pid": ...}` answered by
     `{"status": ..., "known": ...}`, status None while the process still ends.
     """
@@ -111,34 +111,34 @@ def _import_everything() -> None:
 
 
 def _abandon(workers: dict[int, Scratch]) -> None:
-    """Ends without the kernel: its workers first, then what they and the kernel leave behind."""
+    """Ends without the notebook kernel: its workers first, then what they and the notebook kernel leave behind."""
     for pid in workers:
         os.kill(pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
     for pid, scratch in workers.items():
         os.waitpid(pid, 0)  # or it would write into what is being deleted
         scratch.delete()
-    delete_orphans()  # a kernel that was killed in the middle of ending a worker, perhaps
+    delete_orphans()  # a notebook kernel that was killed in the middle of ending a worker, perhaps
     os._exit(0)
 
 
-def _obey(control: socket.socket, workers: dict[int, Scratch], kernel: int) -> None:
-    """Does one order; `workers` are the pids that are not reaped yet, with their scratch directories."""
+def _obey(control: socket.socket, workers: dict[int, Scratch], parent: int) -> None:
+    """Serves one request; `workers` are the pids that are not reaped yet, with their scratch directories."""
     data, descriptors = b"", list[int]()
-    with contextlib.suppress(ConnectionError):  # of a kernel that was killed before it read a reply
+    with contextlib.suppress(ConnectionError):  # of a notebook kernel that was killed before it read a reply
         data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
     if not data:
         _abandon(workers)
-    order = json.loads(data)
-    if order["do"] == "reap":
+    request = json.loads(data)
+    if request["do"] == "reap":
         # A worker of a server before this one is not this one's child.
-        known = order["pid"] in workers
-        pid, status = os.waitpid(order["pid"], os.WNOHANG) if known else (0, 0)
+        known = request["pid"] in workers
+        pid, status = os.waitpid(request["pid"], os.WNOHANG) if known else (0, 0)
         if pid:
-            workers.pop(pid).release()  # the kernel deletes it
+            workers.pop(pid).release()  # the notebook kernel deletes it
         reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None, "known": known}
     else:
         try:
-            pid, scratch = _fork(control, descriptors, order["environment"], kernel)
+            pid, scratch = _fork(control, descriptors, request["environment"], parent)
             workers[pid] = scratch
             reply = {"pid": pid, "scratch": scratch.path}
         except OSError as e:  # no room for a directory or a process: no reason to lose the workers that there are
@@ -150,11 +150,11 @@ def _obey(control: socket.socket, workers: dict[int, Scratch], kernel: int) -> N
 
 
 def _fork(
-    control: socket.socket, descriptors: list[int], environment: dict[str, Any], kernel: int
+    control: socket.socket, descriptors: list[int], environment: dict[str, Any], parent: int
 ) -> tuple[int, Scratch]:
     """A new worker's pid, and its scratch directory. Raises OSError when there is no room for either."""
     server = os.getpid()
-    scratch = Scratch(kernel)
+    scratch = Scratch(parent)
     try:
         pid = os.fork()
     except OSError:
@@ -170,7 +170,7 @@ def _fork(
         os.dup2(log_fd, 2)
         stream = socket.socket(fileno=stream_fd)
         _serve(stream.makefile("rb"), stream.makefile("wb"), {**environment, "scratch": scratch.path})
-    except BaseException:  # for the log, from which the kernel reads why
+    except BaseException:  # for the log, from which the notebook kernel reads why
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
@@ -186,11 +186,11 @@ def _end_with_parent(parent: int, scratch: str) -> None:
 
 
 def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> None:
-    """Answers requests until the kernel closes the stream."""
+    """Answers requests until the notebook kernel closes the stream."""
     from inspector.engines.messages import write_error
     from inspector.engines.wire import read_message, write_message
 
-    # Ctrl-C in a terminal is the kernel's, and a core file of XLA nobody's.
+    # Ctrl-C in a terminal is the notebook kernel's, and a core file of XLA nobody's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     expendable.leave_no_core_file()
     expendable.go_first()
@@ -221,7 +221,7 @@ def _start(environment: dict[str, Any]) -> Any:
 
     from inspector._jax import absent
     from inspector._jax.attached import attach_cpus
-    from inspector._jax.client import Client
+    from inspector._jax.compiler import Compiler
     from inspector.engines.serving import Server
     from inspector.platforms.platform import SCRATCH
 
@@ -229,11 +229,11 @@ def _start(environment: dict[str, Any]) -> Any:
     attach_cpus(environment["device_count"])
     jax.config.update("jax_enable_compilation_cache", False)
     if environment["platform"] == "cpu":
-        client = Client("cpu", environment["device_count"])
-        return Server(lambda _: client, max_executables=environment["max_executables"])
+        compiler = Compiler("cpu", environment["device_count"])
+        return Server(lambda _: compiler, max_executables=environment["max_executables"])
     init_args = [argument.replace(SCRATCH, environment["scratch"]) for argument in environment["init_args"]]
     absent.prepare_process(environment["platform"], init_args)
-    return Server(functools.cache(absent.AbsentClient), max_executables=environment["max_executables"])
+    return Server(functools.cache(absent.AbsentCompiler), max_executables=environment["max_executables"])
 
 
 class _Sender:
@@ -251,7 +251,7 @@ class _Sender:
 
 
 def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[bytes], scratch: str) -> Any:
-    from inspector._jax.client import Watch
+    from inspector._jax.compiler import Watch
     from inspector._jax.configuration import apply_config
     from inspector.engines import counting, messages
 
@@ -260,10 +260,10 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
 
     try:
         if header["do"] == "compile":
-            order = messages.read_compile(header, blobs)
-            apply_config(order.config)
+            request = messages.read_compile(header, blobs)
+            apply_config(request.config)
             watch = Watch(f"{scratch}/hlo", lambda early: sender.send(*messages.write_early(early)))
-            return messages.write_products(server.compile(order, progress, watch=watch))
+            return messages.write_report(server.compile(request, progress, watch=watch))
         if header["do"] == "count":
             return counting.serve(blobs)
         run = messages.read_run(header, blobs)
@@ -276,7 +276,7 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
 class _Limits:
     """When a worker has served enough: executables leave memory maps and heap behind.
 
-    One that grows too large in the middle of a request ends itself, before the system ends the kernel.
+    One that grows too large in the middle of a request ends itself, before the system ends the notebook kernel.
     """
 
     _MAPS_EVERY = 8  # counting maps costs a millisecond

@@ -53,11 +53,6 @@ class _Form:
     def expand(self, id_count: int | None = None) -> Ids:
         raise NotImplementedError
 
-    def to_lists(self, id_count: int | None = None) -> list[list[int]]:
-        """The groups as nested lists. Arguments and errors as `expand`."""
-        groups: list[list[int]] = self.expand(id_count).tolist()
-        return [[member for member in group if member >= 0] for group in groups]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListGroups(_Form):

@@ -72,7 +72,7 @@ class App(anywidget.AnyWidget):
         # Before the widget is opened: a browser that has the app's code answers while it still is being made.
         self._lock = threading.RLock()
         self._kept: dict[Hashable, _Kept] = {}
-        self._has_client = self._is_closed = False
+        self._has_browser = self._is_closed = False
         self._on_request = on_request
         self.on_msg(self._receive)
         super().__init__()
@@ -139,7 +139,7 @@ class App(anywidget.AnyWidget):
                 self._kept = {s: k for s, k in self._kept.items() if gone not in k.variants()}
             elif (slot := kept.slot()) is not None:
                 self._kept[slot] = kept
-            if self._has_client:
+            if self._has_browser:
                 self.send(message, kept.buffers)
 
     def _receive(self, _widget: object, content: object, _buffers: object) -> None:
@@ -150,18 +150,18 @@ class App(anywidget.AnyWidget):
             return
         message = cast(Mapping[str, Any], content)
         if message["type"] == "ready":
-            self._replay(message["client"])
+            self._replay(message["browser"])
         elif self._on_request is not None:
             try:
                 self._on_request(message)
             except Exception as error:  # there is no caller to raise to: show it
                 self.publish(messages.notice_of(error))
 
-    def _replay(self, client: str) -> None:
+    def _replay(self, browser: str) -> None:
         with self._lock:
-            self._has_client = True
+            self._has_browser = True
             for kept in self._kept.values():
-                self.send({**kept.current(), "to": client}, kept.buffers)
+                self.send({**kept.current(), "to": browser}, kept.buffers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Notebook cells by the number that the reader sees, instead of the file name that the kernel gave them."""
+"""Notebook cells by the number that the reader sees, instead of the file name that the notebook kernel gave them."""
 
 from __future__ import annotations
 

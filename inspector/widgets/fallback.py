@@ -1,4 +1,4 @@
-"""An Explorer without its widget: as text, and as HTML that reads well where no kernel runs."""
+"""An Explorer without its widget: as text, and as HTML that reads well where no notebook kernel runs."""
 
 from __future__ import annotations
 

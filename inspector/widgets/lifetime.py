@@ -1,7 +1,7 @@
 """How long an Explorer lives: as long as something refers to it, or a cell of the notebook shows it.
 
 ipywidgets keeps every widget until it is closed, so that a cell that runs again would leave its
-Explorer, with all texts, in the kernel for ever. Here its registry and its comms have the widgets
+Explorer, with all texts, in the notebook kernel for ever. Here its registry and its comms have the widgets
 weakly; what a cell shows is kept until that cell runs again.
 """
 
@@ -48,7 +48,7 @@ def hold_weakly(widget: Any) -> None:
 def keep(widget: Shown) -> None:
     """Keeps a widget that the running cell shows until that cell runs again.
 
-    Called by the cell, on the kernel's main thread. Without IPython nothing is shown.
+    Called by the cell, on the notebook kernel's main thread. Without IPython nothing is shown.
     """
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython else None

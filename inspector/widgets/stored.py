@@ -2,7 +2,7 @@
 
 The widget's own output cannot change without being drawn anew, so the stored form stands in one of its own,
 known by a display id. The page hides it while the widget is there (`frontend/src/lib/stored.ts`); a notebook
-that is opened without its kernel shows it.
+that is opened without its notebook kernel shows it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Publish = Callable[..., None]
 
 
 class StoredOutput:
-    """Thread-safe after `display`, which a cell calls on the kernel's main thread."""
+    """Thread-safe after `display`, which a cell calls on the notebook kernel's main thread."""
 
     def __init__(self, form: Callable[[], Bundle]) -> None:
         """Nothing is on a page yet.
@@ -29,7 +29,7 @@ class StoredOutput:
         self._places: list[tuple[_Publish, str]] = []
 
     def display(self, widget: Bundle) -> None:
-        """Puts the widget and its stored form below the running cell; outside of a kernel, prints the text."""
+        """Puts the widget and its stored form below the running cell; outside of a notebook kernel, prints the text."""
         shell = _shell()
         if shell is None or not hasattr(shell, "kernel"):
             sys.stdout.write(f"{self._form()['text/plain']}\n")

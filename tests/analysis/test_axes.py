@@ -14,6 +14,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.group_mode import GroupMode, participants
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.replica_groups import AxisRef, ListGroups, MeshGroups, ReplicaGroups, parse
+from tests.groups import to_lists
 
 
 def find(groups: ReplicaGroups, mesh: Mesh | None, ordered: bool = True) -> tuple[str, ...] | Unavailable:
@@ -65,7 +66,7 @@ def test_parts_of_axes_are_found(mesh: Mesh, data: st.DataObject) -> None:
     expanded = MeshGroups(named, axes, mesh.device_ids).expand()
     found = find(ListGroups(tuple(map(tuple, expanded.tolist()))), mesh)
     assert isinstance(found, tuple), found
-    assert sorted(as_groups(found, mesh).to_lists()) == sorted(expanded.tolist())
+    assert sorted(to_lists(as_groups(found, mesh))) == sorted(expanded.tolist())
 
 
 @given(st.sampled_from([(8,), (2, 4), (2, 2, 2), (2, 3)]), st.booleans(), st.data())
@@ -80,7 +81,7 @@ def test_whatever_is_found_means_the_same_groups(sizes: tuple[int, ...], ordered
     if isinstance(found, Unavailable):
         assert len(found.reason) > 20
         return
-    meant, given_ = as_groups(found, mesh).to_lists(), groups.to_lists()
+    meant, given_ = to_lists(as_groups(found, mesh)), to_lists(groups)
     if not ordered:
         meant, given_ = [sorted(g) for g in meant], [sorted(g) for g in given_]
     assert sorted(meant) == sorted(given_)

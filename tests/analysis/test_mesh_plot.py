@@ -13,6 +13,7 @@ from inspector.analysis.mesh_plot import plot_groups
 from inspector.errors import ModuleError
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.replica_groups import parse
+from tests.groups import to_lists
 
 SIZES = [(2,), (8,), (1, 4), (4, 2), (2, 1, 4), (2, 2, 2), (4, 4, 4), (2, 2, 2, 2), (8, 8)]
 
@@ -25,7 +26,7 @@ def mesh_of(sizes: tuple[int, ...], ids: tuple[int, ...] | None = None) -> Mesh:
 def test_every_id_is_drawn_once_in_the_style_of_its_group(sizes: tuple[int, ...]) -> None:
     mesh = mesh_of(sizes, tuple(reversed(range(math.prod(sizes)))))
     names = ",".join(f"'{n}'={s}" for n, s in zip(mesh.axis_names, sizes, strict=True))
-    groups = parse(f"mesh[{names}] {{'{mesh.axis_names[0]}'}}").to_lists()
+    groups = to_lists(parse(f"mesh[{names}] {{'{mesh.axis_names[0]}'}}"))
     figure = plot_groups(mesh, groups, title="t")
     figure.draw_without_rendering()
     group_of = {member: number for number, group in enumerate(groups) for member in group}

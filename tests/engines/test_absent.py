@@ -257,9 +257,9 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
     script = textwrap.dedent("""
         import json, jax, jax.numpy as jnp, tempfile
         from inspector._jax import absent, cuda_plugin
-        from inspector._jax.client import Watch
+        from inspector._jax.compiler import Watch
         from inspector._jax.slices import Slice
-        from inspector.engines.messages import compile_order
+        from inspector.engines.messages import plain_compile
         from inspector.errors import Unavailable
         import inspector
         x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
@@ -267,12 +267,12 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
         whole = lowered.compile(target="gpu:h100:1")
         cuda_plugin.toolkit = lambda: Unavailable("no assembler", "install it")
         absent.prepare_process("gpu", ())
-        client = absent.AbsentClient(Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1)))
-        order = compile_order(lowered.request(None, "gpu:h100:1"), {})
+        compiler = absent.AbsentCompiler(Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1)))
+        plain = plain_compile(lowered.request(None, "gpu:h100:1"), {})
         directory = tempfile.mkdtemp() + "/hlo"
         watch = Watch(directory, take=lambda early: None)
-        _, products = client.compile(order.module, order.build_options, platform="gpu", watch=watch)
-        print(json.dumps([products.hlo == whole.hlo, str(products.executable.reason)]))
+        _, report = compiler.compile(plain.module, plain.build_options, platform="gpu", watch=watch)
+        print(json.dumps([report.hlo == whole.hlo, str(report.executable.reason)]))
     """)
     said = one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout
     assert json.loads(said.splitlines()[-1]) == [True, "no assembler"]

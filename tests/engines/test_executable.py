@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector._jax.client import Client
+from inspector._jax.compiler import Compiler
 from inspector._jax.runtime import LoadedExecutable
 from inspector.engines import executable
 from inspector.engines.executable import load_executable, save_executable
@@ -56,7 +56,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*args: object) -> None:
         raise AssertionError("XLA was given the bytes")
 
-    monkeypatch.setattr(Client, "load", load)
+    monkeypatch.setattr(Compiler, "load", load)
 
 
 def check(executable: LoadedExecutable) -> None:
@@ -132,7 +132,7 @@ def test_another_jaxlib_is_refused(saved: Path) -> None:
     replaced(saved, versions__jaxlib="0.4.1")
     with pytest.raises(ExecutionError) as caught:
         load_executable(saved)
-    ours = Client().versions["jaxlib"]
+    ours = Compiler().versions["jaxlib"]
     assert f"compiled by jaxlib '0.4.1', this is {ours!r}" in str(caught.value)
     assert "Install jaxlib 0.4.1, or compile the program again here" in str(caught.value)
 

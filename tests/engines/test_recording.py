@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from inspector._jax.products import Products
+from inspector._jax.report import Report
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.engines import recording
 from inspector.engines.recording import Recording
 from inspector.errors import Unavailable
 
-PRODUCTS = Products("HloModule jit_f, is_scheduled=true\n\nENTRY", b"", Unavailable("-"), Unavailable("-"), b"", {}, {})
+PRODUCTS = Report("HloModule jit_f, is_scheduled=true\n\nENTRY", b"", Unavailable("-"), Unavailable("-"), b"", {}, {})
 
 
 def see(made: Recording, directory: Path, **files: str) -> None:

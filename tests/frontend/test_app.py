@@ -31,8 +31,8 @@ def make() -> Callable[..., tuple[App, Sent]]:
     return make_app
 
 
-def ready(app: App, client: str = "browser") -> None:
-    app._receive(app, {"type": "ready", "client": client}, [])
+def ready(app: App, browser: str = "browser") -> None:
+    app._receive(app, {"type": "ready", "browser": browser}, [])
 
 
 def variant(number: int, state: str = "done", elapsed_s: float = 1.0) -> Any:
@@ -258,7 +258,7 @@ def test_threads_may_publish_while_browsers_come(make: Any) -> None:
         app.publish(variant(number, "done"))
 
     threads = [threading.Thread(target=publish, args=(n,)) for n in numbers]
-    threads += [threading.Thread(target=ready, args=(app, f"client {n}")) for n in range(8)]
+    threads += [threading.Thread(target=ready, args=(app, f"browser {n}")) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -14,6 +14,7 @@ from inspector.errors import ModuleError
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame
 from inspector.toolchain.schema import installed_schema
+from tests.groups import to_lists
 
 DATA = Path(__file__).parent / "data"
 CASES = sorted(file.name.removesuffix(".pb") for file in DATA.glob("*.pb"))
@@ -60,7 +61,7 @@ def test_instructions(case: str) -> None:
             assert instruction.parameter_number == int(parsed["operands"])
             assert instruction.computation.parameters[int(parsed["operands"])] is instruction
         if parsed.get("replica_groups") and not instruction.opcode.startswith("async-"):
-            assert instruction.replica_groups.to_lists() == parsed["replica_groups"]
+            assert to_lists(instruction.replica_groups) == parsed["replica_groups"]
         if "source_target_pairs" in parsed:
             assert [list(pair) for pair in instruction.source_target_pairs] == parsed["source_target_pairs"]
     hidden = {i.name for i in module.instructions() if i.computation.execution_thread or is_wrapped(i)}

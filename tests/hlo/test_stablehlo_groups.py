@@ -14,6 +14,7 @@ from inspector.errors import ModuleError
 from inspector.hlo.module import Module
 from inspector.hlo.replica_groups import parse
 from inspector.hlo.stablehlo_groups import parse_meshes, parse_stablehlo
+from tests.groups import to_lists
 
 
 def attribute(text: str) -> str:
@@ -55,7 +56,7 @@ def to_text(bytecode: bytes) -> str:
 )
 def test_same_groups_as_hlo(groups: str, group_size: int) -> None:
     text = as_stablehlo(groups, group_size, devices=160 if len(groups) > 100 else 8)
-    assert parse_stablehlo(attribute(text), parse_meshes(text)).to_lists() == parse(groups).to_lists()
+    assert to_lists(parse_stablehlo(attribute(text), parse_meshes(text))) == to_lists(parse(groups))
 
 
 def test_shard_map_as_jax_lowers_it() -> None:
@@ -65,11 +66,11 @@ def test_shard_map_as_jax_lowers_it() -> None:
     lowered = f.lower(np.zeros((2, 4), np.float32))
     text = lowered.as_text()
     groups = parse_stablehlo(attribute(text), parse_meshes(text))
-    assert groups.to_lists() == [[0, 4, 1, 5, 2, 6, 3, 7]]
+    assert to_lists(groups) == [[0, 4, 1, 5, 2, 6, 3, 7]]
     compiled = lowered.compile().runtime_executable().hlo_modules()[0]
     module = Module.from_proto(compiled.as_serialized_hlo_module_proto())
     (reduction,) = (i for i in module.instructions() if i.opcode == "all-reduce")
-    assert reduction.replica_groups.to_lists() == groups.to_lists()
+    assert to_lists(reduction.replica_groups) == to_lists(groups)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_shard_map_as_jax_lowers_it() -> None:
     ],
 )
 def test_dense(text: str, groups: list[list[int]]) -> None:
-    assert parse_stablehlo(text).to_lists(3) == groups
+    assert to_lists(parse_stablehlo(text), 3) == groups
 
 
 def test_meshes_with_device_ids() -> None:
@@ -91,11 +92,11 @@ def test_meshes_with_device_ids() -> None:
     )
     meshes = parse_meshes(text)
     axes = '[#stablehlo.axis_ref<name = "b">]'
-    assert parse_stablehlo(f"#stablehlo.replica_group_mesh_axes<mesh = @m, axes = {axes}>", meshes).to_lists() == [
+    assert to_lists(parse_stablehlo(f"#stablehlo.replica_group_mesh_axes<mesh = @m, axes = {axes}>", meshes)) == [
         [3, 1],
         [2, 0],
     ]
-    assert parse_stablehlo("#stablehlo.replica_group_mesh_axes<mesh = @one, axes = []>", meshes).to_lists() == [[5]]
+    assert to_lists(parse_stablehlo("#stablehlo.replica_group_mesh_axes<mesh = @one, axes = []>", meshes)) == [[5]]
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ class Mailbox:
         self.all: list[dict[str, Any]] = []
         self.explorer = explorer
         explorer._app.send = lambda content, buffers=None: self.all.append(content)
-        self.send({"type": "ready", "client": "browser"})
+        self.send({"type": "ready", "browser": "browser"})
 
     def send(self, message: dict[str, Any]) -> None:
         """A message of the browser."""

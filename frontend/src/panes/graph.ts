@@ -101,7 +101,7 @@ class GraphPane implements Pane {
   private request(variant: number, selected: string | null): void {
     const key = `${variant}/${this.mode}/${this.mode === "around" ? selected : ""}`;
     const { synced } = this.context;
-    const isGone = synced.kernel === "gone";
+    const isGone = synced.notebookKernel === "gone";
     if (this.requested === key && (this.svg || !isGone)) return;
     this.say(key, awaited(synced, "Drawing the graph", "The graph was not drawn"));
     if (isGone) return;

@@ -83,7 +83,7 @@ class InstructionsPane implements Pane {
     this.request(variant.variant);
     const table = synced.reply("instruction_table", this.requestId);
     if (!table) {
-      const isSorting = this.shown?.variant === variant.variant && synced.kernel !== "gone";
+      const isSorting = this.shown?.variant === variant.variant && synced.notebookKernel !== "gone";
       this.element.classList.toggle("insp-busy", isSorting);
       if (!isSorting) this.say(awaited(synced, "Counting flops and bytes", "The instructions were not received"));
       return;

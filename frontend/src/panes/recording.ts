@@ -11,7 +11,7 @@ import { empty, failure, loading } from "./states.ts";
 export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
   const { synced, local } = context;
   const variant = synced.variants.get(local.active ?? -1);
-  if (synced.kernel === "gone")
+  if (synced.notebookKernel === "gone")
     return empty(`${title} were not recorded`, "The kernel is gone. Run the cell again to record them.");
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
   const recording = synced.latest("recording", { variant: variant.variant, product });

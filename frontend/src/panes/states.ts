@@ -27,8 +27,13 @@ export function loading(title: string, work: Work | null, ...actions: HTMLElemen
 }
 
 /** Something that the kernel was asked for, or will tell; a kernel that is gone will not. */
-export function awaited({ kernel }: Synced, title: string, lost: string, work: Work | null = null): HTMLElement {
-  return kernel === "gone" ? empty(lost, "The kernel is gone. Run the cell again.") : loading(title, work);
+export function awaited(
+  { notebookKernel }: Synced,
+  title: string,
+  lost: string,
+  work: Work | null = null,
+): HTMLElement {
+  return notebookKernel === "gone" ? empty(lost, "The kernel is gone. Run the cell again.") : loading(title, work);
 }
 
 /** An error, with the words of whoever raised it. */

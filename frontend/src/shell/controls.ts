@@ -84,7 +84,7 @@ export class Controls {
       synced.signal.on(["controls"], () => this.draw()),
       synced.signal.on(["flags"], () => this.onFlags()),
       synced.signal.on(["said"], () => this.drawSaid()),
-      synced.signal.on(["kernel"], () => this.drawKernel()),
+      synced.signal.on(["notebook_kernel"], () => this.drawNotebookKernel()),
     ];
     this.draw();
   }
@@ -116,11 +116,11 @@ export class Controls {
     if (document.activeElement !== this.axes) this.axes.value = controls.axes;
     this.lowering.hidden = !controls.can_lower;
     this.drawSaid();
-    this.drawKernel();
+    this.drawNotebookKernel();
   }
 
-  private drawKernel(): void {
-    const isGone = this.context.synced.kernel === "gone";
+  private drawNotebookKernel(): void {
+    const isGone = this.context.synced.notebookKernel === "gone";
     for (const field of this.element.querySelectorAll<HTMLInputElement | HTMLButtonElement>(
       ".insp-control-row input, .insp-control-row button",
     ))
@@ -195,9 +195,8 @@ export class Controls {
 
   /** The target of a variant that is there whose compiler a flag is for; "" without one. */
   private targetOf(flag: messages.Flag): string {
-    const compiler = (platform: string): string => (platform === "cuda" ? "gpu" : platform);
     const variants = [...this.context.synced.variants.values()];
-    return variants.find(({ platform }) => flag.targets.includes(compiler(platform)))?.target ?? "";
+    return variants.find(({ platform }) => flag.targets.includes(platform))?.target ?? "";
   }
 
   private offerValues(): void {

@@ -15,7 +15,7 @@ export class Notices {
   private readonly end: () => void;
 
   constructor(private readonly context: Context) {
-    this.end = context.synced.signal.on(["notice", "kernel"], () => this.draw());
+    this.end = context.synced.signal.on(["notice", "notebook_kernel"], () => this.draw());
     this.wait(FIRST_WAIT_MS, FIRST_WAIT_MS);
     this.draw();
   }
@@ -28,7 +28,7 @@ export class Notices {
   /** Asks a kernel that has not answered again, after `pause`; `total` is how long it will have been silent then. */
   private wait(pause: number, total: number): void {
     this.timer = setTimeout(() => {
-      if (this.context.synced.kernel !== "waiting") return;
+      if (this.context.synced.notebookKernel !== "waiting") return;
       this.isSilent = total >= SILENCE_MS;
       this.context.synced.start();
       this.draw();
@@ -46,11 +46,11 @@ export class Notices {
         toolButton("close", "Dismiss", () => synced.dismiss(notice)),
       ),
     );
-    if (synced.kernel === "gone")
+    if (synced.notebookKernel === "gone")
       bars.unshift(
         bar("The kernel is gone. What is shown stays; to compile, run or draw again, run the cell once more."),
       );
-    else if (synced.kernel === "waiting" && this.isSilent)
+    else if (synced.notebookKernel === "waiting" && this.isSilent)
       bars.unshift(bar("The kernel does not answer. It may be busy or gone: wait for it, or run the cell again."));
     fill(this.element, ...bars);
   }

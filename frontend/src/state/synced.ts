@@ -23,13 +23,13 @@ interface Kept {
 }
 
 export type Slot = TextDocument | messages.Unavailable;
-export type Kernel = "waiting" | "live" | "gone";
+export type NotebookKernel = "waiting" | "live" | "gone";
 
 export class Synced {
   readonly signal = new Signal<messages.Topic>();
   readonly origins = new Origins();
   session: messages.Session | null = null;
-  kernel: Kernel = "waiting";
+  notebookKernel: NotebookKernel = "waiting";
   /** In order of arrival: the first is the baseline. */
   readonly variants = new Map<number, Timed<messages.Variant>>();
   /** Those that were there before this page asked. */
@@ -41,33 +41,33 @@ export class Synced {
   private readonly unpacked = new WeakMap<object, readonly ArrayBuffer[]>();
   /** What text panes show, by the key of their message. */
   private readonly slots = new Map<string, Slot>();
-  private readonly client = crypto.getRandomValues(new Uint32Array(2)).join("-");
+  private readonly browser = crypto.getRandomValues(new Uint32Array(2)).join("-");
   private arrivalCount = 0;
 
   constructor(private readonly model: Model) {
     // ipywidgets tells a model when its comm closed: the kernel restarted or ended.
-    model.on("comm_live_update", () => this.setKernel("gone"));
+    model.on("comm_live_update", () => this.setNotebookKernel("gone"));
     model.on("msg:custom", (content: unknown, buffers: DataView[]) => this.receive(content, buffers ?? []));
   }
 
   /** Asks for everything that is known. */
   start(): void {
-    this.send({ type: "ready", client: this.client });
+    this.send({ type: "ready", browser: this.browser });
   }
 
   send(message: messages.FromBrowser): void {
     try {
       this.model.send(message);
     } catch {
-      this.setKernel("gone");
+      this.setNotebookKernel("gone");
     }
   }
 
-  setKernel(kernel: Kernel): void {
-    if (this.kernel === kernel) return;
-    this.kernel = kernel;
-    if (kernel === "gone") this.endWork();
-    this.signal.emit("kernel");
+  setNotebookKernel(state: NotebookKernel): void {
+    if (this.notebookKernel === state) return;
+    this.notebookKernel = state;
+    if (state === "gone") this.endWork();
+    this.signal.emit("notebook_kernel");
   }
 
   /** What was under way will not end any more. */
@@ -149,8 +149,8 @@ export class Synced {
 
   private receive(content: unknown, buffers: DataView[]): void {
     const message = content as messages.ToBrowser & { to?: string };
-    if (message.to !== undefined && message.to !== this.client) return;
-    this.setKernel("live");
+    if (message.to !== undefined && message.to !== this.browser) return;
+    this.setNotebookKernel("live");
     switch (message.type) {
       case "session":
         this.session = message;

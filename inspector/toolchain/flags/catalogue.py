@@ -1,6 +1,6 @@
 """`option_catalog`: every option of the installed compilers as a table, with search.
 
-Names and types come from `flags.py`; defaults and descriptions from the installed jaxlib through
+Names and types come from `flags/types.py`; defaults and descriptions from the installed jaxlib through
 `toolchain/xla.py`, and from libtpu through `toolchain/libtpu.py`. The table is made once for a process.
 """
 

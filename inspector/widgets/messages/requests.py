@@ -11,11 +11,11 @@ class Ready(TypedDict):
     """A browser is there and knows nothing yet.
 
     Attributes:
-      client: names the browser's model; replies to it carry the name as `to`.
+      browser: names the browser's model; replies to it carry the name as `to`.
     """
 
     type: Literal["ready"]
-    client: str
+    browser: str
 
 
 class RecordRequest(TypedDict):

@@ -1,9 +1,9 @@
-"""Measurements: durations, inputs and outputs. Reads a `Run` through its attributes, so that it needs no room that runs."""
+"""Measurements: durations, inputs and outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -11,7 +11,10 @@ from inspector.errors import CancelledError
 from inspector.widgets import messages
 from inspector.widgets.panes.pane import Context, Pane
 from inspector.widgets.variants import Variant
-from inspector.widgets.work import Measured, RunJob
+from inspector.widgets.work import RunJob
+
+if TYPE_CHECKING:
+    from inspector.execution import run as measurement
 
 _PREVIEW_VALUES = 6
 _PREVIEW_REPLICAS = 16
@@ -137,7 +140,7 @@ class RunPane(Pane):
             self.context.publish(message)
 
 
-def run_result(run: Measured) -> RunResult:
+def run_result(run: measurement.Run) -> RunResult:
     """A measurement as the pane shows it; long lists of arrays are cut, and the note says so."""
     notes = []
     if any(given.made for given in run.inputs):

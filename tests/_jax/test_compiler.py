@@ -1,4 +1,4 @@
-"""A client whose compile cannot be watched says so, and compiles."""
+"""A compiler whose compile cannot be watched says so, and compiles."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import jax.numpy as jnp
 import pytest
 
 from inspector._jax import dump
-from inspector._jax.client import Client, Watch
+from inspector._jax.compiler import Compiler, Watch
 from inspector._jax.configuration import read_config
-from inspector._jax.products import EarlyProducts
-from inspector.engines.messages import compile_order
+from inspector._jax.report import EarlyReport
+from inspector.engines.messages import plain_compile
 from inspector.lowering.lower import lower
 
 
-def compile_watched(directory: Path) -> tuple[list[EarlyProducts], str]:
-    order = compile_order(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
-    taken: list[EarlyProducts] = []
-    _, products = Client("cpu", 1).compile(
-        order.module, order.build_options, platform="cpu", watch=Watch(str(directory), taken.append)
+def compile_watched(directory: Path) -> tuple[list[EarlyReport], str]:
+    plain = plain_compile(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+    taken: list[EarlyReport] = []
+    _, report = Compiler("cpu", 1).compile(
+        plain.module, plain.build_options, platform="cpu", watch=Watch(str(directory), taken.append)
     )
-    return taken, products.hlo
+    return taken, report.hlo
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")

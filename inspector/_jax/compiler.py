@@ -1,6 +1,6 @@
 """Compiles StableHLO with a client of this process and reads everything that the executable tells.
 
-Gives and takes bytes, text, numbers and dicts; the only thing else is the live `Executable`,
+Gives and takes bytes, text, numbers and dicts; the only thing else is the live `Runnable`,
 which never leaves the process.
 """
 
@@ -24,10 +24,10 @@ from inspector._jax import compile_options as _options
 from inspector._jax.attached import installed_versions
 from inspector._jax.callbacks import HostCallbacks, raw_callbacks
 from inspector._jax.dump import Dump
-from inspector._jax.execution import Executable, loaded_executable
+from inspector._jax.execution import Runnable, make_runnable
 from inspector._jax.final_hlo import FLAGS as FINAL_HLO
 from inspector._jax.final_hlo import FinalHlo, can_watch, dumps_elsewhere, split_hlo_proto, with_sorted_configurations
-from inspector._jax.products import Costing, EarlyProducts, Products, as_reported, named_cost, read_products
+from inspector._jax.report import Costing, EarlyReport, Report, as_reported, named_cost, read_report
 from inspector._jax.signature import parse_module, read_signature
 from inspector._jax.values import Facts
 from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError
@@ -44,20 +44,20 @@ class Watch:
 
     Attributes:
       directory: a path for the dump; made for it, and deleted.
-      take: gets the early products, where XLA can be watched (`final_hlo.can_watch`): called at most
-        once, on another thread, before `Client.compile` returns.
+      take: gets the early report, where XLA can be watched (`final_hlo.can_watch`): called at most
+        once, on another thread, before `Compiler.compile` returns.
       see: gets every file of the dump, likewise; None when nobody wants them.
       flags: what XLA shall dump for `see`.
     """
 
     directory: str
-    take: Callable[[EarlyProducts], None] | None = None
+    take: Callable[[EarlyReport], None] | None = None
     see: Callable[[Path], None] | None = None
     flags: Facts = dataclasses.field(default_factory=dict)
 
 
-class Client:
-    """The client of one platform in this process. Thread-safe, as XLA's clients are."""
+class Compiler:
+    """XLA's compiler of one platform in this process. Thread-safe, as XLA's clients are."""
 
     can_run = True
 
@@ -109,7 +109,7 @@ class Client:
         progress: Callable[[str], None] = lambda _: None,
         watch: Watch | None = None,
         costing: Costing = as_reported,
-    ) -> tuple[Executable | None, Products]:
+    ) -> tuple[Runnable | None, Report]:
         """Compiles a module.
 
         Args:
@@ -138,7 +138,7 @@ class Client:
         detailed_logging = compiler.use_detailed_logging(parsed)
         compiling = time.perf_counter()
         progress("compiling")
-        early: list[EarlyProducts] = []
+        early: list[EarlyReport] = []
         try:
             with self._watched(watch, build_options, assignment, detailed_logging, early, costing) as options:
                 raw = self._compile_module(parsed, assignment, options, raw_callbacks(callbacks))
@@ -148,16 +148,16 @@ class Client:
         except Exception as e:
             raise _options.map_compile_error(e, build_options) from e
         progress("reading")
-        executable = loaded_executable(raw, signature, assignment, callbacks) if self.can_run else None
+        runnable = make_runnable(raw, signature, assignment, callbacks) if self.can_run else None
         devices = _device_texts(assignment)
         known = early[0] if early else None
-        products = read_products(raw, self.versions, bool(raw_callbacks(callbacks)), devices, known, costing)
+        report = read_report(raw, self.versions, bool(raw_callbacks(callbacks)), devices, known, costing)
         timings = {
             "parse_s": compiling - started,
             "compile_s": reading - compiling,
             "read_s": time.perf_counter() - reading,
         }
-        return executable, dataclasses.replace(products, timings=timings)
+        return runnable, dataclasses.replace(report, timings=timings)
 
     def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
         """The devices of a program, [num_replicas, num_partitions]."""
@@ -172,8 +172,8 @@ class Client:
             parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
         )
 
-    def load(self, serialized: bytes, module: bytes, build_options: Facts, versions: Mapping[str, str]) -> Executable:
-        """A live executable from `Products.executable`.
+    def load(self, serialized: bytes, module: bytes, build_options: Facts, versions: Mapping[str, str]) -> Runnable:
+        """A live executable from `Report.executable`.
 
         Args:
           serialized: the executable's bytes. Trusted: XLA does not check them.
@@ -182,7 +182,7 @@ class Client:
           versions: those that compiled it; another jaxlib's executables are not loaded.
 
         Raises:
-          ExecutionError: bytes of another version, or that this client cannot load.
+          ExecutionError: bytes of another version, or that it cannot load.
         """
         ours = self.versions
         if versions.get("jaxlib") != ours["jaxlib"]:
@@ -197,7 +197,7 @@ class Client:
             raw = self._backend.deserialize_executable(serialized, _device_list(assignment), options)
         except Exception as e:
             raise ExecutionError(f"XLA cannot load the executable ({len(serialized)} bytes): {e}") from e
-        return loaded_executable(raw, read_signature(parsed), assignment)
+        return make_runnable(raw, read_signature(parsed), assignment)
 
     @contextlib.contextmanager
     def _watched(
@@ -206,10 +206,10 @@ class Client:
         build_options: Mapping[str, Any],
         assignment: Any,
         detailed_logging: bool,
-        early: list[EarlyProducts],
+        early: list[EarlyReport],
         costing: Costing,
     ) -> Iterator[xla_client.CompileOptions]:
-        """The options to compile with, while `watch` gets what XLA dumps, and `early` the early products."""
+        """The options to compile with, while `watch` gets what XLA dumps, and `early` the early report."""
         options = self._options(build_options, assignment, detailed_logging)
         flags = dict(build_options.get("flags") or {})
         build = options.executable_build_options  # held: its debug_options do not keep it alive
@@ -258,11 +258,11 @@ class Client:
             )
         return True
 
-    def _early(self, dumped: str, proto: bytes, costing: Costing) -> EarlyProducts:
+    def _early(self, dumped: str, proto: bytes, costing: Costing) -> EarlyReport:
         hlo_proto, buffer_assignment = split_hlo_proto(proto)
         module = _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto)
         cost = named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module))
-        return EarlyProducts(self._early_text(dumped, module), hlo_proto, buffer_assignment, costing(hlo_proto, cost))
+        return EarlyReport(self._early_text(dumped, module), hlo_proto, buffer_assignment, costing(hlo_proto, cost))
 
     def _early_text(self, dumped: str, module: Any) -> str:
         """The text that the executable will have."""

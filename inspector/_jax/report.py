@@ -1,4 +1,4 @@
-"""`Products`: everything that jaxlib's executable tells, as bytes, text and numbers."""
+"""`Report`: everything that jaxlib's executable tells, as bytes, text and numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def as_reported(_: bytes, reported: Mapping[str, float] | Unavailable) -> Facts 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Products:
+class Report:
     """What is read from one executable.
 
     Attributes:
@@ -49,15 +49,15 @@ class Products:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class EarlyProducts:
+class EarlyReport:
     """What is known once XLA's passes are through, before it generates code.
 
     Attributes:
-      hlo: the optimized HLO's text, equal to `Products.hlo`, but for the order of stack frames where
+      hlo: the optimized HLO's text, equal to `Report.hlo`, but for the order of stack frames where
         XLA's dump writes it in another form.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
-      cost: as in `Products`.
+      cost: as in `Report`.
     """
 
     hlo: str
@@ -66,21 +66,21 @@ class EarlyProducts:
     cost: Facts | Unavailable
 
 
-def read_products(
+def read_report(
     raw: Any,
     versions: Mapping[str, str],
     host_callbacks: bool,
     devices: tuple[str, ...],
-    early: EarlyProducts | None = None,
+    early: EarlyReport | None = None,
     costing: Costing = as_reported,
-) -> Products:
+) -> Report:
     """Asks an executable for everything but timings.
 
     Args:
       raw: jaxlib's executable.
-      versions: as in `Products`.
+      versions: as in `Report`.
       host_callbacks: whether the program has some.
-      devices: as in `Products`.
+      devices: as in `Report`.
       early: what was known of it before; not read twice where it is the same.
       costing: makes the operation counts.
     """
@@ -91,7 +91,7 @@ def read_products(
         text = _text(raw, modules)
         known = early if early is not None and early.hlo == text else None  # the same module: not read twice
         hlo_proto = known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto()
-        return Products(
+        return Report(
             hlo=text,
             hlo_proto=hlo_proto,
             memory=memory,
