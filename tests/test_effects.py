@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import inspector
 from inspector import effects
+from inspector.analysis.fingerprint import fingerprint
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest
 from inspector.effects import OUTCOMES, ScanJob, boolean_flags, flag_effect, scan
@@ -292,12 +294,13 @@ def test_progress_is_shown_to_the_end(lowered: Lowered, engine: WorkerEngine, mo
 def test_an_unreliable_aspect_says_nothing(
     lowered: Lowered, engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = effects.fingerprint, iter(range(100))
+    real, calls = fingerprint, iter(range(100))
 
     def unsteady(compiled: Compiled) -> Any:
-        return effects.dataclasses.replace(real(compiled), code=str(next(calls)))
+        return dataclasses.replace(real(compiled), code=str(next(calls)))
 
-    monkeypatch.setattr(effects, "fingerprint", unsteady)
+    for room in ("effect", "laboratory"):
+        monkeypatch.setattr(f"inspector.effects.{room}.fingerprint", unsteady)
     row = flag_effect(lowered, "xla_dump_hlo_as_text", target="cpu", engine=engine).iloc[0]
     assert row["outcome"] == "nothing"
     assert pd.isna(row["code"])

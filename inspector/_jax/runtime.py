@@ -12,9 +12,8 @@ returns the first device's part; options for another number of devices than give
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -23,6 +22,10 @@ from jaxlib import _hlo, xla_client  # type: ignore[attr-defined]
 
 from inspector._jax import execution
 from inspector._jax.argument_checks import check_arguments, parameter_shapes
+from inspector._jax.execute_results import ExecuteResults as ExecuteResults
+from inspector._jax.execute_results import ShardedToken as ShardedToken
+from inspector._jax.execute_results import Token as Token
+from inspector._jax.execute_results import mapped
 from inspector._jax.memory_stats import CompiledMemoryStats as CompiledMemoryStats
 from inspector._jax.memory_stats import memory_stats
 from inspector._jax.signature import parse_module
@@ -42,7 +45,7 @@ class Executable:
 
     def hlo_modules(self) -> list[_hlo.HloModule]:
         """The optimized HLO, one module a program of the executable."""
-        with _mapped("hlo_modules"):
+        with mapped("hlo_modules"):
             return list(self.raw.hlo_modules())
 
     def get_output_memory_kinds(self) -> list[list[str]] | Unavailable:
@@ -151,7 +154,7 @@ class LoadedExecutable(Executable):
         """
         self._check_one_device("execute")
         self._check(arguments)
-        with _mapped("execute"):
+        with mapped("execute"):
             return list(self.raw.execute(list(arguments)))
 
     def execute_with_token(self, arguments: Sequence[jax.Array]) -> tuple[list[jax.Array], Token]:
@@ -162,7 +165,7 @@ class LoadedExecutable(Executable):
         """
         self._check_one_device("execute_with_token")
         self._check(arguments)
-        with _mapped("execute_with_token"):
+        with mapped("execute_with_token"):
             outputs, token = self.raw.execute_with_token(list(arguments))
         return list(outputs), Token(token)
 
@@ -178,7 +181,7 @@ class LoadedExecutable(Executable):
           ExecutionError: arguments that the program does not take, or XLA's own error.
         """
         self._check(arguments)
-        with _mapped("execute_sharded"):
+        with mapped("execute_sharded"):
             results = self.raw.execute_sharded(list(arguments), with_tokens=with_tokens)
         return ExecuteResults(results, len(self.raw.local_devices()))
 
@@ -192,111 +195,6 @@ class LoadedExecutable(Executable):
 
     def _check(self, arguments: Sequence[jax.Array]) -> None:
         check_arguments(arguments, self._parameters, list(self.raw.local_devices()))
-
-
-class ExecuteResults:
-    """The outputs of one execution on all devices. They are taken once, by one of the methods.
-
-    `len` is the number of outputs left.
-    """
-
-    def __init__(self, raw: Any, device_count: int) -> None:
-        self.raw = raw
-        self._device_count = device_count
-
-    def __len__(self) -> int:
-        return len(self.raw)
-
-    def disassemble_into_single_device_arrays(self) -> list[list[jax.Array]]:
-        """For each output, its shards in the order of devices.
-
-        Raises:
-          ExecutionError: the outputs were taken before.
-        """
-        with _mapped("disassemble_into_single_device_arrays"):
-            return [list(shards) for shards in self.raw.disassemble_into_single_device_arrays()]
-
-    def disassemble_prefix_into_single_device_arrays(self, n: int) -> list[list[jax.Array]]:
-        """The same for the first `n` outputs; the others can be taken later.
-
-        Raises:
-          ExecutionError: there are not `n`, or they were taken before.
-        """
-        if not 0 <= n <= len(self):
-            raise ExecutionError(f"n must be from 0 to the number of outputs left, {len(self)}, got {n}.")
-        with _mapped("disassemble_prefix_into_single_device_arrays"):
-            return [list(shards) for shards in self.raw.disassemble_prefix_into_single_device_arrays(n)]
-
-    def consume_with_handlers(self, handlers: Sequence[Callable[[list[jax.Array]], T]]) -> list[T]:
-        """What each output's handler makes of its shards.
-
-        Raises:
-          ExecutionError: not one handler an output, or the outputs were taken before.
-        """
-        if len(handlers) != len(self):
-            raise ExecutionError(f"There must be one handler an output: {len(self)}, got {len(handlers)}.")
-        # Not jaxlib's own method: it would wrap what a handler raises.
-        shards = self.disassemble_into_single_device_arrays()
-        return [handler(each) for handler, each in zip(handlers, shards, strict=True)]
-
-    def consume_token(self) -> ShardedToken:
-        """The token of the execution; once.
-
-        Raises:
-          ExecutionError: it was taken before.
-        """
-        with _mapped("consume_token"):
-            return ShardedToken(self.raw.consume_token(), self._device_count)
-
-
-class Token:
-    """Ready when an execution on one device has ended."""
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-
-    def block_until_ready(self) -> None:
-        """Waits.
-
-        Raises:
-          ExecutionError: the execution failed.
-        """
-        with _mapped("The execution"):
-            self.raw.block_until_ready()
-
-
-class ShardedToken:
-    """Ready when an execution on all devices has ended."""
-
-    def __init__(self, raw: Any, device_count: int) -> None:
-        self.raw = raw
-        self._device_count = device_count
-
-    def block_until_ready(self) -> None:
-        """Waits for all devices.
-
-        Raises:
-          ExecutionError: the execution failed.
-        """
-        with _mapped("The execution"):
-            self.raw.block_until_ready()
-
-    def get_token(self, index: int) -> Token:
-        """One device's token.
-
-        Args:
-          index: the device's place in `LoadedExecutable.local_devices`. (It is no device id, though
-            jaxlib has called it so.)
-
-        Raises:
-          ExecutionError: no such device, or the execution was run without tokens.
-        """
-        if not 0 <= index < self._device_count:
-            raise ExecutionError(
-                f"The execution has {self._device_count} devices, 0 to {self._device_count - 1}; got {index}."
-            )
-        with _mapped("get_token"):
-            return Token(self.raw.get_token(index))
 
 
 class Client:
@@ -438,14 +336,6 @@ def _told(ask: Callable[[], T | None], nothing: Unavailable | None = None) -> T 
     if answer is not None:
         return answer
     return Unavailable("the back-end does not tell") if nothing is None else nothing
-
-
-@contextlib.contextmanager
-def _mapped(what: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as e:
-        raise ExecutionError(f"{what} failed: {e}") from e
 
 
 def _as_bytes(computation: bytes | str) -> bytes:

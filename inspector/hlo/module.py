@@ -11,18 +11,16 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from inspector.errors import ModuleError
+from inspector.hlo.decoding import decoded
 from inspector.hlo.group_mode import GroupMode, group_mode
 from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
 from inspector.hlo.shape import Shape
 from inspector.hlo.sharding import sharding_text
 from inspector.hlo.source import Frame, Origin
-from inspector.toolchain.schema import Schema, installed_schema
-
-_LONGEST_STACK = 1000
+from inspector.hlo.stacks import Stacks
+from inspector.toolchain.schema import Schema
 
 
 class Module:
@@ -41,19 +39,11 @@ class Module:
         self.computations = tuple(Computation(computation, self) for computation in proto.computations)
         self._computations_by_id = {computation.id: computation for computation in self.computations}
         self._shapes: dict[bytes, Shape] = {}
-        self._stacks: dict[int, tuple[Frame, ...]] = {}
+        self._stacks = Stacks(proto.stack_frame_index)
 
     @classmethod
     def from_proto(cls, data: bytes, schema: Schema | None = None) -> Module:
-        """A `Module` from serialized bytes.
-
-        Args:
-          data: an `xla.HloModuleProto`, or an `xla.HloProto` that holds one.
-          schema: message classes; the installed jaxlib's by default.
-
-        Raises:
-          ModuleError: neither, or truncated.
-        """
+        """A `Module` from serialized bytes; arguments and errors as for `decoded`."""
         return cls(decoded(data, schema))
 
     @property
@@ -137,31 +127,10 @@ class Module:
 
     def origin_of(self, metadata: Any) -> Origin:
         """An `Origin` from an `xla.OpMetadata` of this module."""
-        frames = self._stack(metadata.stack_frame_id)
+        frames = self._stacks.frames(metadata.stack_frame_id)
         if not frames and metadata.source_file:
             frames = (Frame(metadata.source_file, metadata.source_line),)
         return Origin(metadata.op_name, frames)
-
-    def _stack(self, frame_id: int) -> tuple[Frame, ...]:
-        """Frames of a stack, innermost first. Ids are 1-based, 0 is none."""
-        if frame_id not in self._stacks:
-            self._stacks[frame_id] = tuple(self._frames(frame_id))
-        return self._stacks[frame_id]
-
-    def _frames(self, frame_id: int) -> Iterator[Frame]:
-        index = self.proto.stack_frame_index
-        for _ in range(_LONGEST_STACK):
-            if not 0 < frame_id <= len(index.stack_frames):
-                return
-            frame = index.stack_frames[frame_id - 1]
-            if 0 < frame.file_location_id <= len(index.file_locations):
-                location = index.file_locations[frame.file_location_id - 1]
-                yield Frame(
-                    _entry(index.file_names, location.file_name_id),
-                    location.line,
-                    _entry(index.function_names, location.function_name_id),
-                )
-            frame_id = frame.parent_frame_id
 
     def shape(self, proto: Any) -> Shape:
         """A `Shape` from an `xla.ShapeProto` of this module; equal ones are the same object."""
@@ -378,38 +347,3 @@ class Instruction:
 
 
 _CALLING_OTHERWISE = frozenset({"while", "conditional", "fusion", "async-start", "async-update", "async-done"})
-
-
-def decoded(data: bytes, schema: Schema | None = None) -> Any:
-    """The `xla.HloModuleProto` itself; arguments and errors as for `Module.from_proto`."""
-    schema = schema or installed_schema()
-    proto = _decode(data, schema.message("xla.HloModuleProto"))
-    if proto is None:
-        wrapper = _decode(data, schema.message("xla.HloProto"))
-        proto = wrapper.hlo_module if wrapper is not None and _is_module(wrapper.hlo_module) else None
-    if proto is None:
-        raise ModuleError(
-            f"Cannot read {len(data)} bytes as an HLO module: expected a serialized xla.HloModuleProto or"
-            " xla.HloProto with an entry computation. Such bytes come from"
-            " hlo_module.as_serialized_hlo_module_proto() or from a *.hlo.pb dump."
-        )
-    return proto
-
-
-def _decode(data: bytes, message: Any) -> Any | None:
-    """The message, or None when the bytes are not one or hold no module."""
-    try:
-        proto = message.FromString(data)
-    except (DecodeError, UnicodeDecodeError, ValueError):
-        return None
-    return proto if message.DESCRIPTOR.name == "HloProto" or _is_module(proto) else None
-
-
-def _is_module(proto: Any) -> bool:
-    """HloProto and HloModuleProto share field 1, so bytes of one may parse as the other."""
-    return any(computation.id == proto.entry_computation_id for computation in proto.computations)
-
-
-def _entry(names: Any, name_id: int) -> str:
-    """Name by its 1-based id; 0 is none."""
-    return str(names[name_id - 1]) if 0 < name_id <= len(names) else ""

@@ -13,9 +13,9 @@ from inspector._jax.modules import Forms
 from inspector._jax.traced import JaxprFacts
 from inspector.compilation.program import NamedAxes, Program
 from inspector.errors import InspectorError, LoweringError, Unavailable, UnboundAxisError
+from inspector.hlo.decoding import decoded
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
-from inspector.hlo.module import decoded
 from inspector.hlo.source import Root
 from inspector.lowering.axis_env import parse_axis_env, refuse_empty
 from inspector.lowering.listings import definition, jaxpr_listing, source_listing

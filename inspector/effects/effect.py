@@ -1,0 +1,152 @@
+"""`FlagEffect`: what one value of one flag did to a program, and a table of many."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from inspector.analysis.diff import instruction_changes, instruction_multiset
+from inspector.analysis.fingerprint import ASPECTS, Fingerprint, changes, fingerprint
+from inspector.analysis.stats import difference
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.options import FlagValue
+from inspector.errors import Unavailable
+from inspector.tables import UNKNOWN, Kind, make_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Outcome = Literal["hlo", "memory", "cost", "code", "nothing", "refused", "crashed", "timed out"]
+
+OUTCOMES: tuple[Outcome, ...] = ("hlo", "memory", "cost", "code", "nothing", "refused", "crashed", "timed out")
+"""What a flag may come to, in the order of a scan's rows: the most telling aspect that changed, or how it failed."""
+
+DELTAS = ("temp_bytes", "peak_bytes", "flops", "bytes_accessed")
+"""Numbers of `Memory` and `Cost` of which a row has the difference to the baseline."""
+
+_NOT_COMPILED = Unavailable("it could not be compiled")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlagEffect:
+    """What one value of one flag did to a program.
+
+    Attributes:
+      flag, value: what was tried.
+      outcome: one of `OUTCOMES`.
+      hlo, memory, cost, code: whether each changed, names and metadata apart, or why that is not known.
+      instructions: how the instructions differ, in words; "" where the HLO did not change.
+      changed_instructions: how many of both programs the other does not have; 0 where only their
+        order, wiring or backend configuration changed.
+      deltas: differences to the baseline by the names in `DELTAS`; empty where it failed.
+      compile_s: XLA's time for it.
+      error: how it failed, "" where it did not.
+      warnings: what the compile warned of and the baseline did not, such as that no pass has a name.
+    """
+
+    flag: str
+    value: FlagValue
+    outcome: Outcome
+    hlo: bool | Unavailable
+    memory: bool | Unavailable
+    cost: bool | Unavailable
+    code: bool | Unavailable
+    instructions: str = ""
+    changed_instructions: int = 0
+    deltas: Mapping[str, float | Unavailable] = dataclasses.field(default_factory=dict)
+    compile_s: float | Unavailable = _NOT_COMPILED
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is nothing to compare."""
+
+    outcome: Literal["refused", "crashed", "timed out"]
+    error: str
+
+
+def failed(flag: str, value: FlagValue, failure: Failure) -> FlagEffect:
+    """The effect of a value with which the program cannot be compiled."""
+    no = _NOT_COMPILED
+    return FlagEffect(flag, value, failure.outcome, hlo=no, memory=no, cost=no, code=no, error=failure.error)
+
+
+def compare(
+    flag: str, value: FlagValue, baseline: CompiledProgram, digests: Fingerprint, found: CompiledProgram
+) -> FlagEffect:
+    """What a value changed.
+
+    Args:
+      flag: its name.
+      value: what it was given.
+      baseline: the program compiled without it.
+      digests: of the baseline, as far as they are the same each time that it is compiled.
+      found: the program compiled with it.
+    """
+    changed = changes(digests, fingerprint(found))
+    words, count = "", 0
+    if changed["hlo"]:
+        moved = instruction_changes(instruction_multiset(baseline.module()), instruction_multiset(found.module()))
+        count = moved.only_before.total() + moved.only_after.total()
+        words = str(moved) if count else "the same instructions, otherwise ordered, connected or configured"
+    return FlagEffect(
+        flag=flag,
+        value=value,
+        outcome=next((aspect for aspect in _ASPECT_OUTCOMES if changed[aspect]), "nothing"),
+        hlo=changed["hlo"],
+        memory=changed["memory"],
+        cost=changed["cost"],
+        code=changed["code"],
+        instructions=words,
+        changed_instructions=count,
+        deltas={name: difference(_number(found, name), _number(baseline, name)) for name in DELTAS},
+        compile_s=found.timings.get("compile_s", Unavailable("the engine did not measure it")),
+        warnings=tuple(warning for warning in found.warnings if warning not in baseline.warnings),
+    )
+
+
+_ASPECT_OUTCOMES: tuple[Outcome, ...] = ("hlo", "memory", "cost", "code")
+
+
+def _number(compiled: CompiledProgram, name: str) -> float | Unavailable:
+    holder: Any = compiled.memory if name in ("temp_bytes", "peak_bytes") else compiled.cost
+    value: float | Unavailable = holder if isinstance(holder, Unavailable) else getattr(holder, name)
+    return value
+
+
+def rank(effect: FlagEffect) -> tuple[Any, ...]:
+    """A key that sorts the effects that matter first."""
+    deltas = (effect.deltas.get(name, 0.0) for name in DELTAS)
+    sizes = (0.0 if isinstance(delta, Unavailable) else -abs(delta) for delta in deltas)
+    return OUTCOMES.index(effect.outcome), -effect.changed_instructions, *sizes, effect.flag
+
+
+def summary(effects: Sequence[FlagEffect], total: int) -> str:
+    """How many were tried and what came of them, in words."""
+    counts = {outcome: sum(effect.outcome == outcome for effect in effects) for outcome in OUTCOMES}
+    said = [f"{count} {outcome}" for outcome, count in counts.items() if count]
+    return f"{len(effects)} of {total} tried" + (f" ({', '.join(said)})" if said else "")
+
+
+def table(effects: Sequence[FlagEffect]) -> pd.DataFrame:
+    """One row an effect, with the columns of `ScanJob.table`."""
+    before: dict[str, Kind] = {
+        "flag": "text", "value": "object", "outcome": "text", **dict.fromkeys(ASPECTS, "bool"), "instructions": "text",
+        "changed_instructions": "int",
+    }  # fmt: skip
+    deltas: dict[str, Kind] = {f"delta_{name}": "float" for name in DELTAS}
+    after: dict[str, Kind] = {"compile_s": "float", "error": "text", "warnings": "text", UNKNOWN: "reasons"}
+    rows = [
+        [
+            *(getattr(effect, name) for name in before),
+            *(effect.deltas.get(name, _NOT_COMPILED) for name in DELTAS),
+            effect.compile_s,
+            effect.error,
+            "\n".join(effect.warnings),
+        ]
+        for effect in effects
+    ]
+    return make_table({**before, **deltas, **after}, rows)
