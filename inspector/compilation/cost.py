@@ -108,7 +108,7 @@ def program_cost(
       count: XLA's cost analysis of other modules, or why there is none.
     """
     module = Module.from_proto(hlo_proto)
-    if not isinstance(reported, Unavailable) and not any(i.opcode in _NOT_REPORTED for i in module.instructions()):
+    if not isinstance(reported, Unavailable) and is_reported(module):
         return Cost(*(reported.get(name, 0.0) for name in ("flops", "transcendentals", _BYTES)))
     parts = singles(module)
     counts = count([part.module for part in parts])
@@ -116,6 +116,11 @@ def program_cost(
         return counts
     whole = total(module, costs(module, parts, counts))
     return Cost(*(_known_at_all(getattr(whole, name)) for name in _NUMBERS[:-1]))
+
+
+def is_reported(module: Module) -> bool:
+    """Whether XLA's own analysis counts all that a module does: nothing unknown, nothing that runs more than once."""
+    return not any(i.opcode in _NOT_REPORTED for i in module.instructions())
 
 
 _NOT_REPORTED = frozenset({"while", "conditional", "custom-call"})

@@ -23,7 +23,10 @@ NO_CODE = Unavailable("not known before code generation", "Wait for the compile 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preview:
-    """A program after XLA's passes. Its HLO is that of the `Compiled` to come, stack frames' order apart.
+    """A program after XLA's passes.
+
+    Its HLO is that of the `Compiled` to come but for the order of stack frames and, on TPUs, for what code generation
+    notes in it, such as the vector memory that each kernel uses: here all use none.
 
     Attributes:
       program, options, target: of the request.

@@ -558,7 +558,7 @@ def test_it_is_one_column_of_tabs_when_narrow(demo: OpenDemo) -> None:
     page = demo(width=480)
     expect(page.locator(".insp-group")).to_have_count(1)
     tabs = page.get_by_role("tab")
-    expect(tabs).to_have_count(11)
+    expect(tabs).to_have_count(12)
     for tab in tabs.all():  # in rows: none is hidden behind the edge
         expect(tab).to_be_in_viewport(ratio=1)
     page.get_by_role("tab", name="Stats").click()
@@ -615,6 +615,20 @@ def test_the_chips_of_a_few_variants_are_all_in_view(demo: OpenDemo, width: int)
         page.wait_for_timeout(100)
         for other in chips.all():
             expect(other).to_be_in_viewport(ratio=1)
+
+
+def test_a_targets_name_fits_into_its_field(demo: OpenDemo) -> None:
+    page = demo(width=1100)
+    left = page.locator(".insp-control-target input").evaluate(
+        """input => {
+          const canvas = document.createElement('canvas').getContext('2d');
+          canvas.font = getComputedStyle(input, '::placeholder').font;
+          const { paddingLeft, paddingRight } = getComputedStyle(input);
+          const inside = input.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+          return inside - canvas.measureText('target: gpu:mi300x:8').width;
+        }"""
+    )
+    assert left > 0
 
 
 def test_panes_move_between_columns_and_the_layout_is_remembered(demo: OpenDemo) -> None:

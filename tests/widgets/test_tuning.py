@@ -13,6 +13,7 @@ import pytest
 
 import inspector
 from inspector.analysis import pallas_memory
+from inspector.analysis.pallas_memory import VmemBudget
 from inspector.compilation.target import Target
 from inspector.errors import CompilationError, OptionError
 from inspector.hlo.pallas import Tuning
@@ -20,7 +21,8 @@ from inspector.hlo.shape import Shape
 from inspector.lowering.pallas import fields_of
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.work import Work
-from tests.kernels import scale, struct
+from tests.absent import needs_tpu
+from tests.kernels import matmul, scale, struct
 from tests.widgets.fakes import FakeWork, Mailbox
 
 X = struct(64, 128)
@@ -195,3 +197,19 @@ def test_the_memory_that_a_kernel_got_is_told_once_there_is_code(
 def test_without_kernels_nothing_is_tuned() -> None:
     with pytest.raises(OptionError, match="names a Pallas kernel 'scale', which the function does not have"):
         inspector.explore(lambda x: x + 1, X, target="cpu", compiler_params={"scale": {}})
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_the_memory_is_that_of_the_result_not_of_its_preview() -> None:
+    explorer = inspector.explore(
+        lambda x, y: matmul(x, y, bm=256), struct(512, 512), struct(512, 512), target="tpu:v5e:1x1"
+    )
+    box = Mailbox(explorer.wait(120))
+    (kernel,), module = explorer.lowered.kernels, explorer.baseline.compiled.module()
+    budget = kernel.vmem("v5e", module)
+    assert isinstance(budget, VmemBudget)
+    (row,) = box.last("kernels")["rows"]
+    assert row["memory"]["total_bytes"] == budget.total_bytes >= 512 << 10
+    assert row["memory"]["how_sure"] == ""
+    explorer.close()

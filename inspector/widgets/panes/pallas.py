@@ -40,8 +40,8 @@ class PallasPane(Pane):
         if lowered is None or not lowered.kernels:
             return []
         fields = [self.context.work().kernel_fields(kernel, lowered.program.platform) for kernel in lowered.kernels]
-        # Before there is code, the optimized HLO says of every kernel that it has no memory.
-        module = self.context.module(variant) if variant.state == "done" else None
+        # Of what came before there was code, the optimized HLO says of every kernel that it has no memory.
+        module = variant.compiled_now.module() if variant.state == "done" else None
         return [kernels_message(variant.number, lowered.kernels, fields, variant.target, error, module)]
 
     def answer(self, request: told.TuneRequest) -> None:
