@@ -61,12 +61,13 @@ def span(file: Path, line: int) -> range:
 
 
 def by_name(file: str) -> list[str]:
-    """The test files named after a module and those that import it; where none is, the folder of its room."""
+    """The test files named after a module, or after the first word of its name; else those that import it; else its room's."""
     path = Path(file)
-    named = sorted(_folder(path).glob(f"test_{path.stem}*.py"))
+    folder = _folder(path)
+    named = (sorted(folder.glob(f"test_{name}*.py")) for name in (path.stem, path.stem.partition("_")[0]))
     importing = [test for test in sorted((ROOT / "tests").rglob("test_*.py")) if _imports(test, path)]
-    found = [*named, *importing, *([] if named else [_folder(path)])]
-    return list(dict.fromkeys(str(test.relative_to(ROOT)) for test in found))
+    found = next(filter(None, (*named, importing)), [folder])
+    return [str(test.relative_to(ROOT)) for test in found]
 
 
 def read(path: Path | None, checkout: Path) -> Runners:

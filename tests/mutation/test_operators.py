@@ -96,11 +96,12 @@ def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module()
 
 
 def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or_the_rooms() -> None:
-    found = runners.by_name("inspector/hlo/single.py")
-    assert found == ["tests/compilation/test_cost.py", "tests/hlo"]
-    assert runners.by_name("inspector/hlo/shape.py")[0] == "tests/hlo/test_shape.py"
-    assert what_runs(Fault("inspector/hlo/single.py", 1, "", 0), Runners({}, {}, "")) == (
-        found,
+    assert runners.by_name("inspector/hlo/shape.py") == ["tests/hlo/test_shape.py"]
+    assert runners.by_name("inspector/engines/worker_main.py") == ["tests/engines/test_worker.py"]
+    assert runners.by_name("inspector/hlo/single.py") == ["tests/compilation/test_cost.py"]
+    assert runners.by_name("inspector/engines/fork_server.py") == ["tests/engines"]
+    assert what_runs(Fault("inspector/hlo/shape.py", 1, "", 0), Runners({}, {}, "")) == (
+        ["tests/hlo/test_shape.py"],
         "not (browser or libraries)",
     )
 
