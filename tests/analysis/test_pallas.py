@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 import inspector
+from inspector._jax import traced
 from inspector.analysis.pallas import Visits, operand_table, visits
 from inspector.errors import Unavailable
-from inspector.hlo.pallas import Operand
+from inspector.hlo.pallas import MAX_STEPS, Operand
+from inspector.hlo.source import Root
+from inspector.lowering.pallas import kernels_of
 from inspector.stages.kernel import Kernel
 from tests.kernels import matmul, scale, struct
 
@@ -27,10 +31,6 @@ def windows(
     shape: tuple[int, ...], spec: pl.BlockSpec, grid: tuple[int, ...], *, output: pl.BlockSpec | None = None
 ) -> Kernel:
     """A kernel with one input, or one output, of that walk; traced only, so that it may be what no compiler takes."""
-    import jax
-
-    from inspector.hlo.source import Root
-    from inspector.lowering.pallas import kernels_of
 
     def fun(x: Any) -> Any:
         return pl.pallas_call(
@@ -41,7 +41,8 @@ def windows(
             out_specs=output or spec,
         )(x)
 
-    return kernels_of(jax.make_jaxpr(fun)(struct(*shape)), Root())[0]
+    facts = traced.jaxpr_facts(jax.make_jaxpr(fun)(struct(*shape)), MAX_STEPS)
+    return kernels_of(facts.kernels, Root())[0]
 
 
 def of(found: Visits | Unavailable) -> Visits:

@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jaxlib import _hlo
 
 import inspector
 from inspector.analysis.pallas_errors import MemoryOverflow, explain
 from inspector.analysis.pallas_memory import VMEM, Allocation, VmemBudget, padded_bytes, used_vmem, vmem_budget
 from inspector.errors import CompilationError, TargetError, Unavailable
+from inspector.hlo.module import Module
 from inspector.stages.kernel import Kernel
 from tests.absent import needs_tpu
 from tests.kernels import matmul, on_cores, piped, scale, struct
@@ -236,3 +238,85 @@ def test_a_budget_says_whose_figure_it_is(used: Any, refused: int, said: str, re
     assert str(budget).startswith(f"{said} of 8 KiB VMEM (a test; v5e has 16 KiB)")
     assert budget.remark.startswith(remark)
     assert budget.fits is (refused == 0)
+
+
+def compiled(calls: str) -> Module:
+    """A module as libtpu gives it back, by hand: layouts, and what each call noted."""
+    text = f"""HloModule m
+
+ENTRY e {{
+  x = f32[64,128]{{1,0:T(8,128)S(1)}} parameter(0)
+  y = f32[64,128]{{1,0:T(8,128)}} parameter(1)
+  {calls}
+}}
+"""
+    return Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+
+
+def call(name: str, argument: str, op_name: str, *sizes: int, shape: str = "f32[64,128]{1,0:T(8,128)}") -> str:
+    noted = ",".join(f'{{"memory_space":"1","offset":"0","size":"{size}"}}' for size in sizes)
+    return (
+        f'{name} = {shape} custom-call({argument}), custom_call_target="tpu_custom_call", metadata={{op_name="{op_name}"}},'
+        f' backend_config={{"used_scoped_memory_configs":[{noted}]}}'
+    )
+
+
+@pytest.fixture(scope="module")
+def some() -> Kernel:
+    return kernel(scale, struct(64, 128))
+
+
+def budget(some: Kernel, module: Module) -> VmemBudget:
+    found = vmem_budget(some, "v5e", module)
+    assert not isinstance(found, Unavailable)
+    return found
+
+
+def test_an_array_that_xla_put_into_vmem_needs_no_blocks(some: Kernel) -> None:
+    (origin,) = some.origins
+    block = 8 * 128 * 4
+    for argument, counts, said in (
+        ("x", [0, 2], "The compiler's own figure, 4 KiB of it for itself. XLA put x_ref into VMEM whole, so that no block of it is fetched."),
+        ("y", [2, 2], "The compiler's own figure."),
+    ):  # fmt: skip
+        found = budget(some, compiled(f"ROOT {call('scale.1', argument, origin.op_name, 8192, 4096)}"))
+        assert [a.buffer_count for a in found.allocations] == counts
+        assert found.used_bytes == found.total_bytes == 12288
+        assert found.counted_bytes == sum(counts) * block
+        assert found.remark == said
+        assert found.certainty == "compiler"
+
+
+def test_a_result_may_lie_in_vmem_too(some: Kernel) -> None:
+    (origin,) = some.origins
+    placed = call("scale.1", "y", origin.op_name, 0, shape="f32[64,128]{1,0:T(8,128)S(1)}")
+    found = budget(some, compiled(f"ROOT {placed}"))
+    assert [(a.name, a.buffer_count) for a in found.allocations] == [("x_ref", 2), ("o_ref", 0)]
+    assert found.remark == (
+        "The compiler's own figure: the kernel needs no VMEM beside its arrays. XLA put o_ref into VMEM whole, so that"
+        " no block of it is fetched."
+    )
+
+
+def test_of_several_calls_the_one_that_takes_most_counts(some: Kernel) -> None:
+    (origin,) = some.origins
+    scope, _, name = origin.op_name.rpartition("/")
+    module = compiled("\n  ".join([
+        call("a", "y", origin.op_name, 4096), call("b", "a", f"{scope}/closed_call/{name}", 8192), f"ROOT {call('c', 'b', 'jit(g)/other', 65536)}",
+    ]))  # fmt: skip
+    assert used_vmem(some, module) == 8192
+
+
+def test_a_call_without_the_kernels_name_is_known_by_the_instructions(some: Kernel) -> None:
+    module = compiled(
+        f"{call('scale.7', 'y', 'jit(f)/renamed', 4096)}\n  ROOT {call('other.7', 'y', 'jit(f)/other', 8192)}"
+    )
+    assert used_vmem(some, module) == 4096
+    assert isinstance(used_vmem(some, compiled(f"ROOT {call('other.7', 'y', 'jit(f)/other', 8192)}")), Unavailable)
+
+
+def test_what_noted_nothing_is_not_known_and_takes_least(some: Kernel) -> None:
+    (origin,) = some.origins
+    silent = call("a", "y", origin.op_name).replace('{"used_scoped_memory_configs":[]}', "{}")
+    assert isinstance(used_vmem(some, compiled(f"ROOT {silent}")), Unavailable)
+    assert used_vmem(some, compiled(f"{silent}\n  ROOT {call('b', 'a', origin.op_name, 4096)}")) == 4096

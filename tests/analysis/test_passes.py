@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import types
+from typing import cast
+
 import pytest
 
-from inspector.analysis.passes import opcode, pass_change
+from inspector.analysis.passes import listing_after, opcode, pass_change
 from inspector.compilation.records.passes import Pass
 from inspector.compilation.records.texts import Texts
+from inspector.hlo.module import Module
+from inspector.hlo.source import Frame, Origin, Root
 
 BEFORE = """HloModule jit_f, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
 
@@ -64,3 +69,40 @@ def test_hunks_are_of_the_texts_without_metadata() -> None:
 )
 def test_the_opcode_stands_behind_the_shape(line: str, expected: str) -> None:
     assert opcode(line) == expected
+
+
+def test_lines_after_a_pass_come_from_where_their_operations_do() -> None:
+    here, there = (Frame("f.py", line, "f") for line in (3, 5))
+    origins = {
+        "x": Origin("jit(f)/a", (here,)), "y": Origin("jit(f)/b", (there,)), "z": Origin("jit(f)/b", (here,)),
+    }  # fmt: skip
+    module = types.SimpleNamespace(origins=lambda: origins)
+    text = """HloModule jit_f
+
+ENTRY %main (x: f32[2]) -> f32[2] {
+  %x = f32[2]{0} parameter(0)
+  %one = f32[2]{0} sine(%x), metadata={op_name="jit(f)/a"}
+  %both = f32[2]{0} cosine(%one), metadata={op_name="jit(f)/a;jit(f)/b"}
+  %again = f32[2]{0} cosine(%both), metadata={op_name="jit(f)/a"}
+  ROOT %new = f32[2]{0} negate(%again), metadata={op_name="jit(f)/new"}
+}
+"""
+    texts = Texts.of([BEFORE, text])
+    after = Pass(0, "p", "n", True, 0.1, 0, 1, texts)
+    listing = listing_after(after, pass_change(after), cast(Module, module), Root("jit(f)"))
+    found = {name: listing.origins_of(i) for i, name in enumerate(listing.instructions) if name}
+    assert found == {
+        "x": (), "one": (origins["x"],), "both": tuple(origins.values()), "again": (origins["x"],),
+        "new": (Origin("jit(f)/new"),),
+    }  # fmt: skip
+    assert 'op_name="' not in listing.text
+    assert listing.line_count == len(listing.text.split("\n")) == len(listing.instructions)
+
+
+def test_an_operation_that_is_called_from_many_places_has_the_first_four() -> None:
+    many = {str(line): Origin("jit(f)/a", (Frame("f.py", line, "f"),)) for line in range(6)}
+    module = types.SimpleNamespace(origins=lambda: many)
+    after = Pass(0, "p", "n", True, 0.1, 0, 1, Texts.of([BEFORE, BEFORE.replace('"a"', '"jit(f)/a"')]))
+    listing = listing_after(after, pass_change(after), cast(Module, module), Root("jit(f)"))
+    (found,) = [listing.origins_of(i) for i, name in enumerate(listing.instructions) if name == "mul.1"]
+    assert found == tuple(many.values())[:4]

@@ -75,3 +75,68 @@ ENTRY main {
     assert (spent.seconds, spent.flops, spent.memory_bytes) == (1.0, 8.0, 64.0)
     held = Missing("r", "conditional", "held to the cheapest branch")
     assert missing == (() if same else (held,))
+
+
+LOOP = """HloModule m, is_scheduled=true
+
+body {
+  p = (s32[], f32[8]{0}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  v = f32[8]{0} get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  work = f32[8]{0} sine(v)
+  ROOT t = (s32[], f32[8]{0}) tuple(next, work)
+}
+
+condition {
+  q = (s32[], f32[8]{0}) parameter(0)
+  j = s32[] get-tuple-element(q), index=0
+  n = s32[] constant(5)
+  ROOT less = pred[] compare(j, n), direction=LT
+}
+
+ENTRY main {
+  start = (s32[], f32[8]{0}) parameter(0)
+  ROOT w = (s32[], f32[8]{0}) while(start), condition=condition, body=body KNOWN
+}
+"""
+IN_LOOP = {"work": Work(2.0, "compute", 8.0, 64.0), "less": Work(0.5, "memory", 1.0, 4.0)}
+
+
+def test_a_loop_runs_its_body_as_often_as_is_known_and_its_condition_once_more() -> None:
+    known = ', backend_config={"known_trip_count":{"n":"5"}}'
+    spent, missing = play(module_of(LOOP.replace(" KNOWN", known)), IN_LOOP)
+    assert (spent.compute_s, spent.memory_s, spent.seconds) == (5 * 2.0, 6 * 0.5, 13.0)
+    assert (spent.flops, spent.memory_bytes, spent.bound_by) == (5 * 8 + 6, 5 * 64 + 6 * 4, "compute")
+    assert missing == ()
+
+
+def test_a_loop_of_unknown_length_runs_once_and_is_named() -> None:
+    unknown = LOOP.replace(" KNOWN", "").replace("n = s32[] constant(5)", "n = s32[] get-tuple-element(q), index=0")
+    spent, missing = play(module_of(unknown), IN_LOOP)
+    assert (spent.compute_s, spent.memory_s, spent.flops) == (2.0, 0.5, 9.0)
+    assert [each.name for each in missing] == ["w"]
+
+
+def test_what_is_called_is_done_each_time() -> None:
+    module = module_of("""HloModule m, is_scheduled=true
+
+twice {
+  p = f32[8]{0} parameter(0)
+  ROOT work = f32[8]{0} sine(p)
+}
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  a = f32[8]{0} call(x), to_apply=twice
+  ROOT b = f32[8]{0} call(a), to_apply=twice
+}
+""")
+    spent, missing = play(module, {"work": Work(2.0, "compute", 8.0, 64.0)})
+    assert (spent.seconds, spent.flops, spent.memory_bytes, missing) == (4.0, 16.0, 128.0, ())
+
+
+def test_nothing_takes_no_time() -> None:
+    spent, _ = play(module_of("HloModule m, is_scheduled=true\n\nENTRY main { ROOT x = f32[8]{0} parameter(0) }"), {})
+    assert (spent.seconds, spent.bound_by) == (0.0, "nothing")

@@ -99,7 +99,7 @@ def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or
     assert runners.by_name("inspector/hlo/shape.py") == ["tests/hlo/test_shape.py"]
     assert runners.by_name("inspector/engines/worker_main.py") == ["tests/engines/test_worker.py"]
     assert runners.by_name("inspector/hlo/single.py") == ["tests/compilation/test_cost.py"]
-    assert runners.by_name("inspector/engines/fork_server.py") == ["tests/engines"]
+    assert runners.by_name("inspector/engines/no_such.py") == ["tests/engines"]
     assert what_runs(Fault("inspector/hlo/shape.py", 1, "", 0), Runners({}, {}, "")) == (
         ["tests/hlo/test_shape.py"],
         "not (browser or libraries)",
