@@ -2,6 +2,8 @@
 
 Every `import` counts, wherever it stands: at the top, in a function, under TYPE_CHECKING. A type
 that a room may not import is a dependency as much as a value is. There is no exception, and no circle.
+
+`python -m tests.test_walls` prints which room imports which.
 """
 
 from __future__ import annotations
@@ -168,13 +170,30 @@ def cycle(sources: Mapping[str, str]) -> list[str]:
     return []
 
 
-@pytest.fixture(scope="module")
-def package() -> dict[str, str]:
+def table(sources: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """How many imports each room makes of each other one, in the order of `ROOMS`."""
+    modules, order = frozenset(sources), [*ROOMS, "top"]
+    found: dict[str, dict[str, int]] = {room: {} for room in order}
+    for module, source in sources.items():
+        for each in imports(source, modules):
+            room, other = room_of(module), room_of(each.target) if each.target.startswith("inspector") else None
+            if room is not None and other is not None and other != room:
+                found[room][other] = found[room].get(other, 0) + 1
+    return {room: dict(sorted(counts.items(), key=lambda item: order.index(item[0]))) for room, counts in found.items()}
+
+
+def package_sources() -> dict[str, str]:
+    """Text of every module, by name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
     return found
+
+
+@pytest.fixture(scope="module")
+def package() -> dict[str, str]:
+    return package_sources()
 
 
 def test_every_import_is_allowed(package: dict[str, str]) -> None:
@@ -184,6 +203,14 @@ def test_every_import_is_allowed(package: dict[str, str]) -> None:
 
 def test_no_cycles(package: dict[str, str]) -> None:
     assert cycle(package) == []
+
+
+def test_the_table_is_what_is_imported(package: dict[str, str]) -> None:
+    found = table(package)
+    unused = {room: ROOMS[room] - found[room].keys() for room in ROOMS}
+    assert {room: others for room, others in unused.items() if others} == {}, "allowed, and nobody imports it"
+    assert table({"inspector.hlo.a": "from inspector import units\nimport inspector.toolchain.xla",
+                  "inspector.units": "", "inspector.toolchain.xla": ""})["hlo"] == {"base": 1, "toolchain": 1}  # fmt: skip
 
 
 def test_rooms_import_only_rooms_that_stand_above() -> None:
@@ -314,3 +341,15 @@ def test_catches_a_planted_cycle() -> None:
     for hidden in ("if TYPE_CHECKING:\n    import inspector.hlo.a", "def f():\n    import inspector.hlo.a"):
         loop["inspector.hlo.b"] = hidden
         assert set(cycle(loop)) == set(loop), hidden
+
+
+def main() -> None:
+    """Prints the table, what it does not allow, and circles."""
+    sources = package_sources()
+    for room, counts in table(sources).items():
+        print(f"{room:12}", ", ".join(f"{other} {count}" for other, count in counts.items()) or "nothing")
+    print("exceptions:", len(violations(sources)), " circles:", int(bool(cycle(sources))))
+
+
+if __name__ == "__main__":
+    main()
