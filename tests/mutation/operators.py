@@ -106,7 +106,9 @@ def _is_limit(name: str) -> bool:
     return name.isupper() and (name.endswith("_S") or not _LIMITS.isdisjoint(name.split("_")))
 
 
-_LIMITS = frozenset({"MAX", "MOST", "LEAST", "LIMIT", "LONGEST", "FARTHEST", "LEVEL", "SHOWN", "TRIES"})
+_LIMITS = frozenset(
+    {"MAX", "MOST", "LEAST", "LIMIT", "LONGEST", "FARTHEST", "LEVEL", "SHOWN", "TRIES", "INCH", "INCHES"}
+)
 
 
 def _is_type(node: ast.expr) -> bool:

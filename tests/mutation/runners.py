@@ -17,9 +17,10 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 from run import QUICK
+from tests.mutation import contexts
+from tests.mutation.contexts import REPORT
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEASURED = ("inspector", "tests")
@@ -30,8 +31,8 @@ class Runners:
     """What is known of the tests.
 
     Attributes:
-      lines: file to line to the tests that run it, as pytest names them.
-      seconds: what each test took that passed.
+      lines: file to line to the tests that run it, as pytest names them; a file of tests where fixtures do.
+      seconds: what each test, or file of them, took that passed.
       sources: a digest of what was run.
     """
 
@@ -40,7 +41,7 @@ class Runners:
     sources: str
 
     def of(self, file: str, line: int) -> list[str]:
-        """The tests that run a line: those of its module first, then those of its room, the quickest first.
+        """The tests that run a line: those of its module first, then those of its room; tests before files, the quickest first.
 
         Of a line that runs at import, or never, those that run its function; of one outside of functions, its module.
         """
@@ -49,7 +50,9 @@ class Runners:
         own = f"{_folder(path).relative_to(ROOT)}/"
         named = f"{own}test_{path.stem}"
         found = [test for test in running if test in self.seconds]
-        return sorted(found, key=lambda t: (not t.startswith(named), not t.startswith(own), self.seconds[t], t))
+        return sorted(
+            found, key=lambda t: (not t.startswith(named), not t.startswith(own), "::" not in t, self.seconds[t], t)
+        )
 
 
 def span(file: Path, line: int) -> range:
@@ -94,13 +97,14 @@ def digest(checkout: Path) -> str:
 
 def _measured(checkout: Path, sources: str) -> Runners:
     with tempfile.TemporaryDirectory() as folder:
-        data, settings, report = (Path(folder) / name for name in ("data", "coveragerc", "report.xml"))
-        settings.write_text(f"[run]\ndata_file = {data}\nsource = inspector\ndynamic_context = test_function\n")
+        data, settings, report = (Path(folder) / name for name in ("data", "coveragerc", "report.json"))
+        settings.write_text(f"[run]\ndata_file = {data}\nsource = inspector\n")
         command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-m", QUICK]
-        done = subprocess.run([*command, f"--junitxml={report}"], cwd=checkout, check=False, env={**os.environ})
+        environment = {**os.environ, REPORT: str(report)}
+        done = subprocess.run([*command, "-p", contexts.__name__], cwd=checkout, check=False, env=environment)
         if not report.exists():
             raise SystemExit(f"`{' '.join(command)}` wrote no report and ended with {done.returncode}: see above")
-        return Runners(lines_run(data, checkout), passed(report.read_text()), sources)
+        return Runners(lines_run(data, checkout), json.loads(report.read_text()), sources)
 
 
 def lines_run(data: Path, checkout: Path) -> dict[str, dict[str, list[str]]]:
@@ -111,32 +115,10 @@ def lines_run(data: Path, checkout: Path) -> dict[str, dict[str, list[str]]]:
     found.read()
     return {
         Path(file).relative_to(checkout).as_posix(): {
-            str(line): sorted({node for name in names if (node := node_id(name))})
-            for line, names in found.contexts_by_lineno(file).items()
+            str(line): sorted(filter(None, names)) for line, names in found.contexts_by_lineno(file).items()
         }
         for file in found.measured_files()
     }
-
-
-def passed(report: str) -> dict[str, float]:
-    """Seconds of each test in a JUnit report that passed with all its parameters."""
-    seconds: dict[str, float] = {}
-    failed: set[str] = set()
-    for case in ET.fromstring(report).iter("testcase"):
-        node = node_id(f"{case.get('classname', '')}.{case.get('name', '').partition('[')[0]}")
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed.add(node)
-        seconds[node] = seconds.get(node, 0.0) + float(case.get("time", 0))
-    return {node: took for node, took in seconds.items() if node not in failed}
-
-
-def node_id(context: str) -> str:
-    """`tests.hlo.test_shape.TestX.test_y` as pytest writes it; "" where it is no test."""
-    parts = context.split(".")
-    module = next((i for i, part in enumerate(parts) if part.startswith("test_")), None)
-    if module is None or module == len(parts) - 1:
-        return ""
-    return "::".join([f"{'/'.join(parts[: module + 1])}.py", *parts[module + 1 :]])
 
 
 def _folder(module: Path) -> Path:

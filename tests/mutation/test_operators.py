@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from tests.mutation import runners
+from tests.mutation import contexts, runners
 from tests.mutation.__main__ import MOST_S, drawn, is_noticed, what_runs
 from tests.mutation.operators import Fault, faults, with_fault
 from tests.mutation.runners import ROOT, Runners
@@ -106,10 +110,38 @@ def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or
     )
 
 
-def test_a_test_that_fails_without_a_fault_tells_nothing() -> None:
-    cases = '<testcase classname="tests.hlo.test_a" name="test_x[1]" time="1"/><testcase classname="tests.hlo.test_a" name="test_x[2]" time="2"/>'
-    failed = '<testcase classname="tests.hlo.test_a" name="test_y" time="4"><failure/></testcase>'
-    assert runners.passed(f"<s>{cases}{failed}</s>") == {"tests/hlo/test_a.py::test_x": 3.0}
+SUITE = """
+import pytest
+import measured
+
+@pytest.fixture(scope="module")
+def shared():
+    return measured.twice(1)
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_by_fixture(shared, n): assert shared == 2
+
+def test_itself(): assert measured.once(1) == 1
+
+def test_that_fails(): assert measured.once(1) == 2
+"""
+
+
+def test_what_fixtures_run_belongs_to_their_file_and_what_fails_without_a_fault_tells_nothing(tmp_path: Path) -> None:
+    (tmp_path / "measured.py").write_text("def once(x):\n    return x\n\ndef twice(x):\n    return 2 * x\n")
+    for name in ("test_a", "test_b"):
+        (tmp_path / f"{name}.py").write_text(SUITE if name == "test_a" else SUITE[: SUITE.index("def test_that_fails")])
+    (tmp_path / "coveragerc").write_text(f"[run]\ndata_file = {tmp_path / 'data'}\nsource = .\n")
+    report, plugin = tmp_path / "report.json", ("-p", contexts.__name__)
+    command = [sys.executable, "-m", "coverage", "run", "--rcfile=coveragerc", "-m", "pytest", "-q", *plugin]
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": path, contexts.REPORT: str(report)}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=False)
+    lines = runners.lines_run(tmp_path / "data", tmp_path)["measured.py"]
+    assert lines["5"] == ["test_a.py", "test_b.py"]
+    assert set(lines["2"]) == {"test_a.py::test_itself", "test_a.py::test_that_fails", "test_b.py::test_itself"}
+    passed = {"test_a.py::test_by_fixture", "test_a.py::test_itself"}
+    assert json.loads(report.read_text()).keys() == passed | {t.replace("_a.", "_b.") for t in passed} | {"test_b.py"}
 
 
 @pytest.mark.parametrize(
