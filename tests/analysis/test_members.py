@@ -11,7 +11,7 @@ from jaxlib import _hlo
 from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.members import COLUMNS
 from inspector.analysis.operations import OPCODES
-from inspector.errors import ModuleError
+from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 
@@ -137,3 +137,17 @@ def test_plot(found: Collectives) -> None:
         collectives(module, None, 1, 8).plot("mesh")
     across_partitions = collectives(module, Mesh(("a", "b"), (2, 4), "partition"), 1, 8)
     assert across_partitions.plot("mesh").get_suptitle() == "all-gather over b:(2)2, a"
+
+
+@pytest.mark.parametrize("operation", [
+    "collective-permute(x), source_target_pairs={{0,1},{1,0}}", "all-gather(x), replica_groups={{0,1}}, dimensions={0}",
+])  # fmt: skip
+def test_groups_of_too_many_devices_are_told_and_their_ids_kept(operation: str) -> None:
+    shape = "f32[4,6]" if "permute" in operation else "f32[8,6]"
+    text = f"HloModule m\nENTRY main {{\n  x = f32[4,6] parameter(0)\n  ROOT r = {shape} {operation}\n}}"
+    module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+    (one,) = collectives(module, None, 2, 1 << 30)
+    assert isinstance(one.participants, Unavailable)
+    assert "ids are not written out" in one.participants.reason
+    assert one.axes == one.participants
+    assert one.groups == (((0, 1), (1, 0)) if "permute" in operation else ((0, 1),))

@@ -149,3 +149,15 @@ def test_a_result_in_the_place_of_its_operand_takes_no_more() -> None:
     assert [(life.instruction, life.start, life.end) for life in replay.lives] == [
         ("copy", 0, 1), ("scatter", 1, 2), ("apart", 2, 2),
     ]  # fmt: skip
+
+
+def test_events_of_buffers_without_a_place_change_nothing() -> None:
+    slots = (Slot(1, "a", (), 0, 100), Slot(2, "b", (), 100, 50))
+    trace = tuple(
+        HeapEvent(kind, buffer)
+        for kind, buffer in (("alloc", 9), ("alloc", 1), ("free", 9), ("alloc", 2), ("free", 1), ("free", 2))
+    )  # type: ignore[arg-type]
+    assignment = BufferAssignment((Allocation(7, 150, 1, "temporary", slots),), (trace,), ("a", "b"), {})
+    replay = module._Replay(assignment, trace, "tpu")
+    assert [live for _, live in replay.curve] == [0, 100, 150, 50, 0]
+    assert [life.instruction for life in replay.lives] == ["a", "b"]

@@ -75,3 +75,16 @@ def test_a_users_directory_of_such_a_name_stays(place: Path) -> None:
         "inspector-2026-thelinks",
         "link",
     }
+
+
+def test_it_is_in_memory_where_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    memory.mkdir()
+    disk.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    for place, expected in ((memory, memory), (tmp_path / "missing", disk)):
+        monkeypatch.setattr(scratch, "_MEMORY", place)
+        made = Scratch(1)
+        assert Path(made.path).parent == expected
+        made.delete()
+        assert list(expected.iterdir()) == []
