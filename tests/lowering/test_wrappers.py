@@ -15,6 +15,7 @@ import pytest
 
 import inspector
 from inspector.errors import ExecutionError, ParameterError, Unavailable
+from inspector.lowering.wrappers import _AbstractArray
 
 X = jnp.arange(12.0).reshape(4, 3)
 
@@ -411,3 +412,13 @@ def test_a_weak_type_is_kept_through_a_wrapper(wrapper: Any) -> None:
     lowered = inspector.lower(wrapper(lambda x: x * jnp.ones(3, jnp.bfloat16)), given)
     assert [a.weak_type for a in lowered.inputs] == [True]
     assert lowered.outputs[-1].dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("is_weak", [False, True])
+def test_a_shape_that_says_that_it_is_an_array_has_the_arrays_type(is_weak: bool) -> None:
+    given = jax.ShapeDtypeStruct((2, 3), jnp.float32, weak_type=is_weak)
+    stands_in = _AbstractArray(given)
+    assert isinstance(stands_in, jax.Array)
+    assert stands_in.aval == jax.make_jaxpr(lambda x: x)(given).in_avals[0]
+    assert (stands_in.shape, stands_in.dtype, stands_in.weak_type) == (given.shape, given.dtype, is_weak)
+    assert not stands_in.committed

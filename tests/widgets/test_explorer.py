@@ -227,6 +227,7 @@ def test_a_variant_removed_while_its_text_goes_out_is_not_kept(
     done(work, explorer)
     assert explorer.variants == (explorer.baseline,)
     assert set(explorer._compiles.board._panes["optimized"]._shown) == {0}
+    assert set(explorer._compiles.board._modules) == {0}
 
 
 def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
@@ -242,6 +243,7 @@ def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: E
     gone = box.all.index(box.last("variant_removed"))
     assert not [m for m in box.all[gone + 1 :] if m.get("variant") == 1]
     assert set(explorer._compiles.board._panes["optimized"]._shown) == {0}
+    assert set(explorer._compiles.board._modules) == {0}
 
 
 def test_requests_for_what_is_gone_are_answered_with_a_notice(explorer: Explorer, box: Mailbox) -> None:
