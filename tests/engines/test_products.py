@@ -84,6 +84,9 @@ def test_passes_lead_from_the_first_hlo_to_the_last(whole: Compiled) -> None:
     assert _instructions(last) == _instructions(whole.hlo.partition("\n")[2])
     assert {"fusion", "algsimp", "dce"} <= {p.name for p in passes.changed} | {"algsimp", "dce"}
     assert len(passes) > len(passes.changed) > 5
+    took = [p.duration_s for p in passes if not isinstance(p.duration_s, Unavailable)]
+    assert took
+    assert min(took) >= 0
 
 
 def _instructions(hlo: str) -> list[str]:

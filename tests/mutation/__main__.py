@@ -25,7 +25,7 @@ from tests.mutation.operators import Fault, faults, with_fault
 from tests.mutation.runners import ROOT, Runners
 
 ROOMS = ("lowering", "analysis", "hlo", "engines", "compilation")
-MOST_S = 60  # of tests for one fault, as long as they take without it
+MOST_S = 120  # of tests for one fault, as long as they take without it
 SLOW_TOO = "not (browser or libraries)"
 
 
