@@ -23,6 +23,7 @@ TOOLS = ROOT / ".tools"
 SUPPORTED = ((3, 11), (3, 13))
 TOUR = "notebooks/00_tour.ipynb"
 QUICK = "not (slow or browser or libraries)"  # what `test` runs; an -m among its arguments takes its place
+IN_TWO = ["-n", "2", "--dist", "loadfile"]  # processes: what a file's tests start, they share
 
 
 def find_uv() -> str | None:
@@ -71,7 +72,7 @@ def uv_arguments(action: str, rest: list[str]) -> list[str]:
     if action == "test" and "--all" in rest:
         return [*run, "--group", "libraries", "pytest", *(argument for argument in rest if argument != "--all")]
     if action == "test":
-        return [*run, "pytest", "-m", QUICK, *rest]
+        return [*run, "pytest", *([] if "-m" in rest else ["-m", QUICK, *IN_TWO]), *rest]
     # Jupyter refuses to start for root, who in a container is the only user there is.
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [*run, "jupyter", "lab", f"--LabApp.default_url=/lab/tree/{TOUR}", *as_root, *rest]

@@ -45,11 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    left_out = len(terminalreporter.stats.get("deselected", ()))
-    if left_out and config.getoption("markexpr") == run.QUICK:
+    if config.getoption("markexpr") == run.QUICK:
         terminalreporter.write_line(
-            f"The quick part; {left_out} tests were left out: slow ones, those that drive a browser, and programs of"
-            " other libraries. All of them: python3 run.py test --all"
+            "The quick part: slow tests were left out, those that drive a browser, and programs of other libraries."
+            " All of them: python3 run.py test --all"
         )
 
 

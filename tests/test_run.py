@@ -13,9 +13,9 @@ from tests.conftest import pytest_terminal_summary
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ([], ["pytest", "-m", run.QUICK]),
-        (["-x", "tests/hlo"], ["pytest", "-m", run.QUICK, "-x", "tests/hlo"]),
-        (["-m", "browser"], ["pytest", "-m", run.QUICK, "-m", "browser"]),  # pytest takes the last one
+        ([], ["pytest", "-m", run.QUICK, *run.IN_TWO]),
+        (["-x", "tests/hlo"], ["pytest", "-m", run.QUICK, *run.IN_TWO, "-x", "tests/hlo"]),
+        (["-m", "browser"], ["pytest", "-m", "browser"]),  # one browser is enough
         (["--all", "-x"], ["pytest", "-x"]),
     ],
 )
@@ -28,6 +28,6 @@ def test_what_is_tested(given: list[str], expected: list[str]) -> None:
 @pytest.mark.parametrize(("marks", "said"), [(run.QUICK, True), ("not slow", False), ("", False)])
 def test_what_was_left_out_is_said(marks: str, said: bool) -> None:
     lines: list[str] = []
-    reporter = SimpleNamespace(stats={"deselected": [object()]}, write_line=lines.append)
+    reporter = SimpleNamespace(write_line=lines.append)
     pytest_terminal_summary(reporter, SimpleNamespace(getoption={"markexpr": marks}.get))  # type: ignore[arg-type]
     assert any("All of them: python3 run.py test --all" in line for line in lines) == said

@@ -114,7 +114,7 @@ def test_result_is_the_one_of_jax(engine: Engine) -> None:
     lowered = jax.jit(step).lower(spec(16, 8), spec(4, 16))
     compiled = compile_(engine, programs.as_program(lowered))
     theirs = lowered.compile()
-    assert compiled.hlo == theirs.as_text()
+    assert compiled.hlo == programs.theirs(theirs)
     stats = theirs.memory_analysis()
     assert isinstance(compiled.memory, Memory)
     assert compiled.memory.argument_bytes == stats.argument_size_in_bytes == 4 * (16 * 8 + 4 * 16)
@@ -132,8 +132,8 @@ def test_flags_reach_the_compiler(engine: Engine) -> None:
     lowered = jax.jit(step).lower(spec(16, 8), spec(4, 16))
     flags = {"xla_disable_hlo_passes": "fusion", "xla_llvm_disable_expensive_passes": True}
     compiled = compile_(engine, programs.as_program(lowered), flags=flags)
-    assert compiled.hlo == lowered.compile(compiler_options=flags).as_text()
-    assert compiled.hlo != lowered.compile().as_text()
+    assert compiled.hlo == programs.theirs(lowered.compile(compiler_options=flags))
+    assert compiled.hlo != programs.theirs(lowered.compile())
 
 
 def test_jax_configuration_reaches_the_compiler(engine: Engine) -> None:
@@ -142,7 +142,7 @@ def test_jax_configuration_reaches_the_compiler(engine: Engine) -> None:
     jax.config.update("jax_disable_most_optimizations", True)
     try:
         plain = compile_(engine, programs.as_program(lowered))
-        theirs = lowered.compile().as_text()
+        theirs = programs.theirs(lowered.compile())
     finally:
         jax.config.update("jax_disable_most_optimizations", False)
     assert plain.hlo == theirs
