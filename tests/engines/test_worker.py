@@ -112,8 +112,10 @@ def wait_gone(pids: list[int], limit_s: float = 5.0) -> list[int]:
 
 
 def _running(pid: int) -> bool:
+    """Whether any thread of a process is left: until then its files are open, though its first thread may be a zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
+        return threads > 1 or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
