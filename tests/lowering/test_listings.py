@@ -217,7 +217,7 @@ def test_a_notebook_cell_is_shown_whole(name: str, monkeypatch: pytest.MonkeyPat
 
 def test_without_a_file_the_source_is_not_to_be_had() -> None:
     made: dict[str, Any] = {}
-    exec("def fun(x):\n    return x\n", made)
+    exec(compile("def fun(x):\n    return x\n", "<made>", "exec"), made)  # of "<string>" Python 3.13 has that of `-c`
     source = source_listing(made["fun"], ())
     assert isinstance(source, Unavailable)
     assert source.reason == "no source file of the program can be read"
