@@ -59,7 +59,7 @@ function recorded({ messages, graphs, runs, products }) {
     cancel: () => (isCancelled = true),
     pass: reply("passes"),
     code: reply("assembly"),
-    ready: ({ client }) => play(messages, client),
+    ready: ({ browser }) => play(messages, browser),
     graph: async ({ id, variant, mode }) => {
       await wait(40);
       emit({
@@ -117,7 +117,7 @@ async function withoutCompiled(last) {
   const common = messages.filter(
     ({ content: c }) => c.type === "session" || (c.type === "document" && c.variant === null),
   );
-  return ({ client }) => (play(common, client), last.forEach((m) => emit({ ...m, to: client })));
+  return ({ browser }) => (play(common, browser), last.forEach((m) => emit({ ...m, to: browser })));
 }
 
 /** Side by side: one that is done, one under way, one that failed, one cancelled. */
@@ -130,7 +130,7 @@ async function withStates() {
     variant(3, "cancelled", { label: "cpu:4", target: "cpu:4" }),
   ];
   const all = [variant(0, "done", { target: "cpu:8" }), ...more];
-  return ({ client }) => (play(first, client), all.forEach((m) => emit({ ...m, to: client })));
+  return ({ browser }) => (play(first, browser), all.forEach((m) => emit({ ...m, to: browser })));
 }
 
 async function gzip(bytes) {
