@@ -1,6 +1,6 @@
 // Mounts the app outside Jupyter, with a kernel made of recorded messages.
 //
-// index.html?scenario=mlp|mesh|recorded|targets|compiling|loading|failed|cancelled|unavailable|waiting|gone|big|columns &theme=light|dark &width=PX &lab=1 &lines=N
+// index.html?scenario=mlp|mesh|recorded|targets|compiling|loading|failed|cancelled|unavailable|waiting|gone|big|columns &theme=light|dark &width=PX &lab=1 &lines=N &hidden
 // `window.demo` has the model, every message the app sent, and `emit(content, buffers)`.
 
 import createExplorer from "../../inspector/widgets/static/explorer.js";
@@ -11,6 +11,7 @@ const theme = query.get("theme");
 if (theme) document.body.dataset.jpThemeLight = String(theme === "light");
 if (query.get("lab")) document.body.classList.add("lab");
 const host = document.getElementById("host");
+host.hidden = query.has("hidden");
 if (query.get("width")) host.style.width = `${query.get("width")}px`;
 
 const listeners = new Set();
@@ -126,7 +127,7 @@ async function withStates() {
   const first = messages.filter(({ content: c }) => c.type !== "variant" && (c.variant ?? 0) === 0);
   const more = [
     variant(1, "running", { label: "tpu:v5e:2x4", target: "tpu:v5e:2x4", platform: "tpu" }),
-    variant(2, "failed", { label: "gpu:h100:8", target: "gpu:h100:8", platform: "cuda", error: ERROR }),
+    variant(2, "failed", { label: "gpu:h100:8", target: "gpu:h100:8", platform: "gpu", error: ERROR }),
     variant(3, "cancelled", { label: "cpu:4", target: "cpu:4" }),
   ];
   const all = [variant(0, "done", { target: "cpu:8" }), ...more];

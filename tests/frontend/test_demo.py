@@ -170,6 +170,28 @@ def test_optimized_hlo_opens_at_its_entry(demo: OpenDemo) -> None:
     expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
+def test_it_does_so_when_the_cell_comes_into_the_page_later(demo: OpenDemo) -> None:
+    page = demo()
+    page.goto(f"{page.url}&hidden=")
+    page.wait_for_selector("[data-pane=optimized] .cm-content", state="attached")
+    page.evaluate("document.getElementById('host').hidden = false")
+    expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
+
+
+def test_a_cell_that_was_out_of_the_page_comes_back_as_it_was_read(demo: OpenDemo) -> None:
+    page = demo()
+    scroller = page.locator("[data-pane=stablehlo] .cm-scroller")
+    scroller.evaluate("e => { e.scrollTop = 400 }")
+    page.wait_for_timeout(200)
+    page.evaluate(
+        "window.kept = document.getElementById('host'); kept.replaceWith(window.gap = document.createElement('p'))"
+    )
+    page.wait_for_timeout(200)
+    page.evaluate("gap.replaceWith(kept)")
+    expect(scroller).to_have_js_property("scrollTop", 400)
+    expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
+
+
 def test_a_pane_that_was_scrolled_sideways_shows_the_text_of_the_lit_line(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "logits = h @").click(position=AT)

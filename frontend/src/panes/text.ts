@@ -52,9 +52,10 @@ export class TextPane implements Pane {
   );
   private readonly ends: (() => void)[];
   private readonly scrolls = new WeakMap<TextDocument, { top: number; left: number }>();
-  private readonly resizes = new ResizeObserver(() => this.drawRuler());
+  private readonly resizes = new ResizeObserver(() => this.onResize());
   private rulerFrame: number | null = null;
   private isPlain = false;
+  private hasSize = false;
   private needsReveal = false;
   private step = -1;
 
@@ -83,6 +84,7 @@ export class TextPane implements Pane {
     if (!visible) this.saveScroll();
     const wasVisible = this.drawing.isVisible;
     this.drawing.setVisible(visible);
+    this.hasSize = visible && this.body.clientHeight > 0;
     if (visible && !wasVisible) {
       this.restoreScroll();
       this.onSelection();
@@ -150,7 +152,7 @@ export class TextPane implements Pane {
     this.isPlain = isPlain;
     this.restoreScroll();
     this.onSelection();
-    shown.forEach(({ view }) => view.scrollDOM.addEventListener("scroll", () => this.drawRuler(), { passive: true }));
+    shown.forEach(({ view }) => view.scrollDOM.addEventListener("scroll", () => this.onScroll(), { passive: true }));
   }
 
   protected clear(): void {
@@ -342,17 +344,40 @@ export class TextPane implements Pane {
     if (this.own) openSearchPanel(this.own.view);
   }
 
+  private onScroll(): void {
+    this.saveScroll();
+    this.drawRuler();
+  }
+
+  /** A notebook takes cells out of the page and puts them back, without the place that was read. */
+  private onResize(): void {
+    const hadSize = this.hasSize;
+    this.hasSize = this.body.clientHeight > 0;
+    if (this.hasSize && !hadSize && this.own && this.isPlain) {
+      this.restoreScroll();
+      this.beginAtEntry(this.own.document);
+    }
+    this.drawRuler();
+  }
+
   private saveScroll(): void {
-    if (this.own && this.isPlain && this.drawing.isVisible) {
+    if (this.own && this.isPlain && this.drawing.isVisible && this.body.clientHeight > 0) {
       const { scrollTop: top, scrollLeft: left } = this.own.view.scrollDOM;
       this.scrolls.set(this.own.document, { top, left });
     }
   }
 
-  /** A text that was not read before, and in which nothing is selected. */
+  /** A text that was not read before, and in which nothing is selected; as soon as it has a size. */
   private beginAtEntry(document: TextDocument): void {
     const line = document.firstLine;
-    if (line <= 0 || this.scrolls.has(document) || this.chosenLine(document) >= 0 || this.targets().length) return;
+    if (
+      !this.body.clientHeight ||
+      line <= 0 ||
+      this.scrolls.has(document) ||
+      this.chosenLine(document) >= 0 ||
+      this.targets().length
+    )
+      return;
     revealLine(this.own!.view, line, "top");
   }
 
