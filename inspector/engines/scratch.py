@@ -13,6 +13,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl
 
 _MEMORY = Path("/dev/shm")
 _NAMES = "inspector-[0-9]*-????????"
+_LOOK_S = 0.05
 _LOCK = ".inspector-lock"  # tells a directory of ours from a user's of such a name
 
 
@@ -38,7 +40,7 @@ class Scratch:
         """
         self._descriptor = -1
         while self._descriptor < 0:  # taken for an orphan and deleted before it was held: rare, and made again
-            self.path = tempfile.mkdtemp(prefix=f"inspector-{parent}-", dir=_place())
+            self.path = tempfile.mkdtemp(prefix=_prefix(parent), dir=_place())
             with contextlib.suppress(FileNotFoundError):
                 self._descriptor = _held(f"{self.path}/{_LOCK}")
 
@@ -54,14 +56,30 @@ class Scratch:
         self.release()
 
 
-def delete_orphans() -> None:
-    """Deletes the directories, of whatever notebook kernel, that no process holds."""
+def delete_orphans() -> list[Path]:
+    """Deletes the directories, of whatever notebook kernel, that no process holds. Returns those that stay."""
     if fcntl is None:
-        return
+        return []
+    left = []
     for place in {_MEMORY, Path(tempfile.gettempdir())}:
         for path in place.glob(_NAMES):
-            with contextlib.suppress(OSError):  # held, another user's, or deleted by another right now
+            try:
                 _delete_unless_held(path)
+            except OSError:  # held, another user's, or deleted by another right now
+                left.append(path)
+    return left
+
+
+def delete_orphans_of(parent: int, limit_s: float) -> None:
+    """Deletes orphans until none is left of a process that ends: it closes its locks one after the other.
+
+    Args:
+      parent: its pid.
+      limit_s: when to leave what is held still.
+    """
+    until = time.monotonic() + limit_s
+    while any(p.name.startswith(_prefix(parent)) for p in delete_orphans()) and time.monotonic() < until:
+        time.sleep(_LOOK_S)
 
 
 def _delete_unless_held(path: Path) -> None:
@@ -88,6 +106,10 @@ def _held(lock: str) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _prefix(parent: int) -> str:
+    return f"inspector-{parent}-"
 
 
 def _place() -> str:

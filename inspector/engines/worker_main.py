@@ -37,12 +37,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from inspector._jax import expendable
 from inspector.engines.last_words import MEMORY_LIMIT
-from inspector.engines.scratch import Scratch, delete_orphans
+from inspector.engines.scratch import Scratch, delete_orphans, delete_orphans_of
 
 if TYPE_CHECKING:
     from inspector.engines.wire import Blob
 
 _PARENT_CHECK_S = 0.5
+_PARENT_END_LIMIT_S = 30.0
 _MESSAGE_BYTES = 1 << 16
 
 
@@ -74,7 +75,7 @@ def fork_server(control_fd: int) -> None:
     while True:
         readable, _, _ = select.select([control], [], [], _PARENT_CHECK_S)
         if os.getppid() != parent:
-            _abandon(workers)
+            _abandon(workers, parent)
         if readable:
             _obey(control, workers, parent)
 
@@ -110,14 +111,14 @@ def _import_everything() -> None:
             importlib.import_module(name)
 
 
-def _abandon(workers: dict[int, Scratch]) -> None:
+def _abandon(workers: dict[int, Scratch], parent: int) -> None:
     """Ends without the notebook kernel: its workers first, then what they and the notebook kernel leave behind."""
     for pid in workers:
         os.kill(pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
     for pid, scratch in workers.items():
         os.waitpid(pid, 0)  # or it would write into what is being deleted
         scratch.delete()
-    delete_orphans()  # a notebook kernel that was killed in the middle of ending a worker, perhaps
+    delete_orphans_of(parent, _PARENT_END_LIMIT_S)  # it was killed in the middle of ending a worker, perhaps
     os._exit(0)
 
 
@@ -127,7 +128,7 @@ def _obey(control: socket.socket, workers: dict[int, Scratch], parent: int) -> N
     with contextlib.suppress(ConnectionError):  # of a notebook kernel that was killed before it read a reply
         data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
     if not data:
-        _abandon(workers)
+        _abandon(workers, parent)
     request = json.loads(data)
     if request["do"] == "reap":
         # A worker of a server before this one is not this one's child.

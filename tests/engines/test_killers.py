@@ -154,14 +154,15 @@ def test_a_fork_server_that_was_killed_costs_no_worker_of_the_next() -> None:
 
 @pytest.mark.slow
 def test_a_directory_of_a_killed_kernel_that_no_worker_has_is_not_left() -> None:
-    """As when it is killed while it ends a worker."""
+    """As when it is killed while it ends a worker, and its lock is free a while after its sockets are."""
     script = """
-        import os, signal
+        import os, signal, subprocess
         from inspector.compilation.target import Target
         from inspector.engines.shared import worker_engine
         from inspector.engines.scratch import Scratch
         worker_engine().warm(Target.parse("cpu")).result(120)
         scratch = Scratch(os.getpid())
+        subprocess.Popen(["sleep", "1"], pass_fds=[scratch._descriptor], stdout=subprocess.DEVNULL)
         print(os.getpid(), scratch.path, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """
