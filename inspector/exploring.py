@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from inspector.compilation.engine import Job
     from inspector.compilation.request import RunReply
     from inspector.execution.run import Run
-    from inspector.stages.lowered import Lowered
     from inspector.widgets.explorer import Explorer
 
 

@@ -1,6 +1,6 @@
 """How far a long piece of work is: a bar in a notebook, a line on a terminal's stderr, else nothing.
 
-Knows nothing of the work. Used by `sweeps.py` and `effects.py`, from any thread.
+Knows nothing of the work. Used by `sweeps.py` and `effects/`, from any thread.
 """
 
 from __future__ import annotations

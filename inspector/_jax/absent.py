@@ -140,7 +140,6 @@ class AbsentCompiler(Compiler):
         self._plugin = _plugin_of(slice_.platform)
         self._take_devices(_devices(slice_))
         self.platform = slice_.platform  # a client that only compiles need not say whose it is
-        self._slice = slice_
 
     @property
     def versions(self) -> dict[str, str]:
@@ -180,7 +179,7 @@ class AbsentCompiler(Compiler):
         shape = build_options.get("mesh_shape")
         if build_options.get("device_assignment") or not shape or assignment.size != len(self.devices):
             return assignment
-        if math.prod(shape) != assignment.size or self._slice.platform != platforms.TPU.name:
+        if math.prod(shape) != assignment.size or self.platform != platforms.TPU.name:
             return assignment
         try:
             laid = mesh_utils.create_device_mesh(shape, list(self.devices), allow_split_physical_axes=True)

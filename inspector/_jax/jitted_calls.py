@@ -70,8 +70,6 @@ def jitted_call(fun: UserValue, args: Sequence[UserValue], kwargs: Mapping[str, 
     Raises:
       Exception: what the function itself raises while it is traced.
     """
-    if is_jitted(fun):
-        return JittedCall(fun.trace(*args, **kwargs), fun, tuple(args), kwargs)
     with _caught() as catch:
         try:
             stage = (fun.trace if hasattr(fun, "trace") else fun.lower)(*args, **kwargs)

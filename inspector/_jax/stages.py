@@ -230,7 +230,7 @@ def _jaxpr_behind(lowered: Any) -> Any | None:
     The lowering keeps only the jaxpr's debug information; what refers to that is the jaxpr, and the garbage
     collector knows it. None when the function is gone, and the jaxpr with it.
     """
-    known = lowered._lowering.compile_args["all_args_info"]
+    known = _compile_args(lowered)["all_args_info"]
     for found in gc.get_referrers(known.debug_info):
         if hasattr(found, "eqns") and list(found.in_avals) == list(known.in_avals):
             # Before JAX 0.11, the constants are in a ClosedJaxpr around it.
@@ -254,11 +254,10 @@ def _arguments(lowered: Any) -> tuple[list[tuple[Any, Any, bool]], Any]:
     """
     leaves, tree = jax.tree_util.tree_flatten_with_path(lowered.args_info)
     held: Any = lowered._lowering
-    avals = held.compile_args["all_args_info"].in_avals[len(held.const_args) :]
+    avals = _compile_args(lowered)["all_args_info"].in_avals[len(held.const_args) :]
     if len(leaves) == len(avals):
         return [(path, leaf._aval, leaf.donated) for path, leaf in leaves], tree
-    kept = sorted(held.compile_args.get("kept_var_idx") or range(len(avals)))
-    given = dict(zip(kept, vars(held)["_donated_invars"], strict=True))
+    given = dict(zip(_kept(lowered, len(avals)), vars(held)["_donated_invars"], strict=True))
     where = (jax.tree_util.SequenceKey(0),)
     return [
         ((*where, jax.tree_util.SequenceKey(i)), a, given.get(i, False)) for i, a in enumerate(avals)

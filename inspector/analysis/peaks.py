@@ -29,7 +29,7 @@ def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
     if chip is None or chip.peak is None:
         what = f"the {chip.name}" if chip else ", ".join(devices[:1]) or str(target)
         return Unavailable(f"inspector knows no published figures of {what}", "give the roofline a Peak of your own")
-    return _shared(chip.peak, chip.devices_per_chip)
+    return _shared(chip.peak, chip.topologies.devices_per_chip)
 
 
 def _kind_of(devices: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inspector.compilation.compiled import CompiledProgram
-from inspector.toolchain.schema import Schema, installed_schema
+from inspector.toolchain.schema import installed_schema
 from inspector.varints import read_mlir_varint
 
 _MARK = b"ipykernel_"
@@ -34,13 +34,12 @@ def module_digest(module: bytes) -> str:
     return digest.hexdigest()
 
 
-def renamed(compiled: CompiledProgram, module: bytes, schema: Schema | None = None) -> CompiledProgram:
+def renamed(compiled: CompiledProgram, module: bytes) -> CompiledProgram:
     """A program with the cells' names of another module of the same digest.
 
     Args:
       compiled: what was compiled in another notebook kernel; its executable keeps that one's names.
       module: what the same cells lowered to in this one.
-      schema: message classes; the installed jaxlib's by default.
     """
     if compiled.program.module == module:
         return compiled
@@ -49,11 +48,11 @@ def renamed(compiled: CompiledProgram, module: bytes, schema: Schema | None = No
     hlo = compiled.hlo
     for before, after in names.items():
         hlo = hlo.replace(f'"{before}"', f'"{after}"')
-    return dataclasses.replace(compiled, hlo=hlo, hlo_proto=_renamed_proto(compiled.hlo_proto, names, schema))
+    return dataclasses.replace(compiled, hlo=hlo, hlo_proto=_renamed_proto(compiled.hlo_proto, names))
 
 
-def _renamed_proto(data: bytes, names: Mapping[str, str], schema: Schema | None) -> bytes:
-    message: Any = (schema or installed_schema()).message("xla.HloModuleProto").FromString(data)
+def _renamed_proto(data: bytes, names: Mapping[str, str]) -> bytes:
+    message: Any = installed_schema().message("xla.HloModuleProto").FromString(data)
     files = message.stack_frame_index.file_names
     files[:] = [names.get(name, name) for name in files]
     written: bytes = message.SerializeToString()

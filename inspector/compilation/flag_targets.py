@@ -14,7 +14,7 @@ from inspector.compilation.options import Options
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
 from inspector.platforms import TPU, Platform
 from inspector.toolchain.flags.readers import READ_AT_START, flag_targets
-from inspector.toolchain.flags.types import flag_type, is_flag_of_libtpu
+from inspector.toolchain.flags.types import flag_type, is_flag_of_libtpu, libtpu_flags
 
 
 def check_targets(options: Options, platform: str | None, *, is_attached: bool) -> None:
@@ -100,8 +100,6 @@ def _check_xla_flag(name: str) -> None:
 
 
 def _is_removed(name: str) -> bool:
-    from inspector.toolchain.flags.types import libtpu_flags
-
     return is_flag_of_libtpu(name) and libtpu_flags()[name].is_removed
 
 

@@ -36,8 +36,8 @@ _cached: dict[str, CachedEngine] = {}
 def default_engine(program: Program, target: Target) -> Engine:
     """The engine that suits a program and a target, for compiling as for running.
 
-    Host callbacks live in this process, and the attached accelerator belongs to it: both go to
-    the inline engine. What is not here is compiled for in a worker. Everything else goes to a worker. What either compiled is remembered
+    Host callbacks live in this process, and the attached accelerator belongs to it: both go to the inline engine.
+    Everything else, what is not here included, goes to a worker. What either compiled is remembered
     (`engines/cached.py`), callbacks excepted.
     """
     if program.host_callbacks and not target.is_absent:
@@ -52,11 +52,9 @@ def default_engine(program: Program, target: Target) -> Engine:
 
 
 def _uncached_engine(target: Target) -> InlineEngine | WorkerEngine:
-    if target.is_absent or target.kind == "cpu":
-        return worker_engine()
-    from inspector._jax.attached import attached_platform
+    from inspector.engines.environment import accelerator
 
-    return worker_engine() if target.kind == "attached" and attached_platform() == "cpu" else inline_engine()
+    return worker_engine() if target.is_absent or accelerator(target) is None else inline_engine()
 
 
 def inline_engine() -> InlineEngine:

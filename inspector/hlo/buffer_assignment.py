@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
-from inspector.toolchain.schema import Schema, installed_schema
+from inspector.toolchain.schema import installed_schema
 
 _TEXT = b"BufferAssignment:"  # how the text begins
 
@@ -24,14 +24,13 @@ class SpaceBytes(TypedDict):
     thread_local_bytes: int
 
 
-def assigned_bytes(data: bytes, schema: Schema | None = None) -> dict[int, SpaceBytes]:
+def assigned_bytes(data: bytes) -> dict[int, SpaceBytes]:
     """The sums of an assignment by XLA's number of the memory space.
 
     Args:
       data: a serialized `xla.BufferAssignmentProto`, or XLA's text of an assignment.
-      schema: message classes; the installed jaxlib's by default.
     """
-    found = _in_text(data.decode()) if data.startswith(_TEXT) else _in_proto(data, schema)
+    found = _in_text(data.decode()) if data.startswith(_TEXT) else _in_proto(data)
     totals: dict[int, SpaceBytes] = {}
     for space, size, kinds in found:
         sums: Any = totals.setdefault(space, SpaceBytes(
@@ -42,15 +41,15 @@ def assigned_bytes(data: bytes, schema: Schema | None = None) -> dict[int, Space
     return totals
 
 
-def assignment_in(hlo_proto: bytes, schema: Schema | None = None) -> bytes:
+def assignment_in(hlo_proto: bytes) -> bytes:
     """The serialized `xla.BufferAssignmentProto` in a serialized `xla.HloProto`."""
-    message: Any = (schema or installed_schema()).message("xla.HloProto")
+    message: Any = installed_schema().message("xla.HloProto")
     assignment: bytes = message.FromString(hlo_proto).buffer_assignment.SerializeToString()
     return assignment
 
 
-def _in_proto(data: bytes, schema: Schema | None) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    message: Any = (schema or installed_schema()).message("xla.BufferAssignmentProto")
+def _in_proto(data: bytes) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    message: Any = installed_schema().message("xla.BufferAssignmentProto")
     for one in message.FromString(data).buffer_allocations:
         kinds = _kinds(one.is_entry_computation_parameter, one.maybe_live_out, one.is_constant, one.is_thread_local)
         yield one.color, one.size, kinds

@@ -130,11 +130,8 @@ class PlainCall:
         """Calls the function with arrays in their places."""
         given, named = self.leaves.filled(arrays)
         fun, *given = given if self.lifted else (self.fun, *given)
-        full = list(self.args)
-        for position, value in zip(self._dynamic(), given, strict=True):
-            full[position] = value
-        settings = {name: value for name, value in self.kwargs.items() if name in self.static.names}
-        return fun(*full, **named, **settings)
+        full, keywords = self._whole(given, named)
+        return fun(*full, **keywords)
 
     def binding(self, whole: Callable[[Sequence[Any]], Any]) -> CallBinding:
         """How other calls are bound; `whole` makes the result of the program's arrays."""
@@ -163,17 +160,21 @@ class PlainCall:
 
     def _trace_whole(self, marks: Marks) -> jax.stages.Traced:
         given, named = self.leaves.holed()
-        full = list(self.args)
-        for position, value in zip(self._dynamic(), given, strict=True):
-            full[position] = value
-        settings = {name: value for name, value in self.kwargs.items() if name in self.static.names}
+        full, keywords = self._whole(given, named)
         jitted = jax.jit(
             self.fun,
             static_argnums=marks.static_argnums or None,
             static_argnames=marks.static_argnames or None,
             donate_argnums=marks.donate_argnums or None,
         )
-        return jitted.trace(*full, **named, **settings)
+        return jitted.trace(*full, **keywords)
+
+    def _whole(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of the call, static ones included."""
+        full = list(self.args)
+        for position, value in zip(self._dynamic(), given, strict=True):
+            full[position] = value
+        return full, {**named, **{name: value for name, value in self.kwargs.items() if name in self.static.names}}
 
     def _trace_arrays(self, outputs: Outputs) -> jax.stages.Traced:
         def call(*args: Any, **kwargs: Any) -> Any:

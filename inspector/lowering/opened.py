@@ -86,11 +86,9 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
     if isinstance(given, jax.export.Exported):
         return _open_exported(given, platform)
     if hasattr(given, "as_serialized_hlo_module_proto"):
-        return _open_hlo(given.as_serialized_hlo_module_proto(), platform)
+        return _open_module(given.as_serialized_hlo_module_proto(), "HLO", platform)
     module = _read(given)
-    if _is_hlo(module):
-        return _open_hlo(module, platform)
-    return _open_stablehlo(module, platform)
+    return _open_module(module, "HLO" if _is_hlo(module) else "StableHLO", platform)
 
 
 def _open_stage(given: stages.Lowered, platform: str | None) -> Lowered:
@@ -161,15 +159,8 @@ def _check_platform(program: Program, platform: str | None) -> None:
         )
 
 
-def _open_hlo(module: bytes | str, platform: str | None) -> Lowered:
-    return _open_read(reading.read(module, "HLO"), platform)
-
-
-def _open_stablehlo(module: bytes | str, platform: str | None) -> Lowered:
-    return _open_read(reading.read(module, "StableHLO"), platform)
-
-
-def _open_read(given: modules.Contents, platform: str | None) -> Lowered:
+def _open_module(module: bytes | str, language: reading.Language, platform: str | None) -> Lowered:
+    given = reading.read(module, language)
     facts = given.facts
     mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == facts.num_partitions), None)
     return assemble(_module_program(given.stablehlo, facts, mesh, platform), given.forms, None, None)
@@ -205,7 +196,7 @@ def _open_exported(exported: Any, platform: str | None) -> Lowered:
         )
     if platform is not None and platforms.named(platform).lowering not in exported.platforms:
         raise ParameterError(f"{exported.fun_name} is exported for {exported.platforms[0]}, not for {platform}.")
-    return _open_stablehlo(exported.mlir_module_serialized, exported.platforms[0])
+    return _open_module(exported.mlir_module_serialized, "StableHLO", exported.platforms[0])
 
 
 def from_traced(

@@ -99,7 +99,6 @@ class Chip:
       device_kind: as JAX names its devices, and by which XLA's configurations of GPUs go.
       topologies: those that it comes in.
       peak: of one chip; None where no published figures are known.
-      devices_per_chip: JAX devices.
       aliases: other names in use.
       other_kinds: other names that JAX has, or had, for its devices.
       config: libtpu's name of how a chip's cores are used; "" for its default.
@@ -112,7 +111,6 @@ class Chip:
     device_kind: str
     topologies: Topologies
     peak: Peak | None = None
-    devices_per_chip: int = 1
     aliases: tuple[str, ...] = ()
     other_kinds: tuple[str, ...] = ()
     config: str = ""

@@ -7,7 +7,7 @@ the publications of NVIDIA that stand beside them.
 from collections.abc import Mapping
 
 from inspector.platforms.chip import GIGA, Chip, Peak
-from inspector.platforms.platform import LLVM_IR, CodeFile, Platform
+from inspector.platforms.platform import GPU_CODE, GPU_SPACES, CodeFile, Platform
 from inspector.platforms.topologies import Hosts
 
 _NVIDIA = "https://www.nvidia.com/en-us/data-center/"
@@ -70,12 +70,10 @@ CUDA = Platform(
     lowering="cuda",
     words="a GPU",
     chip_word="GPU",
-    spaces={0: "HBM", 1: "collective", 5: "host"},
+    spaces=GPU_SPACES,
     back_end="code generation: LLVM, ptxas",
     code=(
-        CodeFile("thunks", "text", "thunk_sequence.txt"),
-        CodeFile("thunks, optimized", "text", "thunk_sequence_after_thunk_passes.txt"),
-        *LLVM_IR,
+        *GPU_CODE,
         CodeFile("PTX", "ptx", ".ptx"),
     ),
     # `.*` would also write every step of Triton's passes, which takes minutes.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from inspector.errors import Unavailable
 from inspector.platforms.chip import GIGA, Chip, Peak
-from inspector.platforms.platform import LLVM_IR, CodeFile, Platform
+from inspector.platforms.platform import GPU_CODE, GPU_SPACES, Platform
 from inspector.platforms.topologies import Hosts
 
 _AMD = "https://www.amd.com/en/products/accelerators/instinct/"
@@ -32,9 +32,8 @@ def _chip(name: str, architecture: str, peak: Peak, *, devices: int = 1, other_k
     return Chip(
         name,
         f"AMD Instinct {name.upper()}",
-        Hosts(devices_per_gpu=devices),
+        Hosts(devices_per_chip=devices),
         peak,
-        devices_per_chip=devices,
         other_kinds=other_kinds,
         architecture=architecture,
     )
@@ -46,13 +45,9 @@ ROCM = Platform(
     lowering="rocm",
     words="an AMD GPU",
     chip_word="GPU",
-    spaces={0: "HBM", 1: "collective", 5: "host"},  # XLA's, as of every GPU
+    spaces=GPU_SPACES,
     back_end="code generation: LLVM, lld",
-    code=(
-        CodeFile("thunks", "text", "thunk_sequence.txt"),
-        CodeFile("thunks, optimized", "text", "thunk_sequence_after_thunk_passes.txt"),
-        *LLVM_IR,
-    ),
+    code=GPU_CODE,
     emitters="^llvm$",
     pallas=("triton",),
     plugin="rocm_plugin",

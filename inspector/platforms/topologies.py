@@ -11,6 +11,7 @@ from typing import Protocol
 from inspector.errors import TargetError
 
 _HOST = 2  # chips along the first two axes of a TPU host
+_NEIGHBOURS = 4  # that are named where a topology is not legal
 _DIGITS = 9  # of a number in a target: Python refuses to read those with thousands
 
 Topology = tuple[int, ...]
@@ -18,6 +19,10 @@ Topology = tuple[int, ...]
 
 class Topologies(Protocol):
     """The topologies of a chip."""
+
+    @property
+    def devices_per_chip(self) -> int:
+        """JAX devices."""
 
     def read(self, target: str, name: str, shape: str) -> Topology:
         """What a target's text says of the topology, "" where it says nothing.
@@ -95,16 +100,16 @@ class Slices:
         """Whether there is such a topology."""
         return topology in self._legal
 
-    def neighbours(self, topology: Topology, count: int = 4) -> tuple[Topology, ...]:
+    def neighbours(self, topology: Topology) -> tuple[Topology, ...]:
         """The legal topologies most like one, ascending; to a number of chips, those with a number like it."""
         if len(topology) == 1:
-            return self._of_counts_like(topology[0], count)
+            return self._of_counts_like(topology[0])
         wanted = (*topology, *(1 for _ in range(self.rank)))[: self.rank]
 
         def distance(other: Topology) -> tuple[float, Topology]:
             return round(sum(abs(math.log(a / max(1, b))) for a, b in zip(other, wanted, strict=True)), 6), other
 
-        nearest = sorted(self._legal, key=distance)[:count]
+        nearest = sorted(self._legal, key=distance)[:_NEIGHBOURS]
         return tuple(sorted(nearest, key=lambda t: (math.prod(t), t)))
 
     def smallest(self, device_count: int) -> Topology | None:
@@ -119,9 +124,9 @@ class Slices:
             return smallest if smallest and math.prod(smallest) == given[0] else given
         return (*given, 1) if len(given) == 2 and self.rank == 3 else given
 
-    def _of_counts_like(self, chips: int, count: int) -> tuple[Topology, ...]:
+    def _of_counts_like(self, chips: int) -> tuple[Topology, ...]:
         nearest = sorted({math.prod(t) for t in self._legal}, key=lambda n: (abs(math.log(n / max(1, chips))), n))
-        found = (self.smallest(n * self.devices_per_chip) for n in sorted(nearest[:count]))
+        found = (self.smallest(n * self.devices_per_chip) for n in sorted(nearest[:_NEIGHBOURS]))
         return tuple(t for t in found if t is not None)
 
     @property
@@ -135,11 +140,11 @@ class Hosts:
 
     Attributes:
       max_gpus: in all.
-      devices_per_gpu: JAX devices, where a GPU is several.
+      devices_per_chip: JAX devices, where a GPU is several.
     """
 
     max_gpus: int = 4096
-    devices_per_gpu: int = 1
+    devices_per_chip: int = 1
 
     def read(self, target: str, name: str, shape: str) -> Topology:
         """As `Topologies.read`; a number alone is that of the GPUs in one host."""
@@ -158,14 +163,14 @@ class Hosts:
 
     def with_devices(self, count: int, like: Topology) -> Topology | None:
         """As `Topologies.with_devices`; hosts stay as large as they are."""
-        gpus, per_host = math.ceil(count / self.devices_per_gpu), like[1]
+        gpus, per_host = math.ceil(count / self.devices_per_chip), like[1]
         hosts = math.ceil(gpus / per_host) if per_host > 1 else 1
         topology = (hosts, per_host) if hosts > 1 else (1, gpus)
         return topology if math.prod(topology) <= self.max_gpus else None
 
     def device_count(self, topology: Topology) -> int:
         """JAX devices."""
-        return math.prod(topology) * self.devices_per_gpu
+        return math.prod(topology) * self.devices_per_chip
 
 
 def sizes(text: str) -> Topology | None:

@@ -58,7 +58,6 @@ _GENERATIONS = (
         "TPU7x",
         Slices(3, 9216, 24, devices_per_chip=2),
         _peak("tpu7x", {"bf16": 2307, "f8": 4614}, 7380, 192, 128, 1200),
-        devices_per_chip=2,
         aliases=("v7x", "7x", "ironwood"),
         vmem=Vmem(32 * MIB, 64 * MIB),
     ),

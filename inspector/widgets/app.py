@@ -9,11 +9,10 @@ on screen. The app keeps the latest message of each kind (and variant, pane, sta
 all again to every browser that says `ready`: a reloaded page and a second tab show the same.
 Several views in one page share one copy.
 
-`on_request(message)` gets what the browser asks for (`messages.RunRequest`, `CancelRequest`,
-`RemoveRequest`, `GraphRequest`, `SelectionChanged`), checked, on the thread of the comm: it must
-start work and return. What it raises is shown to the user as a notice.
+`on_request(message)` gets what the browser asks for (`FromBrowser` of `panes/registry.py`), checked, on the
+thread of the comm: it must start work and return. What it raises is shown to the user as a notice.
 
-This module knows nothing of JAX, engines or lowering; it carries messages (`messages.py`), and
+This module knows nothing of JAX, engines or lowering; it carries messages (`messages/`), and
 long texts as compressed buffers, never as traits, because traits are saved in the notebook.
 """
 
@@ -183,7 +182,7 @@ class _Kept:
 
     def variants(self) -> tuple[int | None, ...]:
         """The variants without which the message means nothing."""
-        return tuple(self.message[name] for name in ("variant", "baseline") if name in self.message)
+        return tuple(self.message[name] for name in messages.OF_VARIANTS if name in self.message)
 
     def current(self) -> dict[str, Any]:
         """The message with its elapsed time brought up to now, while the work goes on."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.request import CompileRequest
-from inspector.errors import CancelledError
 from inspector.widgets import messages
-from inspector.widgets.variants import Variant
+from inspector.widgets.variants import Variant, state_of
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Job
@@ -105,14 +104,12 @@ class Recordings:
             self.forget(number)()
 
     def _tell(self, recording: _Recording, job: Job[CompiledProgram]) -> None:
-        error = job.exception() if job.done() else None
-        state: messages.State = "queued" if job.is_queued else "running"
-        if job.done():
-            state = "done" if error is None else "cancelled" if isinstance(error, CancelledError) else "failed"
+        state = state_of(job)
+        error = job.exception() if state == "failed" else None
         message = messages.Recording(
             type="recording", variant=recording.variant.number, product=recording.product, state=state,
             stage=job.stage, elapsed_s=job.elapsed_s,
-            error=messages.error_of(error) if error is not None and state == "failed" else None,
+            error=None if error is None else messages.error_of(error),
         )  # fmt: skip
         self._publish(message)
 

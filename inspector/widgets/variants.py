@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
 
+def state_of(job: Job[Any]) -> messages.State:
+    """Where a job stands, in the browser's words."""
+    if not job.done():
+        return "queued" if job.is_queued else "running"
+    error = job.exception()
+    return "done" if error is None else "cancelled" if isinstance(error, CancelledError) else "failed"
+
+
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Variant:
     """One options + target choice of an Explorer.
@@ -85,14 +93,7 @@ class Variant:
     @property
     def state(self) -> messages.State:
         """Where the compile stands."""
-        if self.job is None:
-            return "failed"
-        if not self.job.done():
-            return "queued" if self.job.is_queued else "running"
-        error = self.job.exception()
-        if error is None:
-            return "done"
-        return "cancelled" if isinstance(error, CancelledError) else "failed"
+        return "failed" if self.job is None else state_of(self.job)
 
     @property
     def failure(self) -> BaseException | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 import pickle
 import subprocess
@@ -51,9 +52,10 @@ def request(*products: str, **flags: Any) -> CompileRequest:
     return CompileRequest(program, Options(flags=flags), CPU, frozenset(products))
 
 
-def temporary() -> set[Path]:
-    places = [Path(tempfile.gettempdir()), Path("/dev/shm")]
-    return {path for place in places if place.exists() for path in place.glob(f"inspector-{os.getpid()}-*/[!.]*")}
+def temporary() -> set[str]:
+    """What lies in this process's scratch directories. Not by `Path.glob`, which fails where one goes meanwhile."""
+    places = [tempfile.gettempdir(), "/dev/shm"]
+    return {path for place in places for path in glob.glob(f"{place}/inspector-{os.getpid()}-*/[!.]*")}  # noqa: PTH207
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import tempfile
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +18,7 @@ from inspector.errors import OptionError, Unavailable
 from inspector.hlo.module import Instruction
 from inspector.stages.compiled import Compiled
 from tests.engines.test_absent import needs_gpu, needs_tpu
+from tests.engines.test_products import temporary
 
 TPU, GPU = "tpu:v5e:2x2", "gpu:h100:1"
 F32 = jax.ShapeDtypeStruct((128, 128), jnp.float32)
@@ -189,6 +187,4 @@ def test_buffers_are_told_with_heap_traces(target: str) -> None:
 @on_both
 def test_nothing_is_left_behind(target: str) -> None:
     assert compiled(target)
-    places = [Path(tempfile.gettempdir()), Path("/dev/shm")]
-    left = {path for place in places if place.exists() for path in place.glob(f"inspector-{os.getpid()}-*/[!.]*")}
-    assert left == set()
+    assert temporary() == set()

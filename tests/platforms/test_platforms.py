@@ -68,7 +68,7 @@ def test_chips(platform: Platform) -> None:
     for chip in platform.chips:
         assert platform.chip(chip.name.upper()) is chip
         assert all(platform.chip(alias) is chip for alias in chip.aliases)
-        assert chip.topologies.device_count(chip.topologies.read("", "", "")) == chip.devices_per_chip
+        assert chip.topologies.device_count(chip.topologies.read("", "", "")) == chip.topologies.devices_per_chip
         assert chip.peak is None or chip.peak.chip == chip.name
     assert platform.chip("z9") is None
 

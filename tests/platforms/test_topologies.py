@@ -35,7 +35,7 @@ def test_slices() -> None:
 
 
 def test_hosts() -> None:
-    single, double = Hosts(max_gpus=16), Hosts(max_gpus=16, devices_per_gpu=2)
+    single, double = Hosts(max_gpus=16), Hosts(max_gpus=16, devices_per_chip=2)
     assert [single.read("", "gpu:h100", text) for text in ("", "8", "2x8")] == [(1, 1), (1, 8), (2, 8)]
     assert [single.write(topology) for topology in ((1, 8), (2, 8), (2, 1))] == ["8", "2x8", "2x1"]
     assert (single.device_count((2, 8)), double.device_count((2, 8))) == (16, 32)

@@ -51,6 +51,8 @@ ToExplorer = (
     Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged
 )
 """What the browser asks for besides the requests that panes answer."""
+OF_VARIANTS = ("variant", "baseline")
+"""The fields that name variants."""
 KEYS = ("pane", "baseline", "variant", "program", "product")
 """The fields that tell messages of one type apart: of those that agree in them the latest is kept. What answers a
 request has its `id` and is not kept, nor are notices."""

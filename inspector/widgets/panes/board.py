@@ -22,8 +22,6 @@ from inspector.widgets.work import Work
 if TYPE_CHECKING:
     from inspector.compilation.engine import Job
 
-_OF_VARIANTS = ("variant", "baseline")
-
 
 class Board:
     """Publishes to an app what the panes say. Thread-safe, under its Explorer's lock."""
@@ -81,7 +79,7 @@ class Board:
     def publish(self, entry: Entry) -> None:
         """Sends a message, unless a variant that it is about is gone: the app would keep it for ever."""
         content = _content(entry)
-        about = [content[name] for name in _OF_VARIANTS if content.get(name) is not None]
+        about = [content[name] for name in messages.OF_VARIANTS if content.get(name) is not None]
         with self._lock:
             if "id" in content or all(number in self._variants for number in about):
                 self._send(entry)

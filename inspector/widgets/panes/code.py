@@ -110,12 +110,7 @@ def _code_list(number: int, compiled: CompiledProgram) -> tuple[CodeList, CodeTa
         return CodeList(type="code", variant=number, note=note), {"entries": [], "instructions": {}}
     kernels = instructions_of_kernels(assembly, compiled.module())
     table: CodeTable = {
-        "entries": [_code_entry(assembly, index) for index in range(len(assembly))],
+        "entries": [CodeEntry(stage=code.stage, kernel=code.kernel, language=code.language) for code in assembly],
         "instructions": {kernel: list(names) for kernel, names in kernels.items()},
     }
     return CodeList(type="code", variant=number, note=assembly.note), table
-
-
-def _code_entry(assembly: Assembly, index: int) -> CodeEntry:
-    code = assembly[index]
-    return CodeEntry(stage=code.stage, kernel=code.kernel, language=code.language)

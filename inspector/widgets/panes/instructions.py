@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -79,7 +78,6 @@ class InstructionsPane(Pane):
     def __init__(self, name: str, context: Context) -> None:
         """Counts nothing yet."""
         super().__init__(name, context)
-        self._lock = threading.Lock()
         self._tables: dict[int, pd.DataFrame] = {}
         self._counting = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-instructions")
 
@@ -90,15 +88,13 @@ class InstructionsPane(Pane):
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops its table."""
-        with self._lock:
-            self._tables.pop(variant.number, None)
+        self._tables.pop(variant.number, None)
         return super().forget(variant)
 
     def close(self) -> None:
         """Counts no more."""
         self._counting.shutdown(wait=False, cancel_futures=True)
-        with self._lock:
-            self._tables.clear()
+        self._tables.clear()
 
     def _reply(self, request: InstructionsRequest) -> InstructionTable:
         reply = InstructionTable(
@@ -123,7 +119,7 @@ class InstructionsPane(Pane):
         table = self._tables.get(variant.number)
         if table is None:
             table = variant.compiled_now.instructions()
-            with self._lock:
+            with self.context.lock:
                 if self.context.holds(variant):
                     self._tables[variant.number] = table
         return table

@@ -282,16 +282,14 @@ def _listed(found: MemoryOverflow) -> list[told.KernelAllocation]:
 
 def kernels_html(kernels: Sequence[Kernel], target: Target, error: BaseException | None = None) -> str:
     """The kernels for a page without a kernel of its own: blocks, memory, remarks, and what the compiler had against them."""
-    message = kernels_message(0, kernels, [()] * len(kernels), target, error)
-    parts, refused = [], refused_bytes(error, kernels)
-    if message["trouble"] is not None:
-        said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in message["trouble"]["advice"])
-        parts.append(f"<p>✗ The compiler refused: {html.escape(message['trouble']['summary'])}</p><ul>{said}</ul>")
+    parts, chip, refused = list[str](), chip_of(target), refused_bytes(error, kernels)
+    trouble = None if error is None else _trouble(str(error), kernels, chip)
+    if trouble is not None:
+        said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in trouble["advice"])
+        parts.append(f"<p>✗ The compiler refused: {html.escape(trouble['summary'])}</p><ul>{said}</ul>")
     for kernel in kernels:
-        budget, remarks = (
-            vmem_budget(kernel, chip_of(target), refused_bytes=refused.get(kernel.number, 0)),
-            "".join(f"<li>{html.escape(r)}</li>" for r in kernel.remarks()),
-        )
+        budget = vmem_budget(kernel, chip, refused_bytes=refused.get(kernel.number, 0))
+        remarks = "".join(f"<li>{html.escape(r)}</li>" for r in kernel.remarks())
         parts.append(
             f"<details><summary>Pallas: {html.escape(repr(kernel)[1:-1])}; {html.escape(str(budget))}</summary>"
             f"{kernel.table().to_html(index=False, border=0)}{f'<ul>{remarks}</ul>' if remarks else ''}</details>"
