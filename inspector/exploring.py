@@ -7,21 +7,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inspector.compilation.options import FlagValue, Options
-from inspector.compilation.request import CompileRequest
-from inspector.compilation.target import Target
-from inspector.hlo.pallas import AS_IT_IS, Tuning
-from inspector.lowering.axis_env import AxisEnv
-from inspector.lowering.keywords import function_keywords
-from inspector.lowering.lower import lower
-from inspector.lowering.pallas import CompilerParams, fields_of
-from inspector.stages.lowered import Lowered
-
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
-    from inspector.compilation.request import RunReply
+    from inspector.compilation.options import FlagValue, Options
+    from inspector.compilation.request import CompileRequest, RunReply
+    from inspector.compilation.target import Target
     from inspector.execution.run import Run
+    from inspector.lowering.axis_env import AxisEnv
+    from inspector.lowering.pallas import CompilerParams
+    from inspector.stages.lowered import Lowered
     from inspector.widgets.explorer import Explorer
 
 
@@ -72,7 +67,16 @@ def explore(
       OptionError, TargetError: a request is wrong.
       ParameterError: a keyword that neither the function nor `explore` has.
     """
+    from inspector.engines.shared import begin_workers
+
+    begin_workers()  # takes a second the first time, as long as all that follows, the imports included
+
+    from inspector.compilation.target import Target
     from inspector.engines.targets import offered_targets
+    from inspector.hlo.pallas import AS_IT_IS, Tuning
+    from inspector.lowering.keywords import function_keywords
+    from inspector.lowering.lower import lower
+    from inspector.lowering.pallas import fields_of
     from inspector.widgets.explorer import Explorer
     from inspector.widgets.variants import variants_of
     from inspector.widgets.work import Work
@@ -116,14 +120,13 @@ def explore(
     return explorer
 
 
-def _warm(target: str | Target) -> None:
-    """Starts the worker that will compile while the function is traced; both take a second at first."""
+def _warm(target: Target) -> None:
+    """Starts the worker that will compile while the function is traced."""
     from inspector._jax.attached import attached_platform
     from inspector.engines.shared import worker_engine
 
-    parsed = Target.parse(target)
-    if parsed.kind == "cpu" or parsed.is_absent or attached_platform() == "cpu":
-        worker_engine().warm(parsed)
+    if target.kind == "cpu" or target.is_absent or attached_platform() == "cpu":
+        worker_engine().warm(target)
 
 
 def _platform(target: Target) -> str:
@@ -136,6 +139,8 @@ def _platform(target: Target) -> str:
 def _suitable(lowered: Lowered, target: str | Target) -> Target:
     """The target itself, or virtual CPU devices where the attached ones are too few for the program."""
     import jax
+
+    from inspector.compilation.target import Target
 
     parsed, needed = Target.parse(target), lowered.program.device_count
     if parsed.kind == "attached" and _platform(parsed) == "cpu" and needed > jax.local_device_count():

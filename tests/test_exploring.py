@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from inspector import exploring
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
+from inspector.engines.fork_server import ForkServer
 from inspector.errors import CancelledError, FlagTypeError, TargetError
 from inspector.exploring import explore
 from inspector.widgets.explorer import Explorer
@@ -180,3 +182,56 @@ def test_three_memories_beside_one(opened: list[Explorer]) -> None:
     assert rows["estimated_cycles"] > 0
     table = shown.compare()
     assert table.loc["vmem_allocated_bytes"].iloc[1] == rows["vmem_allocated_bytes"]
+
+
+# What asking for a worker finds loaded: it takes longest, so it comes before all that can be done meanwhile.
+BEGUN = """
+import json, sys
+import numpy as np
+from inspector import explore
+from inspector.engines import fork_server
+from jax._src import xla_bridge
+
+begun = []
+begin = fork_server.ForkServer.begin
+
+def watched(server):
+    begun.append({"modules": sorted(sys.modules), "clients": list(xla_bridge._backends), "traced": list(traced)})
+    begin(server)
+
+fork_server.ForkServer.begin = watched
+traced = []
+
+def fun(x):
+    traced.append(True)
+    return x + 1
+
+shown = explore(fun, np.ones(3))
+print(json.dumps([shown.wait(120).baseline.state, begun]))
+shown.close()
+"""
+
+
+@pytest.mark.skipif(not ForkServer.supported(), reason="forks")
+def test_the_worker_is_asked_for_before_anything_else_is_done(one_device_python: Any) -> None:
+    state, (begun,) = json.loads(one_device_python(BEGUN, env={"JAX_PLATFORMS": "cpu"}).stdout)
+    assert state == "done"
+    assert not begun["traced"]
+    assert not begun["clients"]
+    late = {"ipywidgets", "anywidget", "google.protobuf", "inspector.lowering.lower", "inspector.hlo.module"}
+    assert not late & set(begun["modules"])
+
+
+def test_nothing_is_imported_before_it_is_needed(one_device_python: Any) -> None:
+    """Tables, plots and drawings are for whoever asks for one."""
+    script = """
+import json, sys
+import numpy as np
+from inspector import explore
+shown = explore(lambda x: x + 1, np.ones(3))
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+shown.close()
+"""
+    loaded = json.loads(one_device_python(script, env={"JAX_PLATFORMS": "cpu"}).stdout)
+    assert "ipywidgets" in loaded
+    assert not {"pandas", "matplotlib", "graphviz", "pygraphviz", "scipy", "dask"} & set(loaded)

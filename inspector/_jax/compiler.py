@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ import jax
 import numpy as np
 from jax._src import compiler
 from jaxlib import _hlo, _jax, xla_client  # type: ignore[attr-defined]
+from jaxlib.cpu import _lapack
 
 from inspector import platforms
 from inspector._jax import compile_options as _options
@@ -83,7 +85,6 @@ class Compiler:
                 " process is compiled here in any case.)"
             )
         self._take_devices(devices[:device_count])
-        _initialize_custom_calls(self.platform)
 
     def _take_devices(self, devices: Sequence[Any]) -> None:
         self.devices = devices
@@ -131,6 +132,7 @@ class Compiler:
           What can be run, None for devices that are not here, and what was read of it.
         """
         self.check_platform(platform)
+        self._prepare_custom_calls(module)
         assignment = self._assign(build_options)
         started = time.perf_counter()
         parsed = parse_module(module)
@@ -190,6 +192,7 @@ class Compiler:
                 f"The executable was compiled by jaxlib {versions.get('jaxlib')}, this is jaxlib {ours['jaxlib']},"
                 " and executables do not carry over. Compile the program again here."
             )
+        self._prepare_custom_calls(module)
         assignment = _options.device_assignment(build_options, self.devices)
         parsed = parse_module(module)
         options = self._options(build_options, assignment, detailed_logging=False)
@@ -281,6 +284,16 @@ class Compiler:
             build_options, assignment, detailed_logging=detailed_logging, backend=self._backend
         )
 
+    def _prepare_custom_calls(self, module: bytes) -> None:
+        """Finds LAPACK's functions for a module that names one.
+
+        JAX does this while lowering. A process that only compiles must do it itself: their pointers are null until
+        then, and running such a program would be a segmentation fault. They come with SciPy, which takes longer to import
+        than a small program to compile, so other modules do without.
+        """
+        if self.platform == "cpu" and any(prefix in module for prefix in _lapack_prefixes()):
+            _lapack.initialize()
+
     def check_platform(self, platform: str) -> None:
         """Refuses a program that was lowered for another platform.
 
@@ -298,13 +311,10 @@ def _device_list(assignment: Any) -> Any:
     return xla_client.DeviceList(tuple(assignment.flat))
 
 
-def _initialize_custom_calls(platform: str) -> None:
-    # JAX does this while lowering. A process that only compiles must do it itself: LAPACK's function
-    # pointers are null until then, and running such a program would be a segmentation fault.
-    if platform == "cpu":
-        from jaxlib.cpu import _lapack
-
-        _lapack.initialize()
+@functools.cache
+def _lapack_prefixes() -> frozenset[bytes]:
+    """How the names of LAPACK's custom calls begin: all with "lapack_", as of now."""
+    return frozenset(f"{name.partition('_')[0]}_".encode() for name in _lapack.registrations())
 
 
 def _device_texts(assignment: np.ndarray) -> tuple[str, ...]:

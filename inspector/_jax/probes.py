@@ -233,7 +233,8 @@ def _pallas() -> Iterator[Probe]:
 
 def _jaxlib() -> Iterator[Probe]:
     yield Probe("jaxlib.version.__version__", "telling versions of executables apart")
-    yield Probe("jaxlib.cpu._lapack.initialize", "running linear algebra in a process that never lowered")
+    for name in ("initialize", "registrations"):
+        yield Probe(f"jaxlib.cpu._lapack.{name}", "running linear algebra in a process that never lowered")
     for name in ("CompileOptions.ParseFromString", "CompileOptions.SerializeAsString", "DeviceList"):
         yield Probe(f"jaxlib.xla_client.{name}", "compiling")
     for name in ("Client.compile_and_load", "Client.deserialize_executable"):

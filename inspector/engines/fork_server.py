@@ -60,6 +60,18 @@ class ForkServer:
         """Whether this system can pass sockets to a process that forks."""
         return sys.platform == "linux"
 
+    def begin(self) -> None:
+        """Begins to start it, unless it has been, and returns at once. Where that fails, `fork` tells why."""
+        if self._closed or not self._lock.acquire(blocking=False):  # held: somebody forks
+            return
+        try:
+            if self._control is None:
+                self._start()
+        except (OSError, StartError):
+            self._end()
+        finally:
+            self._lock.release()
+
     def fork(self, environment: Mapping[str, Any], limit_s: float = START_LIMIT_S) -> Process:
         """A new worker, of a new server when the one there was has been killed.
 
@@ -311,6 +323,11 @@ class Starter:
         process = spawn(environment, until - time.monotonic())  # fails too where the environment is at fault
         self._fork = False  # no second try on this machine
         return process
+
+    def begin(self) -> None:
+        """Begins what takes long, the fork server's start, and returns at once."""
+        if self._fork:
+            self._fork_server.begin()
 
     def close(self) -> None:
         """Ends the fork server, and what it forked."""

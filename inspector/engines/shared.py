@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector.compilation.program import Program
-from inspector.compilation.target import Target
+from inspector.engines.fork_server import Starter
 from inspector.errors import InspectorError, Unavailable
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Engine
+    from inspector.compilation.program import Program
     from inspector.compilation.request import CompileRequest
+    from inspector.compilation.target import Target
     from inspector.engines.cached import CachedEngine
     from inspector.engines.counting import Counts
     from inspector.engines.inline import InlineEngine
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _inline: InlineEngine | None = None
 _worker: WorkerEngine | None = None
+_starter: Starter | None = None
 _cached: dict[str, CachedEngine] = {}
 
 
@@ -68,6 +70,11 @@ def inline_engine() -> InlineEngine:
         return _inline
 
 
+def begin_workers() -> None:
+    """Begins to start what makes workers, and returns at once: for whoever needs one after other work."""
+    _shared_starter().begin()
+
+
 def worker_engine() -> WorkerEngine:
     """This process's worker engine."""
     global _worker
@@ -75,8 +82,16 @@ def worker_engine() -> WorkerEngine:
         if _worker is None:
             from inspector.engines.worker import WorkerEngine
 
-            _worker = WorkerEngine()
+            _worker = WorkerEngine(starter=_shared_starter())
         return _worker
+
+
+def _shared_starter() -> Starter:
+    global _starter
+    with _lock:
+        if _starter is None:
+            _starter = Starter("auto")
+        return _starter
 
 
 def try_to_count(modules: Sequence[bytes]) -> Sequence[Counts | Unavailable] | Unavailable:
@@ -93,20 +108,25 @@ def try_to_count(modules: Sequence[bytes]) -> Sequence[Counts | Unavailable] | U
 
 def close_engines() -> None:
     """Closes both; later calls make new ones. Called when the process ends."""
-    global _inline, _worker
+    global _inline, _worker, _starter
     with _lock:
-        engines: tuple[Engine | None, ...] = (*_cached.values(), _worker, _inline)  # first what writes
+        engines: tuple[Engine | Starter | None, ...] = (
+            *_cached.values(),
+            _worker,
+            _inline,
+            _starter,
+        )  # first what writes
         _cached.clear()
-        _inline = _worker = None
+        _inline = _worker = _starter = None
     for engine in engines:
         if engine is not None:
             engine.close()
 
 
 def _forget_in_child() -> None:
-    global _lock, _inline, _worker
+    global _lock, _inline, _worker, _starter
     _lock = threading.RLock()
-    _inline = _worker = None
+    _inline = _worker = _starter = None
     _cached.clear()
 
 

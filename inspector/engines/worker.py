@@ -37,9 +37,15 @@ class WorkerEngine:
 
     name = "worker"
 
-    def __init__(self, settings: WorkerSettings | None = None) -> None:
+    def __init__(self, settings: WorkerSettings | None = None, starter: Starter | None = None) -> None:
+        """Starts nothing yet.
+
+        Args:
+          settings: how workers live.
+          starter: makes them, and is closed with the engine; None for one as the settings say.
+        """
         self._settings = settings or WorkerSettings()
-        self._starter = Starter(self._settings.start)
+        self._starter = starter or Starter(self._settings.start)
         self._lanes: dict[Environment, WorkerLane] = {}
         self._lock = threading.Lock()
         self._closed = False

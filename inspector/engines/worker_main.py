@@ -6,6 +6,7 @@
 The fork server has imported JAX and nothing more. It must never lower, compile or start a client:
 a process that forks after that makes children that hang. It has one thread of its own, waits for
 the notebook kernel's requests and hands each worker its end of a socket and a file for stdout and stderr.
+It is ready with what a first compile needs, and imports the rest while nobody asks.
 
 Where there is no fork, `spawned` is a worker in a fresh interpreter, on stdin and stdout.
 
@@ -45,6 +46,25 @@ if TYPE_CHECKING:
 _PARENT_CHECK_S = 0.5
 _PARENT_END_LIMIT_S = 30.0
 _MESSAGE_BYTES = 1 << 16
+_IDLE_S = 0.05
+
+# What a worker's first compile would import, and what other requests would: nothing of it is used in the fork
+# server, and nothing starts a client.
+_FIRST = (
+    "jax.numpy",
+    "jaxlib.mlir.dialects.mhlo",  # for any module
+    "jaxlib.mlir.dialects.builtin",
+    "inspector._jax.compiler",
+    "inspector.engines.counting",
+    "inspector.engines.messages",
+    "inspector.engines.serving",
+)
+_LATER = (
+    "scipy.linalg",  # LAPACK's functions come from there
+    "jaxlib.triton.dialect",  # where the CUDA plugin is installed
+    "inspector._jax.absent",
+    "inspector.engines.recording",
+)
 
 
 def main(arguments: list[str]) -> None:
@@ -66,18 +86,22 @@ def fork_server(control_fd: int) -> None:
     control = socket.socket(fileno=control_fd)
     parent = os.getppid()
     warnings.simplefilter("ignore")  # both Python and JAX warn of a fork
-    _import_everything()
-    gc.collect()
+    gc.disable()  # looking for garbage takes a tenth of importing JAX, and finds next to none
+    for name in _FIRST:
+        _import(name)
     gc.freeze()
     control.send(json.dumps({"ready": True}).encode())
-    delete_orphans()
     workers: dict[int, Scratch] = {}
+    chores = _chores()
+    idle_s = _IDLE_S
     while True:
-        readable, _, _ = select.select([control], [], [], _PARENT_CHECK_S)
+        readable, _, _ = select.select([control], [], [], idle_s)
         if os.getppid() != parent:
             _abandon(workers, parent)
         if readable:
             _obey(control, workers, parent)
+        else:
+            idle_s = next(chores, _PARENT_CHECK_S)
 
 
 def spawned(environment: dict[str, Any]) -> None:
@@ -93,22 +117,19 @@ def spawned(environment: dict[str, Any]) -> None:
     os._exit(0)
 
 
-def _import_everything() -> None:
-    """Everything that a worker's first request would import: none is used here, and none starts a client."""
-    for name in (
-        "jax.numpy",
-        "jaxlib.lapack",
-        "scipy.linalg",  # LAPACK's functions come from there
-        "jaxlib.mlir.dialects.mhlo",  # 90 ms in the first request
-        "jaxlib.mlir.dialects.builtin",
-        "jaxlib.triton.dialect",  # where the CUDA plugin is installed
-        "inspector._jax.absent",
-        "inspector.engines.messages",
-        "inspector.engines.recording",
-        "inspector.engines.serving",
-    ):
-        with contextlib.suppress(ImportError):  # a module that another JAX does not have costs time, not the server
-            importlib.import_module(name)
+def _chores() -> Iterator[float]:
+    """What the fork server does while nobody asks, a piece at each step; how long to wait for a request after it."""
+    delete_orphans()
+    for name in _LATER:
+        yield _IDLE_S
+        _import(name)
+    gc.collect()
+    gc.freeze()
+
+
+def _import(name: str) -> None:
+    with contextlib.suppress(ImportError):  # a module that another JAX does not have costs time, not the server
+        importlib.import_module(name)
 
 
 def _abandon(workers: dict[int, Scratch], parent: int) -> None:
@@ -191,6 +212,7 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
     from inspector.engines.messages import write_error
     from inspector.engines.wire import read_message, write_message
 
+    gc.enable()
     # Ctrl-C in a terminal is the notebook kernel's, and a core file of XLA nobody's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     expendable.leave_no_core_file()

@@ -15,6 +15,7 @@ from inspector._jax.configuration import read_config
 from inspector._jax.report import EarlyReport
 from inspector.engines.messages import plain_compile
 from inspector.lowering.lower import lower
+from tests.conftest import RunPython
 
 
 def compile_watched(directory: Path) -> tuple[list[EarlyReport], str]:
@@ -40,3 +41,28 @@ def test_a_system_without_watches_costs_the_preview_and_is_told(
     assert compile_watched(tmp_path / "dump") == ([], hlo)
     assert "no preview before the result: [Errno 24] inotify: Too many open files" in caplog.text
     assert not (tmp_path / "dump").exists()
+
+
+NAMED_LATER = """
+import sys
+import jax, jax.numpy as jnp
+from inspector._jax.compiler import Compiler
+from inspector._jax.configuration import read_config
+from inspector.engines.messages import plain_compile
+from inspector.lowering.lower import lower
+
+plain = plain_compile(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+compiler = Compiler("cpu", 1)
+compiler.compile(plain.module, plain.build_options, platform="cpu")
+print("scipy" in sys.modules)
+compiler.compile(open(PATH, "rb").read(), plain.build_options, platform="cpu")
+print("scipy" in sys.modules)
+"""
+
+
+def test_lapack_is_looked_for_when_a_module_names_it(one_device_python: RunPython, tmp_path: Path) -> None:
+    lowered = lower(jnp.linalg.cholesky, jax.ShapeDtypeStruct((4, 4), jnp.float32))
+    module = tmp_path / "cholesky"
+    module.write_bytes(plain_compile(lowered.request(None, "cpu"), read_config()).module)
+    script = f"PATH = {str(module)!r}\n{NAMED_LATER}"
+    assert one_device_python(script).stdout.split() == ["False", "True"]

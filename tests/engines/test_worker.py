@@ -39,6 +39,7 @@ from inspector.errors import (
     TargetError,
     TimeLimitError,
     WorkerDiedError,
+    WorkerLostError,
 )
 from tests.conftest import ROOT, RunPython
 from tests.engines import programs
@@ -703,6 +704,57 @@ def test_so_it_does_when_the_worker_is_stopped(start: Any, monkeypatch: pytest.M
         assert engine.submit(request()).result(100).hlo
     finally:
         engine.close()
+
+
+@linux
+def test_a_server_that_was_begun_is_the_one_that_forks() -> None:
+    starter = fork_server.Starter("fork")
+    starter.begin()
+    begun = starter._fork_server._popen
+    assert begun is not None
+    engine = WorkerEngine(starter=starter)
+    try:
+        starter.begin()
+        engine.warm(CPU).result(120)
+        starter.begin()
+        assert starter._fork_server._popen is begun
+    finally:
+        engine.close()
+    assert begun.poll() is not None
+    starter.begin()
+    assert starter._fork_server._popen is None  # closed for good
+
+
+@linux
+def test_a_server_that_cannot_be_begun_is_told_by_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server, "command", lambda *_: ["/no/such/program"])
+    starter = fork_server.Starter("fork")
+    starter.begin()
+    engine = WorkerEngine(starter=starter)
+    try:
+        with pytest.raises(WorkerLostError, match="No such file or directory"):
+            engine.submit(request()).result(100)
+    finally:
+        engine.close()
+
+
+@linux
+def test_the_server_is_ready_before_it_has_imported_all_that_workers_may_need(one_device_python: RunPython) -> None:
+    """SciPy is imported while nobody asks, so that later workers need not."""
+    starter = fork_server.Starter("fork")
+    mine = WorkerEngine(starter=starter)
+    try:
+        mine.warm(CPU).result(120)
+        assert starter._fork_server._popen is not None
+        maps, until = Path(f"/proc/{starter._fork_server._popen.pid}/maps"), time.monotonic() + 60
+        while "_flapack" not in maps.read_text():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        mine.close()
+    first = "import sys, inspector.engines.worker_main as main; [main._import(name) for name in main._FIRST]"
+    fresh = one_device_python(f"{first}; print('scipy' in sys.modules)")
+    assert fresh.stdout == "False\n"
 
 
 @linux
