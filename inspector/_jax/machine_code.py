@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-# ELF64 (System V ABI, chapter 4): section header table at 0x28, entries at 0x3c.
+# ELF64 (System V ABI, chapter 4): section header table at 0x28, entries at 0x3c, index of the names' section at 0x3e.
 _MAGIC_64_BIT_LITTLE = b"\x7fELF\x02\x01"
 _X86_64 = 62
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -26,6 +26,7 @@ SYMBOL_TABLE, RELOCATIONS = 2, 4
 """Kinds of sections: `Elf64_Sym` and `Elf64_Rela` entries."""
 
 _CHUNK_BYTES = 1 << 24
+_LONGEST_NAME = 100
 _LEA_BYTES = 7  # REX 8D ModRM disp32
 
 # `lea rdx, [rip + string]; mov eax, length` and return: a function whose whole result is a constant
@@ -39,6 +40,7 @@ class Section:
     """One entry of the section table.
 
     Attributes:
+      name: such as ".rodata".
       kind: ELF's number of what it holds.
       address: where it is loaded, 0 for what is not.
       offset: where it lies in the file.
@@ -47,6 +49,7 @@ class Section:
       link: index of the section that belongs to it, such as a symbol table's names.
     """
 
+    name: str
     kind: int
     address: int
     offset: int
@@ -85,9 +88,11 @@ def sections(data: mmap.mmap | bytes) -> list[Section]:
     if not count or table + count * _SECTION.size > len(data):
         raise UnknownFormatError("the library has no section table")
     headers = [_SECTION.unpack_from(data, table + i * _SECTION.size) for i in range(count)]
+    (index,) = struct.unpack_from("<H", data, 0x3E)
+    names = headers[index][4] if index < count else len(data)
     return [
-        Section(kind, address, offset, length, bool(flags & _EXECUTABLE), link)
-        for _, kind, flags, address, offset, length, link, *_ in headers
+        Section(_name_at(data, names + name), kind, address, offset, length, bool(flags & _EXECUTABLE), link)
+        for name, kind, flags, address, offset, length, link, *_ in headers
     ]
 
 
@@ -176,6 +181,10 @@ def image_of(library: Path) -> Iterator[Image]:
             yield image
         finally:
             del image
+
+
+def _name_at(data: mmap.mmap | bytes, offset: int) -> str:
+    return data[offset : max(offset, data.find(b"\0", offset, offset + _LONGEST_NAME))].decode(errors="replace")
 
 
 def _machine() -> str:

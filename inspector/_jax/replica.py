@@ -23,7 +23,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.backend
 import numpy as np
 from jax._src import config, core, effects, sharding_impls, source_info_util, traceback_util
 from jax._src.interpreters import mlir, pxla
@@ -143,6 +142,12 @@ def _went_through_pmap(error: BaseException) -> bool:
     return any(f.f_code.co_filename.endswith(("jax/_src/pmap.py", "jax\\_src\\pmap.py")) for f, _ in frames)
 
 
+def _backend() -> Any:
+    from jax.extend.backend import get_backend  # late: it brings Pallas along
+
+    return get_backend()
+
+
 def _lowering_arguments(
     closed: Any, context: Any, parameters: Any, donated: Sequence[bool], platform: str
 ) -> dict[str, Any]:
@@ -151,7 +156,7 @@ def _lowering_arguments(
         "ordered_effects": list(effects.ordered_effects.filter_in(closed.effects)),
         "platforms": [platform],
         # A Pallas kernel asks for one, and takes another platform's for none.
-        "backend": jax.extend.backend.get_backend() if kernel_equations(closed) else None,
+        "backend": _backend() if kernel_equations(closed) else None,
         "axis_context": context,
         "donated_args": list(donated),
         "lowering_parameters": parameters,

@@ -15,7 +15,6 @@ import pathlib
 from typing import Any
 
 import jax
-import jax.extend
 import numpy as np
 from jax._src import source_info_util
 from jax._src.named_sharding import UNSPECIFIED, UnspecifiedValue
@@ -191,8 +190,12 @@ def traced_again(lowered: Lowered) -> Traced | None:
     ]
     structure = jax.tree_util.tree_structure(lowered.out_info)
 
+    from jax.extend.core import (
+        jaxpr_as_fun,
+    )  # late: it brings Pallas along, which takes longer than to trace a function
+
     def call(*arrays: Any) -> Any:
-        return jax.tree_util.tree_unflatten(structure, jax.extend.core.jaxpr_as_fun(jaxpr)(*arrays))
+        return jax.tree_util.tree_unflatten(structure, jaxpr_as_fun(jaxpr)(*arrays))
 
     call.__name__ = modules.module_facts(_module(lowered)).name.removeprefix("jit_")
     donated = tuple(i for i, (_, _, gives) in enumerate(opened) if gives)

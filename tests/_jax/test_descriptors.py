@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import platform
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2
 
 from inspector._jax import descriptors
+from inspector._jax.library import installed_library
 from inspector.errors import MissingPackageError, ModuleError
 from inspector.toolchain.schema import Schema
 
@@ -45,6 +50,41 @@ def test_second_call_reads_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatc
     assert len(list(cache.iterdir())) == 1
     monkeypatch.setattr(descriptors, "scan", lambda library: pytest.fail("scanned although cached"))
     assert descriptors.installed_descriptors() == first
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="sections of ELF files")
+def test_only_the_section_of_descriptors_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = installed_library()
+    looked_at: list[int] = []
+    by_name = descriptors._by_name
+
+    def watched(data: Any) -> Any:
+        looked_at.append(len(data))
+        return by_name(data)
+
+    monkeypatch.setattr(descriptors, "_by_name", watched)
+    found = descriptors.file_descriptors(library)
+    (length,) = looked_at
+    assert length < 1 << 20 < library.stat().st_size
+    monkeypatch.setattr(descriptors, "_section", lambda data: b"")
+    kept = {
+        name: file
+        for name, file in descriptors.file_descriptors(library).items()
+        if name.startswith(descriptors._KEPT_FOLDERS)
+    }
+    assert len(kept) > 90
+    assert {name: found.get(name) for name in kept} == kept
+
+
+def test_a_cache_that_others_could_have_written_is_made_anew(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = descriptors.installed_descriptors()
+    (file,) = cache.iterdir()
+    foreign = b"foreign"
+    file.write_bytes(hashlib.sha256(foreign).digest() + foreign)
+    assert descriptors.installed_descriptors() == foreign, "whole, and this user's own"
+    file.chmod(0o666)
+    assert descriptors.installed_descriptors() == whole
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", None])
