@@ -228,14 +228,22 @@ def read_execution(header: Header, blobs: Sequence[bytes]) -> Execution:
 
 
 def write_error(error: BaseException) -> Message:
-    """An error as a message; those that are not ours become a `CompilationError` that names them."""
-    ours = isinstance(error, InspectorError)
-    text = str(error) if ours else f"The worker failed with {type(error).__name__}: {error}"
-    return {"reply": "error", "type": type(error).__name__ if ours else "CompilationError", "text": text}, []
+    """An error as a message; who reads one that is not ours says what it was about."""
+    if isinstance(error, InspectorError):
+        return {"reply": "error", "type": type(error).__name__, "text": str(error)}, []
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return {"reply": "error", "type": "", "text": said}, []
 
 
-def read_error(header: Header) -> InspectorError:
-    """The inverse of `write_error`."""
+def read_error(header: Header, doing: str = "serving the request") -> InspectorError:
+    """The inverse of `write_error`; an error that is not ours becomes a `CompilationError` that names it.
+
+    Args:
+      header: of the message.
+      doing: what the worker was asked to do, such as "compiling 'jit_f' for cpu".
+    """
+    if not header["type"]:
+        return CompilationError(f"The worker failed while {doing}, with {header['text']}")
     kind = getattr(errors, header["type"], CompilationError)
     ours = isinstance(kind, type) and issubclass(kind, InspectorError)
     return (kind if ours else CompilationError)(header["text"])

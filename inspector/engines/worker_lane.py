@@ -204,7 +204,7 @@ class WorkerLane:
                 elif "preview" in header:
                     _show(request.show, header, blobs)
                 else:
-                    return worker, _read_reply(header, blobs, request.read), header.get("recycle") is True
+                    return worker, _read_reply(header, blobs, request.read, request.what), header.get("recycle") is True
         except (EOFError, OSError, WireError) as e:
             limit.stop()
             error = self._died(request, limit, e)
@@ -298,12 +298,14 @@ def _clipped(value: object) -> str:
     return text if len(text) <= _VALUE_LENGTH else f"{text[:_VALUE_LENGTH]}..."
 
 
-def _read_reply(header: Header, blobs: list[bytes], read: Callable[[Header, list[bytes]], T]) -> T | InspectorError:
+def _read_reply(
+    header: Header, blobs: list[bytes], read: Callable[[Header, list[bytes]], T], doing: str
+) -> T | InspectorError:
     """The answer, or the error that it tells. Raises WireError when it is neither."""
     from inspector.engines import messages
 
     try:
-        return messages.read_error(header) if header["reply"] == "error" else read(header, blobs)
+        return messages.read_error(header, doing) if header["reply"] == "error" else read(header, blobs)
     except Exception as e:
         raise WireError(f"Its reply {header.get('reply')!r} is not complete ({type(e).__name__}: {e}).") from e
 

@@ -234,7 +234,7 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
                 reply, reply_blobs = _answer(server, sender, header, blobs, environment["scratch"])
             # A compile that XLA refused half-way can hold its locks for ever (jaxlib 0.12 then hangs in
             # LLVMCommandLineOptionsLock at the next LLVM option), so nothing more is asked of this process.
-            refused = reply.get("reply") == "error" and reply.get("type") == "CompilationError"
+            refused = reply.get("reply") == "error" and reply["type"] in ("", "CompilationError")
             sender.send({**reply, "recycle": limits.reached() or refused}, reply_blobs)
             del header, blobs, reply, reply_blobs  # not to hold them while idle
 

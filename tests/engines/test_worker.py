@@ -28,7 +28,8 @@ from inspector import settings
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines import fork_server, process
+from inspector.engines import fork_server, messages, process
+from inspector.engines.messages import read_error, write_error
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import (
     CancelledError,
@@ -771,3 +772,18 @@ def test_closing_does_not_wait_for_a_server_that_does_not_start(monkeypatch: pyt
     assert popen.poll() is not None
     with pytest.raises(InspectorError):
         job.result(10)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), KeyError("module")], ids=repr)
+def test_what_a_worker_failed_with_is_said_with_what_it_was_doing(error: Exception) -> None:
+    header, _ = write_error(error)
+    read = read_error(header, "compiling 'jit_f' for cpu:8")
+    assert isinstance(read, CompilationError)
+    assert str(read).startswith(f"The worker failed while compiling 'jit_f' for cpu:8, with {type(error).__name__}")
+
+
+def test_a_request_that_the_worker_cannot_read_is_named(engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = messages.write_compile
+    monkeypatch.setattr(messages, "write_compile", lambda *args: ({"do": "compile"}, real(*args)[1]))
+    with pytest.raises(CompilationError, match=r"The worker failed while compiling 'jit_product' for cpu:?\d*, with "):
+        engine.submit(request(product)).result(120)
