@@ -6,9 +6,14 @@ it is missing stands in the same row, in the text column `unknown`.
 
 from __future__ import annotations
 
+import dataclasses
 import html
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from inspector.errors import AtLeast, Unavailable
 
@@ -37,17 +42,52 @@ def make_table(kinds: Mapping[str, Kind], rows: Iterable[Sequence[object]]) -> p
     Raises:
       ValueError: something is not known, and there is no column to say so.
     """
-    import pandas as pd
-
     names = [name for name, kind in kinds.items() if kind != "reasons"]
     given = list(rows)
-    cells = dict(zip(names, zip(*given, strict=True), strict=True)) if given else dict.fromkeys(names, ())
-    columns = {name: _column(cells[name], kinds[name]) for name in names}
-    reasons = _reasons(cells, len(given))
-    if any(reasons) and "reasons" not in kinds.values():
-        raise ValueError(f"a value is missing, and no column says why: {next(filter(None, reasons))}")
-    said = pd.Series(reasons, dtype=None if reasons else object)
-    return pd.DataFrame({name: columns.get(name, said) for name in kinds})
+    cells = zip(*given, strict=True) if given else itertools.repeat((), len(names))
+    return table_of(kinds, {name: Column(values) for name, values in zip(names, cells, strict=True)})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+      cells: as in `make_table`.
+      codes: which of them each row has, -1 the last; None where each has its own.
+    """
+
+    cells: Sequence[object]
+    codes: npt.NDArray[np.integer[Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.cells if self.codes is None else self.codes)
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What stands for each cell, for each row."""
+        return values if self.codes is None else values[self.codes]
+
+
+def table_of(kinds: Mapping[str, Kind], columns: Mapping[str, Column]) -> pd.DataFrame:
+    """A table of columns, in time that goes with the different cells where many rows share them.
+
+    Args:
+      kinds: as in `make_table`.
+      columns: of equal length.
+
+    Raises:
+      ValueError: something is not known, and there is no column to say so.
+    """
+    import pandas as pd
+
+    ordered = {name: columns[name] for name, kind in kinds.items() if kind != "reasons"}
+    said = _reasons(ordered)
+    if said is not None and "reasons" not in kinds.values():
+        raise ValueError(f"a value is missing, and no column says why: {next(filter(None, said))}")
+    count = max(map(len, ordered.values()), default=0)
+    reasons = pd.Series([""] * count if said is None else said, dtype=None if count else object)
+    made = {name: reasons if kind == "reasons" else _column(ordered[name], kind) for name, kind in kinds.items()}
+    return pd.DataFrame(made)
 
 
 class Tabular:
@@ -63,22 +103,44 @@ class Tabular:
         return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(max_rows=_MAX_ROWS, notebook=True)}"
 
 
-def _column(values: Sequence[object], kind: Kind) -> pd.Series:
+def _column(column: Column, kind: Kind) -> pd.Series:
     import pandas as pd
 
-    known = [None if isinstance(value, Unavailable) else value for value in values]
-    if kind in _NUMBERS:
-        return pd.Series(pd.array(known, dtype=_NUMBERS[kind]))
+    known = [None if isinstance(value, Unavailable) else value for value in column.cells]
     is_text = kind == "text" and any(isinstance(value, str) for value in known)
-    return pd.Series(known, dtype=None if is_text else object)
+    dtype = _NUMBERS.get(kind, None if is_text else object)
+    cells = pd.Series(pd.array(known, dtype=dtype)) if kind in _NUMBERS else pd.Series(known, dtype=dtype)
+    return cells if column.codes is None else cells.take(column.codes).reset_index(drop=True)
 
 
-def _reasons(cells: Mapping[str, Sequence[object]], count: int) -> list[str]:
-    said: list[dict[str, list[str]]] = [{} for _ in range(count)]
-    for name, values in cells.items():
-        for row, value in enumerate(values):
-            if isinstance(value, Unavailable):
-                said[row].setdefault(str(value).removeprefix("unavailable: "), []).append(name)
-            elif isinstance(value, AtLeast):
-                said[row].setdefault(f"at least; {value.reason}", []).append(name)
-    return ["; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items()) for reasons in said]
+def _reasons(columns: Mapping[str, Column]) -> npt.NDArray[Any] | None:
+    """Of each row, what is missing and why; None where nothing is."""
+    doubtful = {name: column for name, column in columns.items() if any(map(_is_doubtful, column.cells))}
+    if not doubtful:
+        return None
+    codes = [c.spread(np.arange(len(c.cells))) if c.codes is not None else np.arange(len(c)) for c in doubtful.values()]
+    _, first, which = np.unique(_combined(codes), return_index=True, return_inverse=True)
+    rows = [[c.cells[of[row]] for c, of in zip(doubtful.values(), codes, strict=True)] for row in first.tolist()]
+    return np.array([_reason(dict(zip(doubtful, row, strict=True))) for row in rows], object)[which]
+
+
+def _is_doubtful(cell: object) -> bool:
+    return isinstance(cell, (Unavailable, AtLeast))
+
+
+def _combined(codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    """One number for each row, equal where all its numbers are."""
+    whole = np.zeros(len(codes[0]), np.int64)
+    for each in codes:
+        whole = np.unique(whole * (int(each.max(initial=0)) + 1) + each, return_inverse=True)[1]
+    return whole
+
+
+def _reason(row: Mapping[str, object]) -> str:
+    said: dict[str, list[str]] = {}
+    for name, value in row.items():
+        if isinstance(value, Unavailable):
+            said.setdefault(str(value).removeprefix("unavailable: "), []).append(name)
+        elif isinstance(value, AtLeast):
+            said.setdefault(f"at least; {value.reason}", []).append(name)
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in said.items())

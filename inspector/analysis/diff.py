@@ -13,7 +13,19 @@ import difflib
 from collections.abc import Hashable, Sequence
 from typing import cast
 
-from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.columns import (
+    BACKEND_CONFIG,
+    CALLED_COMPUTATION_IDS,
+    CHANNEL_ID,
+    CONTROL_PREDECESSOR_IDS,
+    FRONTEND_ATTRIBUTES,
+    ID,
+    METADATA,
+    NAME,
+    OPERAND_IDS,
+    ORIGINAL_VALUE,
+)
+from inspector.hlo.module import Computation, Module
 
 Hunk = tuple[int, int, int, int]
 
@@ -143,38 +155,45 @@ def instruction_changes(
 
 def instruction_multiset(module: Module) -> collections.Counter[Hashable]:
     """What the instructions compute: opcode, shapes and attributes, bodies included, names left out."""
-    bodies: dict[int, int] = {}
-    counts: collections.Counter[Hashable] = collections.Counter()
-    for computation in module.computations:
-        keys = [_key(instruction, bodies) for instruction in computation.instructions]
-        bodies[computation.id] = _body(computation, keys)
-        counts.update(keys)
+    keys, counts = _Keys(module), collections.Counter[Hashable]()
+    for kind, count in enumerate(module.alike.counts.tolist()):
+        counts[keys.of(kind)] += count
     return counts
 
 
-def _key(instruction: Instruction, bodies: dict[int, int]) -> tuple[Hashable, ...]:
-    proto = instruction.proto
-    attributes = type(proto)()
-    attributes.CopyFrom(proto)
-    for field in _NAMES:
-        attributes.ClearField(field)
-    called = tuple(bodies.get(i, 0) for i in proto.called_computation_ids)
-    by_id = instruction.computation.instruction_by_id
-    operands = tuple(by_id(i).proto.shape.SerializeToString(deterministic=True) for i in proto.operand_ids)
-    return instruction.opcode, attributes.SerializeToString(deterministic=True), operands, called
+class _Keys:
+    """What instructions of one module compute, to be compared with those of another."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._kinds: list[int] = module.alike.kinds.tolist()
+        self._keys: dict[int, tuple[Hashable, ...]] = {}
+        self._bodies: dict[int, int] = {}
+
+    def of(self, kind: int) -> tuple[Hashable, ...]:
+        """The key of a kind of instructions."""
+        if kind not in self._keys:
+            instruction, shapes = self._module.at(int(self._module.alike.first[kind])), self._module.columns.shapes
+            operands = tuple(shapes.at(operand.row) for operand in instruction.operands)
+            called = tuple(map(self._body, instruction.called_computations))
+            self._keys[kind] = instruction.opcode, instruction.attributes(_NAMES), operands, called
+        return self._keys[kind]
+
+    def _body(self, computation: Computation) -> int:
+        """A computation's fingerprint: its instructions, and which feeds which."""
+        if computation.number not in self._bodies:
+            rows, operands = computation.rows, self._module.columns.operands
+            feeding = operands.rows[operands.offsets[rows.start] : operands.offsets[rows.stop]] - rows.start
+            keys = tuple(self.of(self._kinds[row]) for row in rows)
+            root = computation.root.row - rows.start
+            self._bodies[computation.number] = hash((keys, feeding.tobytes(), root))
+        return self._bodies[computation.number]
 
 
-def _body(computation: Computation, keys: Sequence[Hashable]) -> int:
-    """A computation's fingerprint: its instructions, and which feeds which."""
-    position = {instruction.proto.id: n for n, instruction in enumerate(computation.instructions)}
-    wiring = tuple(tuple(position[i] for i in ins.proto.operand_ids) for ins in computation.instructions)
-    return hash((tuple(keys), wiring, position[computation.proto.root_id]))
-
-
-# Fields of HloInstructionProto that name or place an instruction rather than say what it computes.
+# What names or places an instruction rather than says what it computes.
 _NAMES = (
-    "name", "id", "metadata", "operand_ids", "control_predecessor_ids", "called_computation_ids",
-    "backend_config", "channel_id", "frontend_attributes", "original_value",
+    NAME, ID, METADATA, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS, BACKEND_CONFIG, CHANNEL_ID,
+    FRONTEND_ATTRIBUTES, ORIGINAL_VALUE,
 )  # fmt: skip
 
 

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
 from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.columns import (
+    CALLED_COMPUTATION_IDS,
+    CHANNEL_ID,
+    CONTROL_PREDECESSOR_IDS,
+    ID,
+    METADATA,
+    NAME,
+    OPERAND_IDS,
+    ORIGINAL_VALUE,
+)
 from inspector.hlo.executable import nameless, object_files
 from inspector.hlo.module import Computation, Module
 
@@ -66,17 +75,14 @@ def module_digest(module: Module) -> str:
     Raises:
       ModuleError: the module is damaged: an instruction refers to one that does not precede it.
     """
-    sequences = getattr(module.proto, "schedule", None)
-    scheduled = set(sequences.sequences) if sequences is not None else set()
-    bodies: dict[int, bytes] = {}
-    for computation in module.computations:
-        bodies[computation.id] = _computation_digest(computation, bodies, in_order=computation.id in scheduled)
+    digests = _Digests(module)
+    bodies = [digests.of(computation) for computation in module.computations]
     aliases = [
         getattr(module.proto, field).SerializeToString(deterministic=True)
         for field in _MODULE_FIELDS
         if field in module.proto.DESCRIPTOR.fields_by_name
     ]
-    return _digest([bodies[module.entry.id], *aliases]).hex()
+    return _digest([bodies[module.entry.number], *aliases]).hex()
 
 
 def code_digest(executable: bytes | Unavailable) -> str | Unavailable:
@@ -93,36 +99,60 @@ def code_digest(executable: bytes | Unavailable) -> str | Unavailable:
 # Of HloModuleProto, what says more than the computations do.
 _MODULE_FIELDS = ("input_output_alias", "buffer_donor")
 
-# Of HloInstructionProto, what names or places an instruction. Those that refer to others count by
-# what they refer to.
-_NAMES = ("name", "id", "metadata", "original_value", "channel_id")
-_REFERENCES = ("operand_ids", "control_predecessor_ids", "called_computation_ids")
+# What names or places an instruction. What refers to others counts by what it refers to.
+_NAMES = (
+    NAME, ID, METADATA, ORIGINAL_VALUE, CHANNEL_ID, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS,
+)  # fmt: skip
 
 
-def _computation_digest(computation: Computation, bodies: dict[int, bytes], *, in_order: bool) -> bytes:
-    digests: dict[int, bytes] = {}
-    for instruction in computation.instructions:
-        try:
-            digests[instruction.proto.id] = _instruction_digest(instruction.proto, digests, bodies)
-        except KeyError as e:
+class _Digests:
+    """Digests of a module's computations, callees before callers."""
+
+    def __init__(self, module: Module) -> None:
+        columns = module.columns
+        self._module = module
+        self._scheduled = set(module.proto.schedule.sequences)
+        self._attributes = [module.at(row).attributes(_NAMES) for row in module.alike.first.tolist()]
+        self._kinds = module.alike.kinds.tolist()
+        self._operands, self._called = (
+            (links.offsets.tolist(), links.rows.tolist()) for links in (columns.operands, columns.called)
+        )
+        self._before = columns.fields.packed(CONTROL_PREDECESSOR_IDS)
+        self._controlled = set(columns.fields.field(CONTROL_PREDECESSOR_IDS).rows.tolist())
+        self._rows = [b""] * len(columns)
+        self._bodies: list[bytes] = []
+
+    def of(self, computation: Computation) -> bytes:
+        """The digest of the next computation."""
+        rows = computation.rows
+        for row in rows:
+            self._rows[row] = self._instruction(row, computation)
+        listed = self._rows[rows.start : rows.stop]
+        in_order = listed if computation.id in self._scheduled else sorted(listed)
+        self._bodies.append(_digest([self._rows[computation.root.row], *in_order]))
+        return self._bodies[-1]
+
+    def _instruction(self, row: int, computation: Computation) -> bytes:
+        # Control predecessors are a set; operands and called computations have places.
+        operands = [self._rows[other] if other >= 0 else b"" for other in _of(self._operands, row)]
+        called = [self._bodies[each] if 0 <= each < len(self._bodies) else b"" for each in _of(self._called, row)]
+        before = sorted(self._predecessors(row, computation)) if row in self._controlled else []
+        if not all(operands) or not all(called) or not all(before):
             raise ModuleError(
-                f"{instruction.name} in {computation.name} refers to {e}, which does not precede it: the module is"
-                " damaged."
-            ) from None
-    listed = list(digests.values())
-    return _digest([digests[computation.root.proto.id], *(listed if in_order else sorted(listed))])
+                f"{self._module.columns.names[row]} in {computation.name} refers to what does not precede it: the"
+                " module is damaged."
+            )
+        return _digest([self._attributes[self._kinds[row]], *operands, b"", *called, b"", *before])
+
+    def _predecessors(self, row: int, computation: Computation) -> Iterator[bytes]:
+        offsets, ids = self._before
+        for each in ids[offsets[row] : offsets[row + 1]].tolist():
+            yield self._rows[computation.instruction_by_id(each).row]
 
 
-def _instruction_digest(proto: Any, digests: dict[int, bytes], bodies: dict[int, bytes]) -> bytes:
-    attributes = type(proto)()
-    attributes.CopyFrom(proto)
-    for field in (*_NAMES, *_REFERENCES):
-        attributes.ClearField(field)
-    # Control predecessors are a set; operands and called computations have places.
-    before = sorted(digests[i] for i in proto.control_predecessor_ids)
-    operands = [digests[i] for i in proto.operand_ids]
-    called = [bodies[i] for i in proto.called_computation_ids]
-    return _digest([attributes.SerializeToString(deterministic=True), *operands, b"", *called, b"", *before])
+def _of(links: tuple[list[int], list[int]], row: int) -> list[int]:
+    offsets, rows = links
+    return rows[offsets[row] : offsets[row + 1]]
 
 
 def _memory_digest(memory: Memory | Unavailable) -> str | Unavailable:

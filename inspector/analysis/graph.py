@@ -86,7 +86,7 @@ def graph(module: Module, mode: Mode = "auto", selection: str | None = None) -> 
             raise ModuleError('The mode "around" needs a selection: the name of an instruction to draw around.')
         return _around(module.instruction(selection))
     entry = module.entry
-    if mode == "whole" or (mode == "auto" and len(entry.instructions) <= WHOLE_LIMIT):
+    if mode == "whole" or (mode == "auto" and len(entry.rows) <= WHOLE_LIMIT):
         return _whole(entry)
     return _scopes(entry)
 
@@ -105,10 +105,6 @@ def _whole(computation: Computation) -> Graph:
 
 def _around(instruction: Instruction) -> Graph:
     computation = instruction.computation
-    users: dict[str, list[Instruction]] = collections.defaultdict(list)
-    for candidate in computation.instructions:
-        for operand in dict.fromkeys(candidate.operands):
-            users[operand.name].append(candidate)
     depth = {instruction.name: 0}
     found = [instruction]
     frontier = [instruction]
@@ -116,7 +112,7 @@ def _around(instruction: Instruction) -> Graph:
     for distance in range(1, _AROUND_DEPTH + 1):
         reached: list[Instruction] = []
         for node in frontier:
-            neighbours = [*dict.fromkeys(node.operands), *users[node.name]]
+            neighbours = [*dict.fromkeys(node.operands), *node.users]
             cut |= len(neighbours) > _FAN
             for neighbour in neighbours[:_FAN]:
                 if neighbour.name in depth:
@@ -131,7 +127,7 @@ def _around(instruction: Instruction) -> Graph:
     edges = [(o.name, i.name) for i in found for o in dict.fromkeys(i.operands) if o.name in depth]
     edges.sort(key=lambda edge: depth[edge[0]] + depth[edge[1]])
     caption = (
-        f"{len(found):,} of {len(computation.instructions):,} instructions of {computation.name}, up to"
+        f"{len(found):,} of {len(computation.rows):,} instructions of {computation.name}, up to"
         f" {_AROUND_DEPTH} steps from {instruction.name}{'; more neighbours left out' if cut else ''}"
     )
     nodes = [_node(i, selected=i is instruction) for i in found]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from inspector.analysis.phases import Phases, phases_text
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
 from inspector.hlo.executions import Place, places
-from inspector.hlo.module import Instruction, Module
-from inspector.hlo.shape import Shape
-from inspector.hlo.source import Origin
-from inspector.tables import UNKNOWN, Kind, make_table
+from inspector.hlo.module import Module
+from inspector.hlo.source import NOWHERE
+from inspector.tables import UNKNOWN, Column, Kind, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +41,8 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
       module: the module.
       costs: of each instruction by name (`compilation.cost.costs`).
     """
-    rows = _Rows(module, costs)
-    return make_table(_COLUMNS, (rows.of(instruction) for instruction in module.instructions()))
+    columns = _of_computations(module) | _of_kinds(module) | _of_origins(module) | _of_costs(module, costs)
+    return table_of(_COLUMNS, {"name": Column(module.columns.names), **columns})
 
 
 _COLUMNS: Mapping[str, Kind] = {
@@ -53,64 +54,76 @@ _COLUMNS: Mapping[str, Kind] = {
 
 _NEVER = Unavailable("nothing calls its computation")
 _NOWHERE = Place("", _NEVER, 0, fused=False)
-_NO_ORIGIN = Origin("")
 
 
-class _Rows:
-    """Rows, with what many of them share made once."""
+def _of_computations(module: Module) -> dict[str, Column]:
+    """What all instructions of a computation share."""
+    where = places(module)
+    here = [where.get(name, _NOWHERE) for name in module.columns.computation_names]
+    fusions = {
+        called.name: caller.name
+        for caller in map(module.at, module.columns.called.having.tolist())
+        if caller.opcode == "fusion"
+        for called in caller.called_computations
+    }
+    cells: dict[str, Sequence[object]] = {
+        "computation": module.columns.computation_names,
+        "fusion": [fusions.get(name) for name in module.columns.computation_names],
+        "counted_in": [place.counted_in for place in here],
+        "executions": [place.executions for place in here],
+    }
+    return {name: Column(values, module.columns.in_computation) for name, values in cells.items()}
 
-    def __init__(self, module: Module, costs: Mapping[str, InstructionCost]) -> None:
-        self._costs = costs
-        self._places = places(module)
-        self._origins = module.origins()
-        self._phases = Phases(module)
-        self._shapes: dict[int, tuple[str, int]] = {}
-        self._keep: list[Shape] = []
-        self._fused: dict[str | None, Unavailable] = {}
-        self._fusions = {
-            called.name: caller.name
-            for caller in module.instructions()
-            if caller.opcode == "fusion"
-            for called in caller.called_computations
-        }
 
-    def of(self, instruction: Instruction) -> tuple[object, ...]:
-        """The cells of `_COLUMNS`."""
-        cost, place = self._costs[instruction.name], self._places.get(instruction.name, _NOWHERE)
-        origin = self._origins.get(instruction.name, _NO_ORIGIN)
-        frame = origin.frames[0] if origin.frames else None
-        text, output_bytes = self._shape(instruction.shape)
-        cycles = estimated_cycles(instruction)
-        moved = (cost.bytes_accessed, cost.main_memory_bytes)
-        return (
-            instruction.name,
-            instruction.opcode,
-            instruction.computation.name,
-            text,
-            sum(self._shape(operand.shape)[1] for operand in instruction.operands),
-            output_bytes,
-            cost.flops,
-            self._fusions.get(instruction.computation.name),
-            origin.op_name.rpartition("/")[0],
-            frame.file if frame else None,
-            frame.line if frame else None,
-            cost.transcendentals,
-            *((self._no_memory(place.counted_in),) * 2 if place.fused else moved),
-            place.counted_in,
-            place.executions,
-            cycles if not isinstance(cycles, Unavailable) else None,
-            phases_text(self._phases.of(instruction)),
-        )
+def _of_kinds(module: Module) -> dict[str, Column]:
+    """What all instructions of a kind share."""
+    first = [module.at(row) for row in module.alike.first.tolist()]
+    texts = {shape: str(shape) for shape in module.known_shapes}
+    sizes = {shape: shape.byte_size for shape in module.known_shapes}
+    cycles = (estimated_cycles(instruction) for instruction in first)
+    cells: dict[str, list[object]] = {
+        "opcode": [instruction.opcode for instruction in first],
+        "shape": [texts[instruction.shape] for instruction in first],
+        "operand_bytes": [sum(sizes[operand.shape] for operand in instruction.operands) for instruction in first],
+        "output_bytes": [sizes[instruction.shape] for instruction in first],
+        "estimated_cycles": [None if isinstance(each, Unavailable) else each for each in cycles],
+    }
+    return {name: Column(values, module.alike.kinds) for name, values in cells.items()}
 
-    def _shape(self, shape: Shape) -> tuple[str, int]:
-        """Text and bytes; a module gives equal shapes as one object."""
-        known = self._shapes.get(id(shape))
-        if known is None:
-            known = self._shapes[id(shape)] = (str(shape), shape.byte_size)
-            self._keep.append(shape)
-        return known
 
-    def _no_memory(self, container: str | None) -> Unavailable:
-        if container not in self._fused:
-            self._fused[container] = Unavailable(f"it is a part of {container} and has no memory of its own")
-        return self._fused[container]
+def _of_origins(module: Module) -> dict[str, Column]:
+    """What all instructions from the same place share; for each calling phase, of those that are called from there."""
+    codes, origins, phases = module.columns.metadata.codes, (*module.known_origins, NOWHERE), Phases(module)
+    frames = [origin.frames[0] if origin.frames else None for origin in origins]
+    cells: dict[str, list[object]] = {
+        "scope": [origin.op_name.rpartition("/")[0] for origin in origins],
+        "source_file": [frame.file if frame else None for frame in frames],
+        "source_line": [frame.line if frame else None for frame in frames],
+    }
+    calling = [phases.calling(computation) for computation in module.computations]
+    known = list(dict.fromkeys(calling))
+    called = np.array([known.index(each) for each in calling])[module.columns.in_computation]
+    found = [phases_text(phases.below(o.op_name, above)) for above in known for o in origins]
+    column = {name: Column(values, codes) for name, values in cells.items()}
+    return column | {"phase": Column(found, called * len(origins) + codes % len(origins))}
+
+
+def _of_costs(module: Module, costs: Mapping[str, InstructionCost]) -> dict[str, Column]:
+    """What each costs; equal costs are mostly the same object."""
+    listed = [costs[name] for name in module.columns.names]
+    known = {id(cost): cost for cost in listed}
+    place = {number: code for code, number in enumerate(known)}
+    codes = np.fromiter(map(place.__getitem__, map(id, listed)), np.int64, len(listed))
+    different = list(known.values())
+    columns: dict[str, Column] = {name: Column([getattr(c, name) for c in different], codes) for name in _OPERATIONS}
+    # What is fused has no memory of its own.
+    where = places(module)
+    here = [where.get(name, _NOWHERE) for name in module.columns.computation_names]
+    parts = [Unavailable(f"it is a part of {place.counted_in} and has no memory of its own") for place in here]
+    fused = np.array([place.fused for place in here], bool)[module.columns.in_computation]
+    moved = np.where(fused, len(different) + module.columns.in_computation, codes)
+    return columns | {name: Column([*(getattr(c, name) for c in different), *parts], moved) for name in _MEMORY}
+
+
+_OPERATIONS = ("flops", "transcendentals")
+_MEMORY = ("bytes_accessed", "main_memory_bytes")

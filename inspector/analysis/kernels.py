@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+import numpy as np
+
 from inspector.analysis.operations import operations
 from inspector.errors import Unavailable, total
 from inspector.hlo.backend_config import estimated_cycles, vmem_scratch_bytes
@@ -73,7 +75,8 @@ def structure(module: Module) -> Structure:
     """What one execution of a module has the device do."""
     where = places(module)
     executed = _kernels(module, where)
-    together = [(f, where[f.instruction.name].at_least) for f in operations(module) if f.instruction.name in where]
+    found = [(f, where.get(f.instruction.computation.name)) for f in operations(module)]
+    together = [(f, place.at_least) for f, place in found if place is not None]
     return Structure(
         kernels=total(kernel.place.at_least for kernel in executed),
         fusions=_executions(executed, "fusion"),
@@ -86,12 +89,16 @@ def structure(module: Module) -> Structure:
 
 
 def _kernels(module: Module, where: dict[str, Place]) -> tuple[Kernel, ...]:
-    found = ((i, where[i.name]) for i in module.instructions() if i.name in where and _executes(i))
-    return tuple(Kernel(instruction, place) for instruction, place in found if not place.fused)
+    columns = module.columns
+    executes = np.array([*map(_executes, columns.opcodes.values)], bool)[columns.opcodes.codes]
+    by_computation = [where.get(name) for name in columns.computation_names]
+    alone = np.array([place is not None and not place.fused for place in by_computation], bool)
+    rows = np.flatnonzero(executes & alone[columns.in_computation]).tolist()
+    here = [by_computation[number] for number in columns.in_computation[rows].tolist()]
+    return tuple(Kernel(module.at(row), place) for row, place in zip(rows, here, strict=True) if place is not None)
 
 
-def _executes(instruction: Instruction) -> bool:
-    opcode = instruction.opcode
+def _executes(opcode: str) -> bool:
     return opcode not in FLOW and opcode not in FREE and opcode not in NAMING and not opcode.endswith("-done")
 
 

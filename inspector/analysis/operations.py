@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from inspector.analysis.shards import sliced_dimension
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.shape import Shape
@@ -76,12 +78,16 @@ def bytes_put_in(opcode: str, operand_shapes: Sequence[Shape]) -> int:
 
 def operations(module: Module) -> Iterator[Operation]:
     """Every collective once, in the order of the module's proto."""
-    found = _Operations(module)
-    for computation in module.computations:
-        if any(caller.opcode == "async-start" for caller in module.callers.get(computation.name, ())):
-            continue  # its operations are counted where they are started
-        for instruction in computation.instructions:
+    found, opcodes = _Operations(module), module.columns.opcodes
+    starting = np.array([*map(_can_start, opcodes.values)], bool)[opcodes.codes]
+    for instruction in map(module.at, np.flatnonzero(starting).tolist()):
+        callers = module.callers.get(instruction.computation.name, ())
+        if not any(caller.opcode == "async-start" for caller in callers):  # else counted where they are started
             yield from found.of(instruction)
+
+
+def _can_start(opcode: str) -> bool:
+    return opcode.removesuffix("-start") in OPCODES or opcode in ("async-start", "send")
 
 
 class _Operations:
@@ -165,13 +171,13 @@ def _parts(operation: Instruction) -> tuple[Instruction, ...]:
         caller.fusion_kind == "kCustom" for caller in computation.module.callers.get(computation.name, ())
     ):
         return ()
-    passing, parts = {operation.proto.id}, []
+    passing, parts = {operation}, []
     for instruction in computation.instructions:
-        if passing.isdisjoint(instruction.proto.operand_ids):
+        if passing.isdisjoint(instruction.operands):
             continue
         if instruction.opcode in _PASSING and not instruction.is_root:
-            passing.add(instruction.proto.id)
-        elif instruction.opcode == "dynamic-slice" and instruction.proto.operand_ids[0] in passing:
+            passing.add(instruction)
+        elif instruction.opcode == "dynamic-slice" and instruction.operands[0] in passing:
             parts.append(instruction)
         else:
             return ()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from inspector.analysis.operations import Operation
 from inspector.errors import Unavailable
-from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame
 
 # Steps from operand to operand, or from user to user.
@@ -99,20 +99,14 @@ class Sources:
     def _using(self, instruction: Instruction) -> Sequence[Instruction]:
         """What uses an instruction: of a fusion, first those in it that do."""
         found: list[Instruction] = []
-        for user in self._users_of(instruction):
+        for user in instruction.users:
             if user.opcode == "fusion":
                 body = user.called_computations[0]
-                for number, operand in enumerate(user.proto.operand_ids):
-                    if operand == instruction.proto.id:
-                        found += self._users_of(body.parameters[number])
+                for number, operand in enumerate(user.operands):
+                    if operand is instruction:
+                        found += body.parameters[number].users
             found.append(user)
         return found
-
-    def _users_of(self, instruction: Instruction) -> Sequence[Instruction]:
-        computation = instruction.computation
-        if computation.name not in self._users:
-            self._users[computation.name] = _users(computation)
-        return self._users[computation.name].get(instruction.proto.id, ())
 
 
 def _walk(start: Instruction, step: Callable[[Instruction], Sequence[Instruction]]) -> Iterator[Instruction]:
@@ -145,11 +139,3 @@ def _reshaped(instruction: Instruction) -> Instruction:
 
 def _fused_root(instruction: Instruction) -> tuple[Instruction, ...]:
     return (instruction.called_computations[0].root,) if instruction.opcode == "fusion" else ()
-
-
-def _users(computation: Computation) -> dict[int, list[Instruction]]:
-    users: dict[int, list[Instruction]] = {}
-    for instruction in computation.instructions:
-        for operand in dict.fromkeys(instruction.proto.operand_ids):
-            users.setdefault(operand, []).append(instruction)
-    return users

@@ -28,13 +28,17 @@ class Phases:
           instruction: of the module.
           op_name: to use in place of the instruction's own.
         """
-        key = (instruction.op_name if op_name is None else op_name, self._calling(instruction.computation))
+        return self.below(instruction.op_name if op_name is None else op_name, self.calling(instruction.computation))
+
+    def below(self, op_name: str, calling: frozenset[str]) -> tuple[str, ...]:
+        """The phases of an operation by its name, in a computation to which calls of these phases lead."""
+        key = op_name, calling
         if key not in self._known:
-            found = _within(phases(key[0]), key[1])
+            found = _within(phases(op_name), calling)
             self._known[key] = tuple(phase for phase in PHASES if phase in found)
         return self._known[key]
 
-    def _calling(self, computation: Computation) -> frozenset[str]:
+    def calling(self, computation: Computation) -> frozenset[str]:
         """The phases of the calls that lead to a computation."""
         if computation.name not in self._calls:
             self._calls[computation.name] = frozenset()  # until its callers are known
@@ -43,7 +47,7 @@ class Phases:
         return self._calls[computation.name]
 
     def _called_by(self, caller: Instruction) -> frozenset[str]:
-        above = self._calling(caller.computation)
+        above = self.calling(caller.computation)
         return _within(phases(caller.op_name) or ("rest",), above) if caller.opcode == "call" else above
 
 

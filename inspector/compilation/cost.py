@@ -13,6 +13,7 @@ XLA counts -1 for what it does not know. Here a sum over such parts is `AtLeast`
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,7 +121,7 @@ def program_cost(
 
 def is_reported(module: Module) -> bool:
     """Whether XLA's own analysis counts all that a module does: nothing unknown, nothing that runs more than once."""
-    return not any(i.opcode in _NOT_REPORTED for i in module.instructions())
+    return _NOT_REPORTED.isdisjoint(module.columns.opcodes.values)
 
 
 _NOT_REPORTED = frozenset({"while", "conditional", "custom-call"})
@@ -144,28 +145,41 @@ def costs(
       counts: XLA's cost analysis of each, or why there is none.
     """
     given = [counts] * len(singles) if isinstance(counts, Unavailable) else counts
-    by_name = {name: count for single, count in zip(singles, given, strict=True) for name in single.names}
-    summed = _Sum(by_name)
-    return {instruction.name: summed.of(instruction) for instruction in module.instructions()}
+    by_kind = {kind: count for single, count in zip(singles, given, strict=True) for kind in single.kinds}
+    summed = _Sum(module, by_kind)
+    return {name: summed.of(row) for row, name in enumerate(module.columns.names)}
 
 
 def total(module: Module, costs: Mapping[str, InstructionCost]) -> InstructionCost:
     """What one execution of the module costs."""
-    return _added([_part(instruction, costs[instruction.name]) for instruction in module.entry.instructions])
+    names = module.columns.names
+    return _added([_part(module, row, costs[names[row]]) for row in module.entry.rows])
 
 
 class _Sum:
-    """Costs of instructions, each computation's total made once."""
+    """Costs of a module's instructions, each kind's and each computation's total made once."""
 
-    def __init__(self, counts: Mapping[str, Counts | Unavailable]) -> None:
+    def __init__(self, module: Module, counts: Mapping[int, Counts | Unavailable]) -> None:
+        self._module = module
+        self._kinds: list[int] = module.alike.kinds.tolist()
         self._counts = counts
+        self._known: dict[int, InstructionCost] = {}
         self._totals: dict[int, InstructionCost] = {}
 
-    def of(self, instruction: Instruction) -> InstructionCost:
+    def of(self, row: int) -> InstructionCost:
+        kind = self._kinds[row]
+        known = self._known.get(kind)
+        if known is None:
+            known = self._cost(self._module.at(row), kind)
+            if not _names_parts(known):
+                self._known[kind] = known
+        return known
+
+    def _cost(self, instruction: Instruction, kind: int) -> InstructionCost:
         if instruction.opcode in FREE:
             return _NOTHING
         if instruction.opcode not in FLOW:
-            return _single_cost(instruction, self._counts[instruction.name])
+            return _single_cost(instruction, self._counts[kind])
         called = [self._total(computation) for computation in instruction.called_computations]
         if instruction.opcode == "while":
             return _looped(instruction, *called)
@@ -173,7 +187,7 @@ class _Sum:
 
     def _total(self, computation: Computation) -> InstructionCost:
         if computation.id not in self._totals:
-            self._totals[computation.id] = _added([_part(i, self.of(i)) for i in computation.instructions])
+            self._totals[computation.id] = _added([_part(self._module, row, self.of(row)) for row in computation.rows])
         return self._totals[computation.id]
 
 
@@ -203,8 +217,16 @@ def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> 
     return _each(cheapest, *branches)
 
 
+def _names_parts(cost: InstructionCost) -> bool:
+    """Whether it says of which instructions something is missing: another of the same kind says it of others."""
+    return bool(cost.missing)
+
+
 def _added(costs: Sequence[InstructionCost]) -> InstructionCost:
-    return _each(lambda *numbers: sum_of(numbers), *costs)
+    times = collections.Counter(map(id, costs))  # most are the same few objects
+    each = {id(cost): cost for cost in costs}
+    numbers = ([part for of, count in times.items() for part in [getattr(each[of], name)] * count] for name in _NUMBERS)
+    return InstructionCost(*map(sum_of, numbers))
 
 
 def _each(make: Callable[..., float], *costs: InstructionCost) -> InstructionCost:
@@ -212,10 +234,11 @@ def _each(make: Callable[..., float], *costs: InstructionCost) -> InstructionCos
     return InstructionCost(*(make(*(getattr(cost, name) for cost in costs)) for name in _NUMBERS))
 
 
-def _part(instruction: Instruction, cost: InstructionCost) -> InstructionCost:
-    """A cost as a part of a sum: what is not known counts as nothing, and is missing."""
+def _part(module: Module, row: int, cost: InstructionCost) -> InstructionCost:
+    """The cost of a row as a part of a sum: what is not known counts as nothing, and is missing."""
     if not any(isinstance(getattr(cost, name), Unavailable) for name in _NUMBERS):
         return cost
+    instruction = module.at(row)
     kind = "custom call" if instruction.opcode == "custom-call" else instruction.opcode
     nothing = AtLeast(0.0, [Missing(instruction.name, kind)])
     return _each(lambda number: nothing if isinstance(number, Unavailable) else number, cost)

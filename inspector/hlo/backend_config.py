@@ -35,13 +35,9 @@ def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:
     return sum(int(s.get("size", 0)) for s in scopes if isinstance(s, Mapping) and s.get("memory_space") == _VMEM)
 
 
-def product_dimensions(call: Any) -> dict[str, list[int]]:
-    """The contracted and batch dimensions of a call to cuBLAS, by the names of `xla.DotDimensionNumbers`; else {}.
-
-    Args:
-      call: the `xla.HloInstructionProto`.
-    """
-    noted = _gemm(bytes(call.backend_config)).get("dot_dimension_numbers")
+def product_dimensions(call: Instruction) -> dict[str, list[int]]:
+    """The contracted and batch dimensions of a call to cuBLAS, by the names of `xla.DotDimensionNumbers`; else {}."""
+    noted = _gemm(call.backend_config).get("dot_dimension_numbers")
     if not isinstance(noted, Mapping):
         return {}
     return {name: [int(number) for number in numbers] for name, numbers in noted.items()}

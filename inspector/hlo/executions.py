@@ -17,14 +17,14 @@ _NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they name what `asyn
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """Where an instruction stands in an execution.
+    """Where the instructions of a computation stand in an execution.
 
     Attributes:
-      counted_in: the instruction whose numbers hold this one's, the first of several; None in the entry computation.
-      executions: how often it runs in one execution of the module, over all that call its computation.
-      at_least: how often it runs whatever happens: `AtLeast` below a loop of unknown length, which counts once, and
+      counted_in: the instruction whose numbers hold these, the first of several; None in the entry computation.
+      executions: how often each runs in one execution of the module, over all that call the computation.
+      at_least: how often each runs whatever happens: `AtLeast` below a loop of unknown length, which counts once, and
         below a conditional, whose branches do not count.
-      fused: it runs as a part of `counted_in`, so it has no memory of its own.
+      fused: they run as a part of `counted_in`, so they have no memory of their own.
     """
 
     counted_in: str | None
@@ -39,16 +39,15 @@ def executions(module: Module) -> dict[str, int | Unavailable]:
     Of one that several instructions call, their sum. Unavailable below a loop of unknown length, in a branch of a
     conditional, and for what is applied to elements, such as a reduction's sum.
     """
-    return {place.computation.name: place.runs for place in _reached(module)}
+    return {name: place.executions for name, place in places(module).items()}
 
 
 def places(module: Module) -> dict[str, Place]:
-    """Every instruction's place, by name; those of computations that nothing calls are left out."""
+    """The place of the instructions of every computation, by its name; those that nothing calls are left out."""
     found: dict[str, Place] = {}
     for reached in _reached(module):
         caller = reached.callers[0][0].name if reached.callers else None
-        place = Place(caller, reached.runs, reached.at_least, reached.fused)
-        found |= dict.fromkeys((instruction.name for instruction in reached.computation.instructions), place)
+        found[reached.computation.name] = Place(caller, reached.runs, reached.at_least, reached.fused)
     return found
 
 
@@ -73,7 +72,7 @@ def _reached(module: Module) -> list[_Reached]:
             here.runs = _sum([_runs(caller, n, found[caller.computation.id].runs) for caller, n in here.callers])
             here.at_least = total([_at_least(c, n, found[c.computation.id].at_least) for c, n in here.callers])
             here.fused = all(found[c.computation.id].fused or c.opcode not in FLOW for c, _ in here.callers)
-        for instruction in computation.instructions:
+        for instruction in computation.calling:
             for position, called in enumerate(_called(instruction)):
                 found[called.id].callers.append((instruction, position))
     return list(found.values())
@@ -88,14 +87,12 @@ def _callers_first(entry: Computation) -> list[Computation]:
             finished.setdefault(computation.id, computation)
         elif computation.id not in finished:
             waiting.append((computation, True))
-            waiting += [(called, False) for i in reversed(computation.instructions) for called in reversed(_called(i))]
+            waiting += [(called, False) for i in reversed(computation.calling) for called in reversed(_called(i))]
     return list(reversed(finished.values()))
 
 
 def _called(instruction: Instruction) -> tuple[Computation, ...]:
-    if not instruction.proto.called_computation_ids or instruction.opcode in _NAMED_AGAIN:
-        return ()
-    return instruction.called_computations
+    return () if instruction.opcode in _NAMED_AGAIN else instruction.called_computations
 
 
 def _sum(runs: list[int | Unavailable]) -> int | Unavailable:

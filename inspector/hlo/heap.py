@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from inspector.errors import ModuleError
-from inspector.hlo.module import Module
+from inspector.hlo.module import Computation, Module
 from inspector.hlo.source import Origin
 from inspector.toolchain.schema import Schema, installed_schema
 
@@ -105,14 +105,14 @@ class BufferAssignment:
                 f"The {len(data)} bytes hold the module {module.name} without a buffer assignment. XLA writes one to"
                 " *after_optimizations.hlo.pb when it dumps protos (xla_dump_hlo_as_proto)."
             )
-        names = {i.proto.id: i.name for i in module.instructions()}
+        names = dict(zip(module.columns.ids.tolist(), module.columns.names, strict=True))
         defined = {
             b.id: (_instruction_name(b, names), tuple(b.defined_at.shape_index)) for b in assignment.logical_buffers
         }
         return cls(
             tuple(_allocation(a, defined) for a in assignment.buffer_allocations),
             tuple(tuple(_events(trace)) for trace in assignment.heap_simulator_traces),
-            tuple(_flattened(module, proto.hlo_module.schedule)),
+            tuple(_flattened(module)),
             module.origins(),
         )
 
@@ -148,26 +148,18 @@ def _events(trace: Any) -> Iterator[HeapEvent]:
         yield HeapEvent(kinds[event.kind], int(event.buffer_id), int(event.share_with_canonical_id))
 
 
-def _flattened(module: Module, schedule: Any) -> Iterator[str]:
+def _flattened(module: Module) -> Iterator[str]:
     """As XLA orders them for live ranges (`HloLiveRange::FlattenSchedule`)."""
-    instructions = {i.proto.id: i for i in module.instructions()}
 
-    def visit(computation_id: int) -> Iterator[str]:
-        computation = module.computation_by_id(computation_id)
-        order = [i.proto.id for i in computation.instructions]
-        if computation_id in schedule.sequences:
-            order = list(schedule.sequences[computation_id].instruction_ids)
-        for number in order:
-            instruction = instructions[number]
-            called = list(instruction.proto.called_computation_ids)
-            if instruction.opcode == "while":
-                called.reverse()  # the condition first
+    def visit(computation: Computation) -> Iterator[str]:
+        for instruction in computation.schedule:
             if instruction.opcode in _CONTROL_FLOW:
-                for each in called:
+                called = instruction.called_computations
+                for each in reversed(called) if instruction.opcode == "while" else called:  # the condition first
                     yield from visit(each)
             yield instruction.name
 
-    return visit(module.entry.id)
+    return visit(module.entry)
 
 
 _CONTROL_FLOW = frozenset({"while", "call", "conditional", "async-start"})

@@ -1,24 +1,28 @@
 """`Module`, `Computation`, `Instruction`: a read-only view of an HLO module.
 
-Made from the bytes of an `xla.HloModuleProto` or `xla.HloProto`. The views wrap the decoded protos
-and convert on access, because a module has hundreds of thousands of instructions of which a
-reader looks at few. Knows no compiler and no JAX; read by `analysis/`.
+Made from the bytes of an `xla.HloModuleProto` or `xla.HloProto`, which are read once into columns
+(`hlo/columns.py`). The objects here are views of rows, made when they are asked for, because a module has
+hundreds of thousands of instructions of which a reader looks at few; what asks about all of them takes the
+columns. Knows no compiler and no JAX; read by `analysis/`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+import numpy as np
+
 from inspector.errors import ModuleError
-from inspector.hlo.decoding import decoded
+from inspector.hlo.alike import Alike, alike
+from inspector.hlo.columns import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, Columns
 from inspector.hlo.group_mode import GroupMode, group_mode
 from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
 from inspector.hlo.shape import Shape
 from inspector.hlo.sharding import sharding_text
-from inspector.hlo.source import Frame, Origin
+from inspector.hlo.source import NOWHERE, Frame, Origin
 from inspector.hlo.stacks import Stacks
 from inspector.toolchain.schema import Schema
 
@@ -28,23 +32,25 @@ class Module:
 
     Attributes:
       name: the module's name.
+      columns: all instructions at once.
       computations: in the proto's order, callees before callers.
-      proto: the `xla.HloModuleProto` itself, for what has no name here.
+      proto: the `xla.HloModuleProto` without its computations, for what has no name here.
     """
 
-    def __init__(self, proto: Any) -> None:
-        """Wraps a decoded `xla.HloModuleProto`; users call `from_proto`."""
-        self.proto = proto
-        self.name: str = proto.name
-        self.computations = tuple(Computation(computation, self) for computation in proto.computations)
+    def __init__(self, columns: Columns) -> None:
+        """Makes the views; users call `from_proto`."""
+        self.columns = columns
+        self.proto = columns.module
+        self.name: str = self.proto.name
+        self.computations = tuple(Computation(number, self) for number in range(len(columns.computations)))
         self._computations_by_id = {computation.id: computation for computation in self.computations}
-        self._shapes: dict[bytes, Shape] = {}
-        self._stacks = Stacks(proto.stack_frame_index)
+        self._instructions: list[Instruction | None] = [None] * len(columns)
+        self._stacks = Stacks(self.proto.stack_frame_index)
 
     @classmethod
     def from_proto(cls, data: bytes, schema: Schema | None = None) -> Module:
-        """A `Module` from serialized bytes; arguments and errors as for `decoded`."""
-        return cls(decoded(data, schema))
+        """A `Module` from serialized bytes; arguments and errors as for `Columns`."""
+        return cls(Columns(data, schema))
 
     @property
     def entry(self) -> Computation:
@@ -56,8 +62,8 @@ class Module:
         return {computation.name: computation for computation in self.computations}
 
     @functools.cached_property
-    def _instructions_by_name(self) -> dict[str, Instruction]:
-        return {instruction.name: instruction for instruction in self.instructions()}
+    def _rows_by_name(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.columns.names)}
 
     def computation(self, name: str) -> Computation:
         """The computation of that name, with or without `%`.
@@ -70,17 +76,6 @@ class Module:
         except KeyError:
             raise ModuleError(f"Module {self.name} has no computation {name!r}.") from None
 
-    def computation_by_id(self, computation_id: int) -> Computation:
-        """The computation with that id.
-
-        Raises:
-          ModuleError: there is none: the proto is damaged.
-        """
-        try:
-            return self._computations_by_id[computation_id]
-        except KeyError:
-            raise ModuleError(f"Module {self.name} refers to a computation {computation_id} that it lacks.") from None
-
     def instruction(self, name: str) -> Instruction:
         """The instruction of that name (unique in a module), with or without `%`.
 
@@ -88,42 +83,72 @@ class Module:
           ModuleError: there is none.
         """
         try:
-            return self._instructions_by_name[name.removeprefix("%")]
+            return self.at(self._rows_by_name[name.removeprefix("%")])
         except KeyError:
             raise ModuleError(f"Module {self.name} has no instruction {name!r}.") from None
 
+    def at(self, row: int) -> Instruction:
+        """The instruction of a row of the columns, always the same object."""
+        found = self._instructions[row]
+        if found is None:
+            found = self._instructions[row] = Instruction(row, self)
+        return found
+
     def instructions(self) -> Iterator[Instruction]:
         """All instructions of all computations, in the proto's order."""
-        for computation in self.computations:
-            yield from computation.instructions
+        return map(self.at, range(len(self.columns)))
 
     @functools.cached_property
     def callers(self) -> dict[str, tuple[Instruction, ...]]:
-        """Computation name to the instructions that call it, in the proto's order."""
+        """Computation name to the instructions that call it, in the proto's order.
+
+        Raises:
+          ModuleError: one calls a computation that there is not: the proto is damaged.
+        """
         callers: dict[str, list[Instruction]] = {}
-        for computation in self.computations:
-            for instruction in computation.instructions:
-                for computation_id in instruction.proto.called_computation_ids:
-                    callers.setdefault(self.computation_by_id(computation_id).name, []).append(instruction)
+        called = self.columns.called
+        for number, row, wanted in zip(
+            called.rows.tolist(), called.from_rows.tolist(), called.ids.tolist(), strict=True
+        ):
+            callers.setdefault(self._computation(number, wanted).name, []).append(self.at(row))
         return {name: tuple(instructions) for name, instructions in callers.items()}
 
+    def called_by(self, row: int) -> tuple[Computation, ...]:
+        """What the instruction of a row calls; `Instruction.called_computations`."""
+        called = self.columns.called
+        first, last = called.offsets[row : row + 2].tolist()
+        return tuple(self._computation(int(called.rows[link]), int(called.ids[link])) for link in range(first, last))
+
+    def _computation(self, number: int, wanted: int) -> Computation:
+        if number < 0:
+            raise ModuleError(f"Module {self.name} refers to a computation {wanted} that it lacks.")
+        return self.computations[number]
+
+    @functools.cached_property
+    def known_origins(self) -> tuple[Origin, ...]:
+        """Where instructions come from, by the codes of `Columns.metadata`; equal ones are the same object."""
+        known: dict[tuple[str, int, str, int], Origin] = {}
+        origins = []
+        for data in self.columns.metadata.values:
+            metadata = self.columns.message("xla.OpMetadata", data)
+            key = (metadata.op_name, metadata.stack_frame_id, metadata.source_file, metadata.source_line)
+            if key not in known:
+                known[key] = self.origin_of(metadata) if any(key) else NOWHERE
+            origins.append(known[key])
+        return tuple(origins)
+
     def origins(self) -> dict[str, Origin]:
-        """Instruction name to where it comes from; instructions without metadata are left out.
+        """Instruction name to where it comes from; instructions of which nothing tells are left out.
 
         Equal origins are the same object, so a large module costs little memory.
         """
-        known: dict[tuple[str, int, str, int], Origin] = {}
-        origins: dict[str, Origin] = {}
-        for computation in self.proto.computations:
-            for instruction in computation.instructions:
-                metadata = instruction.metadata
-                key = (metadata.op_name, metadata.stack_frame_id, metadata.source_file, metadata.source_line)
-                if key == ("", 0, "", 0):
-                    continue
-                if key not in known:
-                    known[key] = self.origin_of(metadata)
-                origins[instruction.name] = known[key]
-        return origins
+        known, names = self.known_origins, self.columns.names
+        codes = self.columns.metadata.codes.tolist()
+        return {
+            name: known[code]
+            for name, code in zip(names, codes, strict=True)
+            if code >= 0 and known[code] is not NOWHERE
+        }
 
     def origin_of(self, metadata: Any) -> Origin:
         """An `Origin` from an `xla.OpMetadata` of this module."""
@@ -132,13 +157,15 @@ class Module:
             frames = (Frame(metadata.source_file, metadata.source_line),)
         return Origin(metadata.op_name, frames)
 
-    def shape(self, proto: Any) -> Shape:
-        """A `Shape` from an `xla.ShapeProto` of this module; equal ones are the same object."""
-        key = proto.SerializeToString()
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes[key] = Shape.from_proto(proto)
-        return shape
+    @functools.cached_property
+    def alike(self) -> Alike:
+        """The kinds of its instructions."""
+        return alike(self.columns)
+
+    @functools.cached_property
+    def known_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of results, by the codes of `Columns.shapes`."""
+        return tuple(Shape.from_proto(self.columns.message("xla.ShapeProto", d)) for d in self.columns.shapes.values)
 
     def __repr__(self) -> str:
         return f"Module({self.name!r}, {len(self.computations)} computations)"
@@ -148,28 +175,42 @@ class Computation:
     """A computation of a module.
 
     Attributes:
+      number: its place in the module.
       name: unique in the module, without `%`.
       id: the proto's id.
       module: where it belongs.
-      proto: the `xla.HloComputationProto`.
     """
 
-    __slots__ = ("_by_id", "_instructions", "id", "module", "name", "proto")
+    __slots__ = ("id", "module", "name", "number")
 
-    def __init__(self, proto: Any, module: Module) -> None:
-        self.proto = proto
+    def __init__(self, number: int, module: Module) -> None:
+        self.number = number
         self.module = module
-        self.name: str = proto.name
-        self.id: int = proto.id
-        self._instructions: tuple[Instruction, ...] | None = None
-        self._by_id: dict[int, Instruction] | None = None
+        self.name: str = module.columns.computation_names[number]
+        self.id: int = module.columns.computation_ids[number]
+
+    @property
+    def proto(self) -> Any:
+        """The `xla.HloComputationProto` without its instructions, for what has no name here."""
+        return self.module.columns.computation(self.number)
+
+    @property
+    def rows(self) -> range:
+        """Of its instructions, in the columns."""
+        first, last = self.module.columns.first[self.number : self.number + 2].tolist()
+        return range(first, last)
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
         """In the proto's order: operands before users."""
-        if self._instructions is None:
-            self._instructions = tuple(Instruction(proto, self) for proto in self.proto.instructions)
-        return self._instructions
+        return tuple(map(self.module.at, self.rows))
+
+    @property
+    def calling(self) -> tuple[Instruction, ...]:
+        """Its instructions that call others, in the proto's order."""
+        having = self.module.columns.called.having
+        first, last = np.searchsorted(having, [self.rows.start, self.rows.stop]).tolist()
+        return tuple(map(self.module.at, having[first:last].tolist()))
 
     @property
     def schedule(self) -> tuple[Instruction, ...]:
@@ -177,7 +218,7 @@ class Computation:
         scheduled = self.module.proto.schedule.sequences
         if self.id not in scheduled:
             return self.instructions
-        return tuple(self.instruction_by_id(number) for number in scheduled[self.id].instruction_ids)
+        return tuple(map(self.instruction_by_id, scheduled[self.id].instruction_ids))
 
     def instruction_by_id(self, instruction_id: int) -> Instruction:
         """The instruction with that id.
@@ -185,19 +226,15 @@ class Computation:
         Raises:
           ModuleError: there is none: the proto is damaged.
         """
-        if self._by_id is None:
-            self._by_id = {instruction.proto.id: instruction for instruction in self.instructions}
-        try:
-            return self._by_id[instruction_id]
-        except KeyError:
-            raise ModuleError(
-                f"Computation {self.name} refers to an instruction {instruction_id} that it lacks."
-            ) from None
+        row = self.module.columns.row(self.number, instruction_id)
+        if row < 0:
+            raise _lacking(self, instruction_id)
+        return self.module.at(row)
 
     @property
     def root(self) -> Instruction:
         """The instruction whose value is the computation's."""
-        return self.instruction_by_id(self.proto.root_id)
+        return self.instruction_by_id(self.module.columns.root_ids[self.number])
 
     @property
     def parameters(self) -> tuple[Instruction, ...]:
@@ -217,60 +254,108 @@ class Computation:
         return f"Computation({self.name!r})"
 
 
+def _lacking(computation: Computation, instruction_id: int) -> ModuleError:
+    return ModuleError(f"Computation {computation.name} refers to an instruction {instruction_id} that it lacks.")
+
+
 class Instruction:
     """An instruction of a computation.
 
     Attributes:
-      name: unique in the module, without `%`.
-      opcode: HLO's, such as `all-gather-start`.
-      computation: where it belongs.
-      proto: the `xla.HloInstructionProto`, for what has no name here.
+      row: its row in the module's columns.
+      module: where it belongs.
     """
 
-    __slots__ = ("computation", "name", "opcode", "proto")
+    __slots__ = ("module", "row")
 
-    def __init__(self, proto: Any, computation: Computation) -> None:
-        self.proto = proto
-        self.computation = computation
-        self.name: str = proto.name
-        self.opcode: str = proto.opcode
+    def __init__(self, row: int, module: Module) -> None:
+        self.row = row
+        self.module = module
+
+    @property
+    def name(self) -> str:
+        """Unique in the module, without `%`."""
+        return self.module.columns.names[self.row]
+
+    @property
+    def opcode(self) -> str:
+        """HLO's, such as `all-gather-start`."""
+        opcodes = self.module.columns.opcodes
+        return str(opcodes.values[opcodes.codes[self.row]])
+
+    @property
+    def computation(self) -> Computation:
+        """Where it belongs."""
+        return self.module.computations[int(self.module.columns.in_computation[self.row])]
+
+    @property
+    def proto(self) -> Any:
+        """The `xla.HloInstructionProto`, decoded anew, for what has no name here."""
+        return self.module.columns.instruction(self.row)
+
+    def attributes(self, without: Collection[int]) -> bytes:
+        """Its proto without some fields, by their numbers, equal for equal ones of any module."""
+        proto = self.proto
+        for field in proto.DESCRIPTOR.fields:
+            if field.number in without:
+                proto.ClearField(field.name)
+        return bytes(proto.SerializeToString(deterministic=True))
+
+    @property
+    def id(self) -> int:
+        """The proto's id, unique in the computation."""
+        return int(self.module.columns.ids[self.row])
 
     @property
     def shape(self) -> Shape:
-        """Of the result."""
-        return self.computation.module.shape(self.proto.shape)
+        """Of the result; equal ones of a module are the same object."""
+        return self.module.known_shapes[int(self.module.columns.shapes.codes[self.row])]
+
+    @property
+    def shape_proto(self) -> Any:
+        """The `xla.ShapeProto` of the result."""
+        columns = self.module.columns
+        return columns.message("xla.ShapeProto", columns.shapes.at(self.row))
 
     @property
     def operands(self) -> tuple[Instruction, ...]:
-        by_id = self.computation.instruction_by_id
-        return tuple(by_id(operand_id) for operand_id in self.proto.operand_ids)
+        """Raises ModuleError for one that the computation lacks."""
+        operands = self.module.columns.operands
+        rows = operands.of(self.row)
+        if rows and min(rows) < 0:
+            raise _lacking(self.computation, int(operands.ids[operands.offsets[self.row] + rows.index(-1)]))
+        return tuple(map(self.module.at, rows))
+
+    @property
+    def users(self) -> tuple[Instruction, ...]:
+        """The instructions that take its result, each once, in the proto's order."""
+        return tuple(map(self.module.at, self.module.columns.users.of(self.row)))
 
     @property
     def called_computations(self) -> tuple[Computation, ...]:
         """Of a while: body, condition. Of a conditional: the branches. Else what it applies or calls."""
-        by_id = self.computation.module.computation_by_id
-        return tuple(by_id(computation_id) for computation_id in self.proto.called_computation_ids)
+        return self.module.called_by(self.row)
 
     @property
     def to_apply(self) -> Computation | None:
         """The computation of a reduction, call or map; None for opcodes that apply none."""
-        if self.opcode in _CALLING_OTHERWISE or not self.proto.called_computation_ids:
-            return None
-        return self.called_computations[0]
+        called = () if self.opcode in _CALLING_OTHERWISE else self.called_computations
+        return called[0] if called else None
 
     @property
     def is_root(self) -> bool:
-        return bool(self.proto.id == self.computation.proto.root_id)
+        return self.id == self.module.columns.root_ids[self.computation.number]
 
     @property
     def op_name(self) -> str:
         """JAX's name stack, ending in the primitive; "" when unknown."""
-        return str(self.proto.metadata.op_name)
+        return self.origin.op_name
 
     @property
     def origin(self) -> Origin:
         """Name stack and Python frames; both empty when unknown."""
-        return self.computation.module.origin_of(self.proto.metadata)
+        code = self.module.columns.metadata.codes[self.row]
+        return self.module.known_origins[code] if code >= 0 else NOWHERE
 
     @property
     def frames(self) -> tuple[Frame, ...]:
@@ -327,20 +412,21 @@ class Instruction:
     @property
     def backend_config(self) -> bytes:
         """What the backend noted, raw: JSON text on most backends; b"" when nothing."""
-        return bytes(self.proto.backend_config)
+        return bytes(self.module.columns.coded(BACKEND_CONFIG).at(self.row))
 
     @property
     def frontend_attributes(self) -> dict[str, str]:
-        return dict(self.proto.frontend_attributes.map)
+        noted = self.module.columns.coded(FRONTEND_ATTRIBUTES).at(self.row)
+        return dict(self.module.columns.message("xla.FrontendAttributes", noted).map) if noted else {}
 
     @property
     def fusion_kind(self) -> str:
         """`kLoop`, `kInput`, ...; "" unless it is a fusion."""
-        return str(self.proto.fusion_kind)
+        return str(self.proto.fusion_kind) if self.opcode == "fusion" else ""
 
     @property
     def custom_call_target(self) -> str:
-        return str(self.proto.custom_call_target)
+        return str(self.proto.custom_call_target) if self.opcode == "custom-call" else ""
 
     def __repr__(self) -> str:
         return f"Instruction({self.name!r}, {self.opcode!r})"

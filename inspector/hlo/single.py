@@ -8,12 +8,32 @@ module. Made for `engines/counting.py`; put together again by `compilation/cost.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from inspector.hlo.alike import alike
 from inspector.hlo.backend_config import product_dimensions
+from inspector.hlo.columns import (
+    BACKEND_CONFIG,
+    CALLED_COMPUTATION_IDS,
+    CONTROL_PREDECESSOR_IDS,
+    FRONTEND_ATTRIBUTES,
+    ID,
+    METADATA,
+    NAME,
+    OPCODE,
+    OPERAND_IDS,
+    ORIGINAL_VALUE,
+    SHAPE,
+    SHARDING,
+    STATISTICS_VIZ,
+)
 from inspector.hlo.module import Computation, Instruction, Module
+from inspector.varints import write_varint
 
 FLOW = frozenset({"while", "call", "conditional", "async-start"})
 """Instructions that cost what the computations that they call cost, and nothing themselves."""
@@ -21,9 +41,16 @@ FLOW = frozenset({"while", "call", "conditional", "async-start"})
 FREE = frozenset({"parameter", "constant", "async-update", "async-done"})
 """Instructions that cost nothing; alone in a module, XLA refuses some of them."""
 
+_ELSEWHERE = FLOW | FREE
+
+# Of xla.HloInstructionProto, what costs nothing, and what is numbered or written anew.
+_UNCOUNTED = (METADATA, CONTROL_PREDECESSOR_IDS, SHARDING, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE)
+_RENUMBERED = (NAME, SHAPE, ID, OPERAND_IDS, CALLED_COMPUTATION_IDS)
+_PARAMETER_NUMBER = 9
+_INSTRUCTIONS = 2  # of xla.HloComputationProto
 _UNCOUNTED_FIELDS = (
     "name", "metadata", "frontend_attributes", "sharding", "backend_config", "control_predecessor_ids",
-    "original_value", "statistics_viz",
+    "original_value", "statistics_viz", "id", "operand_ids", "called_computation_ids",
 )  # fmt: skip
 
 # Libraries' calls that are one operation (xla/service/gpu/cublas_cudnn.h); XLA's own count for GPUs reads them so too.
@@ -36,154 +63,175 @@ class Single:
     """A module of one instruction.
 
     Attributes:
-      names: the instructions of the whole module that are this one, but for names.
+      kinds: the instructions that are this one, but for what costs nothing, by their numbers in `Module.alike`.
       module: a serialized `xla.HloModuleProto`.
     """
 
-    names: tuple[str, ...]
+    kinds: tuple[int, ...]
     module: bytes
 
 
 def singles(module: Module) -> tuple[Single, ...]:
     """Every instruction of a module that has a cost of its own, equal ones together."""
-    plain = _Plain(module)
-    names: dict[bytes, list[str]] = {}
-    first: dict[bytes, Instruction] = {}
-    for instruction in module.instructions():
-        if instruction.opcode not in FLOW and instruction.opcode not in FREE:
-            key = plain.key(instruction)
-            names.setdefault(key, []).append(instruction.name)
-            first.setdefault(key, instruction)
-    return tuple(Single(tuple(names[key]), plain.single(instruction)) for key, instruction in first.items())
+    columns, first = module.columns, module.alike.first
+    # What libraries multiply stands in the back end's configuration.
+    without = _UNCOUNTED if _products(module) else (*_UNCOUNTED, BACKEND_CONFIG)
+    plain = _Plain(module, without)
+    counted = alike(columns, without, plain.shape_numbers)
+    kinds: dict[int, list[int]] = {}
+    for kind, (row, which) in enumerate(zip(first.tolist(), counted.kinds[first].tolist(), strict=True)):
+        if module.at(row).opcode not in _ELSEWHERE:
+            kinds.setdefault(which, []).append(kind)
+    return tuple(Single(tuple(same), plain.single(int(first[same[0]]))) for same in kinds.values())
+
+
+def _products(module: Module) -> set[int]:
+    """The rows that call libraries for a product or a convolution."""
+    if "custom-call" not in module.columns.opcodes.values:
+        return set()
+    calls = (i for i in module.instructions() if i.opcode == "custom-call")
+    return {i.row for i in calls if i.custom_call_target.startswith((*_CUBLAS_PRODUCTS, _CUDNN_CONVOLUTION))}
 
 
 class _Plain:
-    """A module's instructions without what they do not cost."""
+    """A module's instructions without what they do not cost, written as modules.
 
-    def __init__(self, module: Module) -> None:
+    Written field by field: as objects the tens of thousands of instructions in fusions take ten times as long.
+    """
+
+    def __init__(self, module: Module, without: Sequence[int]) -> None:
         self._module = module
-        self._type = type(module.proto)
-        self._instruction_type = type(module.proto.computations[0].instructions[0])
-        self._fields = [n for n in _UNCOUNTED_FIELDS if n in self._instruction_type.DESCRIPTOR.fields_by_name]
-        self._bodies: dict[int, bytes] = {}
+        self._columns = module.columns
+        self._products = _products(module)
+        self._attributes = module.columns.fields.without((*_RENUMBERED, *without, BACKEND_CONFIG))
+        messages = [module.columns.message("xla.ShapeProto", data) for data in module.columns.shapes.values]
+        self._codes: list[int] = module.columns.shapes.codes.tolist()
+        self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
 
-    def key(self, instruction: Instruction) -> bytes:
-        """Equal for two instructions whose modules are equal."""
-        operands = tuple(dict.fromkeys(instruction.proto.operand_ids))
-        proto = self._instruction(instruction.proto, {number: i for i, number in enumerate(operands)})
-        by_id = instruction.computation.instruction_by_id
-        shapes = [_plain_shape(by_id(number).proto.shape).SerializeToString() for number in operands]
-        return _digest(proto.SerializeToString(deterministic=True), *shapes, *self._called(instruction.proto))
+    @property
+    def shape_numbers(self) -> npt.NDArray[np.int64]:
+        """For each of the columns' shapes a number, equal for those that are plainly the same."""
+        number = {data: n for n, data in enumerate(dict.fromkeys(self._shapes))}
+        return np.array([number[data] for data in self._shapes], np.int64)
 
-    def single(self, instruction: Instruction) -> bytes:
+    def single(self, row: int) -> bytes:
         """The serialized module of one instruction."""
-        module = self._type(name="single", entry_computation_name="main")
         numbers = _Numbers()
-        called = self._add_called(module, instruction.proto, numbers)
-        entry = module.computations.add(name="main", id=numbers.computation())
-        operands: dict[int, int] = {}
-        for number in dict.fromkeys(instruction.proto.operand_ids):
-            operand = instruction.computation.instruction_by_id(number).proto
-            parameter = entry.instructions.add(
-                name=f"p{len(operands)}", opcode="parameter", parameter_number=len(operands), id=numbers.instruction()
-            )
-            parameter.shape.CopyFrom(_plain_shape(operand.shape))
-            entry.program_shape.parameters.add().CopyFrom(parameter.shape)
-            entry.program_shape.parameter_names.append(parameter.name)
-            operands[number] = parameter.id
-        root = self._instruction(instruction.proto, operands)
-        root.name, root.id = "root", numbers.instruction()
-        root.called_computation_ids.extend(called)
-        entry.instructions.append(root)
-        entry.root_id, module.entry_computation_id = root.id, entry.id
-        entry.program_shape.result.CopyFrom(root.shape)
-        module.host_program_shape.CopyFrom(entry.program_shape)
-        return bytes(module.SerializeToString())
+        computations = [*self._called(row, numbers)]
+        entry = numbers.computation()
+        operands = {other: numbers.instruction() for other in dict.fromkeys(self._columns.operands.of(row))}
+        parameters = [
+            _text(NAME, f"p{n}") + _text(OPCODE, "parameter") + _bytes(SHAPE, self._shape(other))
+            + _number(_PARAMETER_NUMBER, n) + _number(ID, number)
+            for n, (other, number) in enumerate(operands.items())
+        ]  # fmt: skip
+        root, shape = self._instruction(row, "root", numbers.instruction(), operands, numbers), self._shape(row)
+        program = b"".join(
+            [_bytes(1, self._shape(other)) for other in operands]
+            + [_bytes(2, shape)]
+            + [_text(3, f"p{n}") for n in range(len(operands))]
+        )
+        body = b"".join(_bytes(_INSTRUCTIONS, each) for each in (*parameters, root))
+        main = _text(1, "main") + body + _bytes(4, program) + _number(5, entry) + _number(6, numbers.last)
+        computations.append(main)
+        return b"".join([
+            _text(1, "single"), _text(2, "main"), *(_bytes(3, each) for each in computations), _bytes(4, program),
+            _number(6, entry),
+        ])  # fmt: skip
 
-    def _instruction(self, proto: Any, operands: dict[int, int]) -> Any:
-        """A copy with other operand ids, without name, id and called computations."""
-        copy = self._instruction_type()
-        copy.CopyFrom(proto)
-        for field in self._fields:
-            copy.ClearField(field)
-        copy.shape.CopyFrom(_plain_shape(proto.shape))
-        del copy.operand_ids[:], copy.called_computation_ids[:]
-        copy.operand_ids.extend(operands[number] for number in proto.operand_ids)
-        copy.id = 0
-        if proto.custom_call_target.startswith(_CUDNN_CONVOLUTION):
-            _as_operation(copy, "convolution")
-        if proto.custom_call_target.startswith(_CUBLAS_PRODUCTS) and (dimensions := product_dimensions(proto)):
-            _as_operation(copy, "dot")
-            for name, numbers in dimensions.items():
-                getattr(copy.dot_dimension_numbers, name).extend(numbers)
-        return copy
+    def _shape(self, row: int) -> bytes:
+        return self._shapes[self._codes[row]]
 
-    def _called(self, proto: Any) -> Iterator[bytes]:
-        for number in proto.called_computation_ids:
-            if number not in self._bodies:
-                self._bodies[number] = self._body(self._module.computation_by_id(number))
-            yield self._bodies[number]
+    def _instruction(self, row: int, name: str, number: int, operands: Mapping[int, int], numbers: _Numbers) -> bytes:
+        """A serialized instruction with other ids."""
+        taking = [operands[other] for other in self._columns.operands.of(row)]
+        calling = [numbers.computations[computation] for computation in self._columns.called.of(row)]
+        if row in self._products:
+            attributes, shape, taking = _as_operation(self._module.at(row), taking)
+        else:
+            attributes, shape = self._attributes[row], self._shape(row)
+        return b"".join([
+            _text(NAME, name), attributes, _bytes(SHAPE, shape), _number(ID, number), _packed(OPERAND_IDS, taking),
+            _packed(CALLED_COMPUTATION_IDS, calling),
+        ])  # fmt: skip
 
-    def _body(self, computation: Computation) -> bytes:
-        """A digest of a computation, equal for equal ones."""
-        position = {proto.id: i for i, proto in enumerate(computation.proto.instructions)}
-        parts: list[bytes] = [position[computation.proto.root_id].to_bytes(8, "little")]
-        for proto in computation.proto.instructions:
-            parts.append(self._instruction(proto, position).SerializeToString(deterministic=True))
-            parts.extend(self._called(proto))
-        return _digest(*parts)
+    def _called(self, row: int, numbers: _Numbers) -> Iterator[bytes]:
+        """The computations that an instruction calls and that are not there yet, serialized, callees first."""
+        for computation in self._columns.called.of(row):
+            if computation not in numbers.computations:
+                yield from self._computation(self._module.computations[computation], numbers)
 
-    def _add_called(self, module: Any, proto: Any, numbers: _Numbers) -> list[int]:
-        """Adds what an instruction calls, callees first; the new ids of the computations."""
-        return [
-            self._add(module, self._module.computation_by_id(number), numbers)
-            for number in proto.called_computation_ids
-        ]
-
-    def _add(self, module: Any, computation: Computation, numbers: _Numbers) -> int:
-        known = numbers.computations.get(computation.id)
-        if known is not None:
-            return known
-        called = [self._add_called(module, proto, numbers) for proto in computation.proto.instructions]
-        ids = {proto.id: numbers.instruction() for proto in computation.proto.instructions}
-        number = numbers.computations[computation.id] = numbers.computation()
-        added = module.computations.add(name=f"c{number}", id=number, root_id=ids[computation.proto.root_id])
-        added.program_shape.CopyFrom(_plain_program(computation.proto.program_shape))
-        for proto, callees in zip(computation.proto.instructions, called, strict=True):
-            copy = self._instruction(proto, ids)
-            copy.id = ids[proto.id]
-            copy.name = f"i{copy.id}"
-            copy.called_computation_ids.extend(callees)
-            added.instructions.append(copy)
-        added.is_fusion_computation = computation.proto.is_fusion_computation
-        return number
+    def _computation(self, computation: Computation, numbers: _Numbers) -> Iterator[bytes]:
+        for instruction in computation.calling:
+            yield from self._called(instruction.row, numbers)
+        proto, ids = computation.proto, {row: numbers.instruction() for row in computation.rows}
+        number = numbers.computations[computation.number] = numbers.computation()
+        yield b"".join([
+            _text(1, f"c{number}"),
+            *(_bytes(_INSTRUCTIONS, self._instruction(row, f"i{ids[row]}", ids[row], ids, numbers)) for row in ids),
+            _bytes(4, _plain_program(proto.program_shape).SerializeToString()), _number(5, number),
+            _number(6, ids[computation.root.row]), _number(7, int(proto.is_fusion_computation)),
+        ])  # fmt: skip
 
 
-def _as_operation(call: Any, opcode: str) -> None:
-    """Turns a call to a library into the operation that it was; its result may have a scratch buffer beside."""
-    call.opcode = opcode
-    call.ClearField("custom_call_target")
-    if call.shape.tuple_shapes:
-        result = type(call.shape)()
-        result.CopyFrom(call.shape.tuple_shapes[0])
-        call.shape.CopyFrom(result)
-    del call.operand_ids[2:]
+_varint = functools.lru_cache(1 << 16)(write_varint)  # lengths and ids come again
+
+
+def _bytes(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _text(number: int, text: str) -> bytes:
+    return _bytes(number, text.encode())
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def _packed(number: int, values: Sequence[int]) -> bytes:
+    return _bytes(number, b"".join(map(_varint, values))) if values else b""
+
+
+def _as_operation(call: Instruction, operands: list[int]) -> tuple[bytes, bytes, list[int]]:
+    """A call to a library as the operation that it was: its attributes, its shape and its operands.
+
+    Its result may have a scratch buffer beside.
+    """
+    copy, dimensions = call.proto, product_dimensions(call)
+    for field in _UNCOUNTED_FIELDS:
+        copy.ClearField(field)
+    is_product = copy.custom_call_target.startswith(_CUBLAS_PRODUCTS)
+    shape = _plain_shape(call.shape_proto)
+    copy.ClearField("shape")
+    if not is_product or dimensions:
+        copy.opcode = "dot" if is_product else "convolution"
+        copy.ClearField("custom_call_target")
+        for name, numbers in dimensions.items() if is_product else ():
+            getattr(copy.dot_dimension_numbers, name).extend(numbers)
+        shape, operands = shape.tuple_shapes[0] if shape.tuple_shapes else shape, operands[:2]
+    return copy.SerializeToString(), shape.SerializeToString(), operands
 
 
 class _Numbers:
-    """New ids: small ones, because XLA keeps tables as long as the largest."""
+    """New ids: small ones, because XLA keeps tables as long as the largest.
+
+    Attributes:
+      computations: of those that are in the new module, by their numbers in the old one.
+      last: the instruction's that was numbered last.
+    """
 
     def __init__(self) -> None:
         self.computations: dict[int, int] = {}
-        self._computation = self._instruction = 0
+        self._computation = self.last = 0
 
     def computation(self) -> int:
         self._computation += 1
         return self._computation
 
     def instruction(self) -> int:
-        self._instruction += 1
-        return self._instruction
+        self.last += 1
+        return self.last
 
 
 def _plain_shape(shape: Any) -> Any:
@@ -213,11 +261,3 @@ def _plain_program(program: Any) -> Any:
     for shape in (*copy.parameters, copy.result):
         shape.CopyFrom(_plain_shape(shape))
     return copy
-
-
-def _digest(*parts: bytes) -> bytes:
-    sha = hashlib.sha256()
-    for part in parts:
-        sha.update(len(part).to_bytes(8, "little"))
-        sha.update(part)
-    return sha.digest()

@@ -37,6 +37,9 @@ class Origin:
     frames: tuple[Frame, ...] = ()
 
 
+NOWHERE = Origin("")
+"""Of what nothing tells."""
+
 PHASES = ("forward", "backward", "recomputed", "rest")
 """Parts of a differentiated program; see `phases`."""
 

@@ -21,6 +21,7 @@ from inspector.errors import ModuleError, Unavailable
 from inspector.hlo import replica_groups, replica_groups_proto
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
+from tests.modules import proto_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "oracle"))
 
@@ -257,8 +258,7 @@ def test_recorded_outcomes_of_the_old_xla_computation(case: dict[str, Any]) -> N
 @pytest.mark.slow
 def test_large_modules_are_fast() -> None:
     """220,000 instructions, a quarter of them collectives. Measured 5 s on two shared cores."""
-    small = Module.from_proto((DATA / "shard_map.0.12.pb").read_bytes()).proto
-    big = type(small).FromString(small.SerializeToString())
+    big = proto_of(Module.from_proto((DATA / "shard_map.0.12.pb").read_bytes()))
     entry = next(c for c in big.computations if c.id == big.entry_computation_id)
     originals = list(entry.instructions)
     for copy in range(220_000 // len(originals)):

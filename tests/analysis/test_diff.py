@@ -17,6 +17,7 @@ import inspector
 from inspector.analysis.diff import InstructionChanges, instruction_changes, instruction_multiset, line_hunks
 from inspector.engines.inline import InlineEngine
 from inspector.hlo.module import Module
+from tests.modules import changed, proto_of
 
 texts = st.lists(
     st.sampled_from(["a", "b", "c", "", "  %x = f32[] add(a, b)", "unique"]) | st.text(max_size=3), max_size=30
@@ -111,9 +112,7 @@ def compiled() -> Module:
 
 
 def copy_of(module: Module) -> Any:
-    proto = type(module.proto)()
-    proto.CopyFrom(module.proto)
-    return proto
+    return proto_of(module)
 
 
 def renumbered(module: Module, seed: int) -> Module:
@@ -141,7 +140,7 @@ def renumbered(module: Module, seed: int) -> Module:
                 values = [numbers[v] for v in getattr(i, field)]
                 i.ClearField(field)
                 getattr(i, field).extend(values)
-    return Module(proto)
+    return changed(proto)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -187,7 +186,7 @@ def test_another_computation_is_a_difference(compiled: Module, change: Callable[
         for instruction in computation.instructions:
             change(instruction)
     assert proto.SerializeToString(deterministic=True) != before
-    assert not changes(compiled, Module(proto)).same
+    assert not changes(compiled, changed(proto)).same
 
 
 def test_words() -> None:

@@ -17,6 +17,7 @@ from inspector.analysis.layout import svg
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ModuleError
 from inspector.hlo.module import Module
+from tests.modules import changed, proto_of
 
 
 def parse(drawn: Graph) -> pygraphviz.AGraph:
@@ -70,16 +71,15 @@ def test_ids_and_labels_arrive_in_the_svg(small: Module) -> None:
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\\", "ünï→", "[x]{y}<z>|p", "a\nb", "\\N", "->", "a;b", "a:b"])
 def test_any_name_is_one_node(small: Module, name: str) -> None:
-    proto = type(small.proto)()
-    proto.CopyFrom(small.proto)
+    proto = proto_of(small)
     entry = next(c for c in proto.computations if c.id == proto.entry_computation_id)
     entry.instructions[0].name = name
-    changed = Module(proto)
-    drawn = graph(changed)
+    module = changed(proto)
+    drawn = graph(module)
     parsed = parse(drawn)
     # cgraph itself takes a doubled backslash as one only when it draws.
-    assert len(parsed.nodes()) == len(changed.entry.instructions)
-    assert len(parsed.edges()) == len({(o.name, i.name) for i in changed.entry.instructions for o in i.operands})
+    assert len(parsed.nodes()) == len(module.entry.instructions)
+    assert len(parsed.edges()) == len({(o.name, i.name) for i in module.entry.instructions for o in i.operands})
     assert drawn.dot.count("\n") == graph(small).dot.count("\n")
     assert "<svg" in svg(drawn.dot)
 
@@ -137,12 +137,11 @@ def test_around_an_instruction_inside_of_a_called_computation(tf2: Module) -> No
 
 
 def test_a_large_module_without_scopes_is_not_an_empty_picture(tf2: Module) -> None:
-    proto = type(tf2.proto)()
-    proto.CopyFrom(tf2.proto)
+    proto = proto_of(tf2)
     for computation in proto.computations:
         for instruction in computation.instructions:
             instruction.metadata.Clear()
-    drawn = graph(Module(proto))
+    drawn = graph(changed(proto))
     assert len(parse(drawn).nodes()) == WHOLE_LIMIT
     assert "no instruction has a scope" in drawn.caption
 

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxlib import _hlo
 
 import inspector
 from inspector.analysis.collectives import collectives
@@ -15,8 +14,8 @@ from inspector.analysis.kernels import structure
 from inspector.analysis.operations import operations
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
-from inspector.hlo.module import Module
 from tests.absent import needs_tpu
+from tests.modules import module_of
 
 # As XLA writes them for GPUs since JAX 0.12: one in a fusion, one without.
 IN_FUSION = """HloModule fused, num_partitions=8
@@ -141,10 +140,6 @@ ENTRY main {
   ROOT ended = (f32[16]{0}, f32[16]{0}) async-done(begun)
 }
 """
-
-
-def module_of(text: str) -> Module:
-    return Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
 
 
 @pytest.mark.parametrize(

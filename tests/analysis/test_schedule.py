@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from jaxlib import _hlo
 
 from inspector.analysis.schedule import Work, play
 from inspector.errors import Missing
-from inspector.hlo.module import Module
+from tests.modules import module_of
 
 ASYNC = """HloModule m, is_scheduled=true
 
@@ -26,10 +25,6 @@ add {
   ROOT s = f32[] add(a, b)
 }
 """
-
-
-def module_of(text: str) -> Module:
-    return Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
 
 
 @pytest.mark.parametrize(("work_s", "link_s", "seconds"), [(3.0, 2.0, 4.0), (2.0, 5.0, 6.0), (0.0, 5.0, 6.0)])

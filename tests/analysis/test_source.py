@@ -15,6 +15,7 @@ from inspector.analysis.source import hlo_listing
 from inspector.engines.inline import InlineEngine
 from inspector.hlo.module import Module
 from inspector.hlo.source import Frame, Origin, Root
+from tests.modules import changed, proto_of
 
 DATA = Path(__file__).parent.parent / "hlo" / "data"
 
@@ -68,11 +69,9 @@ def test_origins_end_at_the_function_that_was_lowered() -> None:
 
 def test_merged_names_are_several_origins() -> None:
     module = Module.from_proto((DATA / "plain.0.10.pb").read_bytes())
-    proto = type(module.proto)()
-    proto.CopyFrom(module.proto)
+    proto = proto_of(module)
     entry = next(c for c in proto.computations if c.id == proto.entry_computation_id)
     entry.instructions[-1].metadata.op_name = "jit(f)/a;jit(f)/b;jit(f)/a;jit(f)"
-    changed = Module(proto)
-    listing = hlo_listing((DATA / "plain.0.10.hlo").read_text(), changed, Root(scope="jit(f)"))
+    listing = hlo_listing((DATA / "plain.0.10.hlo").read_text(), changed(proto), Root(scope="jit(f)"))
     line = listing.instructions.index(entry.instructions[-1].name)
     assert [o.op_name for o in listing.origins_of(line)] == ["jit(f)/a", "jit(f)/b"]

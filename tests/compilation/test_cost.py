@@ -25,6 +25,7 @@ from inspector.hlo.module import Module
 from inspector.hlo.single import singles
 from inspector.stages.compiled import Compiled
 from tests.loops import counted_loop
+from tests.modules import module_of, proto_of
 from tests.peaks import PEAKS
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
@@ -50,7 +51,7 @@ def test_instructions_of_real_modules_sum_to_xlas_total(name: str) -> None:
     module = Module.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
     own = json.loads((HEAPS / f"{name}.json").read_text())["cost"]
     if not own:  # GPUs that are not here report none; the same module counted whole
-        (own,) = count([module.proto.SerializeToString()], worker_engine().count)
+        (own,) = count([proto_of(module).SerializeToString()], worker_engine().count)
     found = once(module)
     assert found.flops == pytest.approx(own["flops"], rel=1e-6)
     assert found.transcendentals == own.get("transcendentals", 0)
@@ -111,12 +112,6 @@ ENTRY main {
 """
 
 
-def module_of(text: str) -> Module:
-    from jaxlib import _hlo
-
-    return Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
-
-
 def test_nobody_knows_what_a_custom_call_costs() -> None:
     module = module_of(CALL)
     found = counted(module)
@@ -173,7 +168,7 @@ def test_without_counts_the_reason_stands_in_every_place() -> None:
     assert found["sum"] == InstructionCost(none, none, none, none)
     assert found["x"] == InstructionCost(0.0, 0.0, 0.0, 0.0)
     assert total(module, found).flops == AtLeast(0, [])
-    assert program_cost(module.proto.SerializeToString(), none, lambda _: none) == none
+    assert program_cost(module.columns.data, none, lambda _: none) == none
 
 
 def test_equal_instructions_are_counted_once() -> None:
@@ -182,7 +177,8 @@ def test_equal_instructions_are_counted_once() -> None:
         f"HloModule m\nENTRY e {{\n  y0 = f32[4]{{0}} parameter(0)\n{layers}\n  ROOT r = f32[4]{{0}} add(y49, y0)\n}}\n"
     )
     parts = singles(module)
-    assert sorted(len(part.names) for part in parts) == [1, 49]
+    counts = module.alike.counts
+    assert sorted(sum(counts[kind] for kind in part.kinds) for part in parts) == [1, 49]
     assert total(module, counted(module)).flops == 50 * 4
 
 

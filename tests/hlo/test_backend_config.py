@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from jaxlib import _hlo
 
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles, known_trip_count, vmem_scratch_bytes
-from inspector.hlo.module import Instruction, Module
+from inspector.hlo.module import Instruction
+from tests.modules import changed, module_of, proto_of
 
 TEXT = "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"
 
 
 def noted(config: bytes) -> Instruction:
-    module = Module.from_proto(_hlo.hlo_module_from_text(TEXT).as_serialized_hlo_module_proto())
-    module.entry.root.proto.backend_config = config
-    return module.entry.root
+    proto = proto_of(module_of(TEXT))
+    proto.computations[0].instructions[1].backend_config = config
+    return changed(proto).entry.root
 
 
 def test_a_fusion_of_a_tpu() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxlib import _hlo
 
 import inspector
 from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable
 from inspector.hlo.executions import executions, places
-from inspector.hlo.module import Module
 from tests.loops import counted_loop
+from tests.modules import module_of
 
 CALLED_TWICE = f"""HloModule m
 
@@ -33,15 +32,11 @@ ENTRY main {{
 """
 
 
-def module_of(text: str) -> Module:
-    return Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
-
-
 def test_a_computation_runs_for_all_that_call_it() -> None:
     module = module_of(CALLED_TWICE)
     assert executions(module) == {"main": 1, "body": 5, "condition": 6, "twice": 6}
-    assert places(module)["doubled"].executions == 6
-    assert places(module)["x"].counted_in is None
+    assert places(module)["twice"].executions == 6
+    assert places(module)["main"].counted_in is None
 
 
 def test_loops_in_loops_multiply() -> None:

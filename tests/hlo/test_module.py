@@ -15,6 +15,7 @@ from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame
 from inspector.toolchain.schema import installed_schema
 from tests.groups import to_lists
+from tests.modules import changed, proto_of
 
 DATA = Path(__file__).parent / "data"
 CASES = sorted(file.name.removesuffix(".pb") for file in DATA.glob("*.pb"))
@@ -102,8 +103,8 @@ def test_origins_point_at_the_lines_that_made_them(version: str) -> None:
 
 def test_old_metadata_without_a_stack() -> None:
     module = load("plain.0.10")
-    copy = installed_schema().message("xla.HloModuleProto").FromString(module.proto.SerializeToString())
-    instruction = copy.computations[0].instructions[0]  # type: ignore[attr-defined]
+    copy = proto_of(module)
+    instruction = copy.computations[0].instructions[0]
     instruction.metadata.stack_frame_id = 0
     instruction.metadata.source_file, instruction.metadata.source_line = "f.py", 7
     origins = Module.from_proto(copy.SerializeToString()).origins()
@@ -113,17 +114,18 @@ def test_old_metadata_without_a_stack() -> None:
 def test_ids_of_0_name_nothing() -> None:
     """Ids count from 1: 0 is no stack, no location, no name, and never the last one."""
     module = load("plain.0.12")
-    index = module.proto.stack_frame_index
+    proto = proto_of(module)
+    index = proto.stack_frame_index
     assert index.stack_frames
-    metadata = type(module.proto.computations[0].instructions[0].metadata)(op_name="f/add")
+    metadata = type(proto.computations[0].instructions[0].metadata)(op_name="f/add")
     assert module.origin_of(metadata).frames == ()
     metadata.stack_frame_id = len(index.stack_frames) + 1
     assert module.origin_of(metadata).frames == ()
     alone = index.stack_frames.add(file_location_id=0, parent_frame_id=0)
-    assert Module(module.proto).origin_of(metadata).frames == ()
+    assert changed(proto).origin_of(metadata).frames == ()
     index.file_locations.add(file_name_id=1, function_name_id=0, line=3)
     alone.file_location_id = len(index.file_locations)
-    assert Module(module.proto).origin_of(metadata).frames == (Frame(index.file_names[0], 3, ""),)
+    assert changed(proto).origin_of(metadata).frames == (Frame(index.file_names[0], 3, ""),)
 
 
 def test_calls() -> None:
@@ -177,8 +179,8 @@ def test_names_that_are_not_there() -> None:
 
 def test_damaged_references() -> None:
     module = load("plain.0.12")
-    copy = installed_schema().message("xla.HloModuleProto").FromString(module.proto.SerializeToString())
-    entry = next(c for c in copy.computations if c.id == copy.entry_computation_id)  # type: ignore[attr-defined]
+    copy = proto_of(module)
+    entry = next(c for c in copy.computations if c.id == copy.entry_computation_id)
     entry.instructions[-1].operand_ids[0] = 999
     with pytest.raises(ModuleError, match="refers to an instruction 999 that it lacks"):
         _ = Module.from_proto(copy.SerializeToString()).entry.instructions[-1].operands
@@ -187,8 +189,7 @@ def test_damaged_references() -> None:
 @pytest.mark.slow
 def test_large_modules_are_fast() -> None:
     """About 220,000 instructions: read, walked with shapes and origins. Measured 0.6 s on two shared cores."""
-    small = load("shard_map.0.12").proto
-    big = type(small).FromString(small.SerializeToString())
+    big = proto_of(load("shard_map.0.12"))
     entry = next(c for c in big.computations if c.id == big.entry_computation_id)
     originals = list(entry.instructions)
     for copy in range(220_000 // len(originals)):
