@@ -17,12 +17,18 @@ from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError
 from inspector.hlo.fields import Fields, Numbers
-from inspector.toolchain.schema import Schema, installed_schema
+from inspector.toolchain.schema import READ_FIELDS, Schema, installed_schema
 
-# Of xla.HloInstructionProto, held to the installed jaxlib by `schema.READ_FIELDS`.
-NAME, OPCODE, SHAPE, METADATA, CHANNEL_ID, ID, OPERAND_IDS = 1, 2, 3, 7, 26, 35, 36
-CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS, SHARDING, BACKEND_CONFIG, FRONTEND_ATTRIBUTES = 37, 38, 40, 43, 68
-STATISTICS_VIZ, ORIGINAL_VALUE = 82, 88
+_FIELDS = READ_FIELDS["xla.HloInstructionProto"]
+NAME, OPCODE, SHAPE, METADATA, PARAMETER_NUMBER = (
+    _FIELDS[name] for name in ("name", "opcode", "shape", "metadata", "parameter_number")
+)
+CHANNEL_ID, ID, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS = (
+    _FIELDS[name] for name in ("channel_id", "id", "operand_ids", "control_predecessor_ids", "called_computation_ids")
+)
+SHARDING, BACKEND_CONFIG, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE = (
+    _FIELDS[name] for name in ("sharding", "backend_config", "frontend_attributes", "statistics_viz", "original_value")
+)
 
 _SINGULAR = (
     NAME,

@@ -194,8 +194,7 @@ def _steps(
             return
         begins = at
         tags, at = _varints(buffer, begins)
-        values, behind = _varints(buffer, at)
-        values, lengths, at = _contents(tags & 7, at, values, behind)
+        values, lengths, behind, at = _contents(buffer, tags & 7, at)
         if (at > until).any() or (at < behind).any() or (lengths < -1).any() or (tags < 8).any():
             raise ModuleError(
                 "The module is damaged: a field of an instruction ends behind it, or is of no known kind."
@@ -209,16 +208,20 @@ def _steps(
         yield rows, np.full(len(rows), TAIL), at, *(each.astype(np.int32) for each in (until - at, at, until))
 
 
-def _contents(kinds: Numbers, at: Numbers, values: Numbers, behind: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Of fields whose contents begin `at`: `Field.values`, `Field.lengths` (-2 for no kind), and where the next begins."""
-    has_length = kinds == _LENGTH
-    if (has_length | (kinds == _VARINT)).all():
-        lengths = np.where(has_length, values, -1)
+def _contents(buffer: npt.NDArray[np.uint8], kinds: Numbers, at: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Of the contents of fields: `Field.values`, `Field.lengths` (-2 for no kind that there is), begin and end."""
+    has_length, is_integer = kinds == _LENGTH, kinds == _VARINT
+    if (has_length | is_integer).all():
+        values, begin = _varints(buffer, at)
+        lengths = np.where(has_length, np.where(values < 0, -2, values), -1)
     else:
-        sizes = np.select([has_length, kinds == _VARINT, kinds == _FIXED64, kinds == _FIXED32], [values, -1, 8, 4], -2)
-        lengths, behind = sizes, np.where((kinds == _FIXED64) | (kinds == _FIXED32), at, behind)
-    begin = np.where(lengths < 0, values, behind)
-    return begin, lengths, behind + np.maximum(lengths, 0)
+        is_fixed = (kinds == _FIXED64) | (kinds == _FIXED32)
+        values, begin = _varints(buffer, np.where(is_fixed, len(buffer) - 1, at))  # the last is a zero
+        begin = np.where(is_fixed, at, begin)
+        lengths = np.select(
+            [has_length & (values >= 0), is_integer, is_fixed], [values, -1, np.where(kinds == _FIXED64, 8, 4)], -2
+        )
+    return np.where(lengths < 0, values, begin), lengths, begin, begin + np.maximum(lengths, 0)
 
 
 def _by_number(columns: Sequence[npt.NDArray[Any]]) -> Mapping[int, Field]:

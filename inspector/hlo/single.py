@@ -28,6 +28,7 @@ from inspector.hlo.columns import (
     OPCODE,
     OPERAND_IDS,
     ORIGINAL_VALUE,
+    PARAMETER_NUMBER,
     SHAPE,
     SHARDING,
     STATISTICS_VIZ,
@@ -46,7 +47,6 @@ _ELSEWHERE = FLOW | FREE
 # Of xla.HloInstructionProto, what costs nothing, and what is numbered or written anew.
 _UNCOUNTED = (METADATA, CONTROL_PREDECESSOR_IDS, SHARDING, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE)
 _RENUMBERED = (NAME, SHAPE, ID, OPERAND_IDS, CALLED_COMPUTATION_IDS)
-_PARAMETER_NUMBER = 9
 _INSTRUCTIONS = 2  # of xla.HloComputationProto
 _UNCOUNTED_FIELDS = (
     "name", "metadata", "frontend_attributes", "sharding", "backend_config", "control_predecessor_ids",
@@ -104,6 +104,9 @@ class _Plain:
         self._columns = module.columns
         self._products = _products(module)
         self._attributes = module.columns.fields.without((*_RENUMBERED, *without, BACKEND_CONFIG))
+        operands = module.columns.operands
+        self._operands: tuple[list[int], list[int]] = operands.offsets.tolist(), operands.rows.tolist()
+        self._calling = set(module.columns.called.having.tolist())
         messages = [module.columns.message("xla.ShapeProto", data) for data in module.columns.shapes.values]
         self._codes: list[int] = module.columns.shapes.codes.tolist()
         self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
@@ -119,10 +122,10 @@ class _Plain:
         numbers = _Numbers()
         computations = [*self._called(row, numbers)]
         entry = numbers.computation()
-        operands = {other: numbers.instruction() for other in dict.fromkeys(self._columns.operands.of(row))}
+        operands = {other: numbers.instruction() for other in dict.fromkeys(self._taken(row))}
         parameters = [
             _text(NAME, f"p{n}") + _text(OPCODE, "parameter") + _bytes(SHAPE, self._shape(other))
-            + _number(_PARAMETER_NUMBER, n) + _number(ID, number)
+            + _number(PARAMETER_NUMBER, n) + _number(ID, number)
             for n, (other, number) in enumerate(operands.items())
         ]  # fmt: skip
         root, shape = self._instruction(row, "root", numbers.instruction(), operands, numbers), self._shape(row)
@@ -144,16 +147,19 @@ class _Plain:
 
     def _instruction(self, row: int, name: str, number: int, operands: Mapping[int, int], numbers: _Numbers) -> bytes:
         """A serialized instruction with other ids."""
-        taking = [operands[other] for other in self._columns.operands.of(row)]
-        calling = [numbers.computations[computation] for computation in self._columns.called.of(row)]
+        taking = [operands[other] for other in self._taken(row)]
+        attributes, shape = self._attributes[row], self._shapes[self._codes[row]]
         if row in self._products:
             attributes, shape, taking = _as_operation(self._module.at(row), taking)
-        else:
-            attributes, shape = self._attributes[row], self._shape(row)
-        return b"".join([
-            _text(NAME, name), attributes, _bytes(SHAPE, shape), _number(ID, number), _packed(OPERAND_IDS, taking),
-            _packed(CALLED_COMPUTATION_IDS, calling),
-        ])  # fmt: skip
+        parts = [_text(NAME, name), attributes, _bytes(SHAPE, shape), _number(ID, number), _packed(OPERAND_IDS, taking)]
+        if row in self._calling:
+            calling = [numbers.computations[computation] for computation in self._columns.called.of(row)]
+            parts.append(_packed(CALLED_COMPUTATION_IDS, calling))
+        return b"".join(parts)
+
+    def _taken(self, row: int) -> list[int]:
+        offsets, rows = self._operands
+        return rows[offsets[row] : offsets[row + 1]]
 
     def _called(self, row: int, numbers: _Numbers) -> Iterator[bytes]:
         """The computations that an instruction calls and that are not there yet, serialized, callees first."""
@@ -178,7 +184,7 @@ _varint = functools.lru_cache(1 << 16)(write_varint)  # lengths and ids come aga
 
 
 def _bytes(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
+    return b"%b%b%b" % (_varint(number << 3 | 2), _varint(len(data)), data)
 
 
 def _text(number: int, text: str) -> bytes:
