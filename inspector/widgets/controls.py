@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from inspector import platforms, settings
 from inspector.compilation import options_text
+from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, OptionError, ParameterError, TargetError, Unavailable
@@ -59,7 +60,22 @@ class Controls:
         self._searches = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-flags")
         self._latest = -1
         self.set_baseline(target, axes)
-        self._searches.submit(catalogue.options)  # descriptions too: they are wanted with the first three letters
+
+    def read_flags_after(self, job: Job[Any] | None) -> None:
+        """Reads all flags with their descriptions, which the first three letters want, once a job has ended.
+
+        Not beside it: after an installation this takes seconds of this process, and the job's result waits for it too.
+        """
+        searches = self._searches  # not all of this: the job may live longer
+
+        def read(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # closed
+                searches.submit(catalogue.options)
+
+        if job is None:
+            read(job)
+        else:
+            job.add_done_callback(read)
 
     def receive(self, request: Mapping[str, Any]) -> None:
         """Does what is asked for, or says what is wrong with it."""

@@ -113,10 +113,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self.add_class("inspector-explorer")
         board.publish_all(board.lowered(lowered))
         try:
-            self.add(options, target)
+            baseline = self.add(options, target)
         except InspectorError:
             self.close()
             raise
+        self._controls.read_flags_after(baseline.job)
 
     @property
     def lowered(self) -> Lowered:

@@ -27,6 +27,7 @@ from inspector.errors import (
     TargetError,
     Unavailable,
 )
+from inspector.toolchain.flags import catalogue
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.fallback import text_form
 from inspector.widgets.variants import variants_of
@@ -634,3 +635,14 @@ def test_collectives_are_the_baselines(work: FakeWork, explorer: Explorer) -> No
     done(work, explorer)
     assert len(explorer.collectives()) == 0
     assert not isinstance(explorer.baseline.compiled.memory, Unavailable)
+
+
+def test_flags_are_read_when_the_first_compile_is_over(work: FakeWork, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = threading.Event()
+    monkeypatch.setattr(catalogue, "options", read.set)
+    explorer = work.explorer()
+    explorer._controls._searches.submit(lambda: None).result(60)  # whatever was begun before is done
+    assert not read.is_set()
+    work.finish(0)
+    assert read.wait(60)
+    explorer.close()
