@@ -239,6 +239,9 @@ export interface Collective {
   axes: string[] | null;
   axes_reason: string;
   groups: number[][];
+  groups_cut: boolean;
+  group_count: number;
+  group_sizes: [number, number];
   is_pairs: boolean;
   group_mode: string;
   operand_shapes: string[];

@@ -119,28 +119,20 @@ test("the last axis runs right, the one before it down", () => {
 });
 
 test("groups are written short", () => {
-  assert.equal(
-    groupsText(
-      [
-        [0, 1],
-        [2, 3],
-      ],
-      false,
-    ),
-    "2 × 2: {0,1} {2,3}",
-  );
-  assert.equal(groupsText([[0, 1, 2], [3]], false), "2 × 1–3: {0,1,2} {3}");
-  assert.equal(
-    groupsText(
-      [
-        [0, 1],
-        [1, 0],
-      ],
-      true,
-    ),
-    "2 pairs: 0→1 1→0",
-  );
-  assert.equal(groupsText([], false), "all devices");
+  const text = (groups: number[][], is_pairs = false): string => {
+    const sizes = groups.map((group) => group.length);
+    const group_sizes: [number, number] = [Math.min(...sizes), Math.max(...sizes)];
+    return groupsText({ groups, group_count: groups.length, group_sizes, is_pairs });
+  };
+  // prettier-ignore
+  assert.equal(text([[0, 1], [2, 3]]), "2 × 2: {0,1} {2,3}");
+  assert.equal(text([[0, 1, 2], [3]]), "2 × 1–3: {0,1,2} {3}");
+  // prettier-ignore
+  assert.equal(text([[0, 1], [1, 0]], true), "2 pairs: 0→1 1→0");
+  assert.equal(text([]), "all devices");
+  // prettier-ignore
+  const cut = { groups: [[0, 1, 2, 3, 4, 5, 6, 7, 255]], group_count: 4096, group_sizes: [256, 256] as [number, number] };
+  assert.equal(groupsText({ ...cut, is_pairs: false }), "4,096 × 256: {0,1,2,3,…,255} …");
   assert.deepEqual(rowMesh([3, 1, 3]).device_ids, [1, 3]);
 });
 

@@ -3,6 +3,10 @@
 Groups are matched by what they do to mesh coordinates, whatever form they were written in: axes whose
 coordinate changes inside of a group are grouped, and only if every group is all of their positions.
 Where whole axes do not fit, axes cut into factors are tried. What does not fit is `Unavailable`.
+
+A position is a number with a digit for each axis, and groups of whole axes differ in some digits only: the
+digits that the members of one group count through (`hlo/mixed_radix.py`) tell all. A form that follows from a
+few numbers has them at hand; of groups that are written out they are read off the first, once all are like it.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from inspector.errors import Unavailable
+from inspector.hlo.group_mode import GroupMode
 from inspector.hlo.mesh import Mesh
+from inspector.hlo.mixed_radix import Digits, digits_of, length, merged, radices
 from inspector.hlo.replica_groups import AxisRef, Ids, MeshGroups, ReplicaGroups
 
 # Ways to cut the axes into prime factors that are tried before giving up.
@@ -23,6 +29,35 @@ _MOST_FACTORIZATIONS = 512
 _MOST_IN_WORDS = 8
 
 Axes = tuple[str, ...]
+
+
+def axes_of_form(
+    form: ReplicaGroups, mode: GroupMode, mesh: Mesh | None, num_replicas: int, num_partitions: int, ordered: bool
+) -> Axes | Unavailable | None:
+    """The axes that groups mean, from the few numbers of their form.
+
+    Args:
+      form: the groups as written, whose ids the program has.
+      mode: what the ids are.
+      mesh: the program's mesh or axis environment.
+      num_replicas: of the program.
+      num_partitions: of the program.
+      ordered: whether the order of members matters to the collective.
+
+    Returns:
+      What `axes_of_groups` finds; None where that has to look at each device.
+    """
+    if mesh is None:
+        return _without_mesh(form)
+    if mesh.device_ids is not None or not _names_positions(mode, mesh, num_replicas, num_partitions):
+        return None
+    if math.prod(form.shape(mesh.size)) != mesh.size:
+        return None
+    counted = form.member_digits(mesh.size)
+    if counted is None:
+        return None
+    axes = _matched(merged(counted), _in_mesh_order(counted), mesh, ordered)
+    return None if axes is None or isinstance(axes, Unavailable) else _as_written(axes, form, mesh)
 
 
 def axes_of_groups(
@@ -43,18 +78,24 @@ def axes_of_groups(
       Axis names, slowest-varying first; `"name:(pre)size"` for a part of an axis; () when every
       device is alone. Unavailable when no axes fit.
     """
-    written = _written_axes(form)
     if mesh is None:
-        return written if written is not None else Unavailable("the program has no mesh or axis environment")
+        return _without_mesh(form)
     positions = mesh_positions(devices, mesh, num_replicas, num_partitions)
     if isinstance(positions, Unavailable):
         return positions
-    if (missing := num_replicas * num_partitions - len(np.unique(devices))) or devices.size != np.unique(devices).size:
-        return Unavailable(f"the groups leave out {missing} devices" if missing else "the groups overlap")
-    axes = _matched(positions, mesh, ordered)
-    if not isinstance(axes, Unavailable) and written is not None and _same_axes(axes, written, form, mesh):
-        return written
-    return axes
+    taking_part = np.zeros(num_replicas * num_partitions, np.bool_)
+    taking_part[devices] = True
+    present = int(np.count_nonzero(taking_part))
+    if missing := len(taking_part) - present:
+        return Unavailable(f"the groups leave out {missing} devices")
+    if devices.size != present or not present:
+        return Unavailable("the groups overlap" if present else "the program has no devices")
+    counted = _counted(positions)
+    covered = _counted(np.sort(positions, axis=1)) if counted is None else _in_mesh_order(counted)
+    axes = _matched(counted, covered, mesh, ordered)
+    if axes is None:
+        return Unavailable(_in_words(positions, mesh))
+    return axes if isinstance(axes, Unavailable) else _as_written(axes, form, mesh)
 
 
 def axes_of_pairs(pairs: Ids, mesh: Mesh | None, num_replicas: int, num_partitions: int) -> Axes | Unavailable:
@@ -114,23 +155,38 @@ def mesh_positions(devices: Ids, mesh: Mesh, num_replicas: int, num_partitions: 
     """
     if (devices < 0).any():
         return Unavailable("the groups have different sizes, which no mesh axes give")
-    ids, others = devices // num_partitions, devices % num_partitions
-    count = num_replicas
-    if mesh.kind == "partition":
-        ids, others, count = others, ids, num_partitions
-    if (others != others[:, :1]).any():
-        return Unavailable(f"the groups combine replicas with partitions, and the mesh names {mesh.kind}s only")
+    count, other_count = (num_partitions, num_replicas) if mesh.kind == "partition" else (num_replicas, num_partitions)
+    ids = devices
+    if other_count > 1:
+        replicas, partitions = np.divmod(devices, num_partitions)
+        ids, others = (partitions, replicas) if mesh.kind == "partition" else (replicas, partitions)
+        if (others != others[:, :1]).any():
+            return Unavailable(f"the groups combine replicas with partitions, and the mesh names {mesh.kind}s only")
     if count != mesh.size:
         return Unavailable(f"the {mesh} has {mesh.size} positions, but the program has {count} {mesh.kind}s")
-    return position_of_id(mesh)[ids]
+    return ids if mesh.device_ids is None else position_of_id(mesh)[ids]
 
 
 def position_of_id(mesh: Mesh) -> Ids:
     """Row-major mesh position of each logical id."""
     positions = np.arange(mesh.size, dtype=np.int64)
     if mesh.device_ids is not None:
-        positions[np.array(mesh.device_ids, dtype=np.int64)] = np.arange(mesh.size)
+        positions[np.fromiter(mesh.device_ids, np.int64, mesh.size)] = np.arange(mesh.size)
     return positions
+
+
+def _names_positions(mode: GroupMode, mesh: Mesh, num_replicas: int, num_partitions: int) -> bool:
+    """Whether the ids of groups are all positions of the mesh, so that groups of ids are groups of positions."""
+    own, others = GroupMode.CROSS_PARTITION, num_replicas
+    count = num_partitions
+    if mesh.kind == "replica":
+        own, others, count = GroupMode.CROSS_REPLICA, num_partitions, num_replicas
+    return mesh.size == count > 0 and (mode is own or (mode is GroupMode.FLATTENED_ID and others == 1))
+
+
+def _without_mesh(form: ReplicaGroups) -> Axes | Unavailable:
+    written = _written_axes(form)
+    return Unavailable("the program has no mesh or axis environment") if written is None else written
 
 
 def _written_axes(form: ReplicaGroups) -> Axes | None:
@@ -140,22 +196,55 @@ def _written_axes(form: ReplicaGroups) -> Axes | None:
     return tuple(axis.name if axis.pre_size is None else _part(axis) for axis in form.axes)
 
 
-def _same_axes(axes: Axes, written: Axes, form: ReplicaGroups, mesh: Mesh) -> bool:
-    """Whether the form speaks of the same mesh, and of the same axes but for those of size 1."""
-    if not isinstance(form, MeshGroups):
-        return False
+def _as_written(axes: Axes, form: ReplicaGroups, mesh: Mesh) -> Axes:
+    """The form's own axes, if it speaks of the same mesh, and of the same axes but for those of size 1."""
+    written = _written_axes(form)
+    if written is None or not isinstance(form, MeshGroups):
+        return axes
     named = tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
     sizes = dict(named)
-    return form.mesh_axes == named and axes == tuple(axis for axis in written if sizes.get(axis) != 1)
+    same = form.mesh_axes == named and axes == tuple(axis for axis in written if sizes.get(axis) != 1)
+    return written if same else axes
 
 
-def _matched(positions: Ids, mesh: Mesh, ordered: bool) -> Axes | Unavailable:
-    whole = _digits(positions, mesh.axis_sizes)
+def _counted(positions: Ids) -> Digits | None:
+    """The digits that the members of every group count through, from the first one on; None where there are none.
+
+    If the groups are all positions, each once, they are then all that differ in these digits only: the least position
+    that the groups before it leave out must begin the next one.
+    """
+    first = positions[0] - positions[0, 0]
+    if ((positions - positions[:, :1]) != first).any():
+        return None
+    return digits_of(first)
+
+
+def _in_mesh_order(digits: Digits) -> Digits:
+    """The same digits, largest stride first."""
+    return merged(sorted(digits, key=lambda digit: -digit.stride))
+
+
+def _matched(counted: Digits | None, covered: Digits | None, mesh: Mesh, ordered: bool) -> Axes | Unavailable | None:
+    """The axes of groups whose members differ in some digits of their position only.
+
+    Args:
+      counted: these digits, in the order in which the members count through them; None where they do not.
+      covered: the same, largest stride first; None where there are no such digits.
+      mesh: the program's.
+      ordered: whether the order matters.
+
+    Returns:
+      None where the members are not all positions along any axes or parts of axes; Unavailable where only their order
+      is none that axes give.
+    """
+    if covered is None:
+        return None
+    whole = _digits(counted, covered, mesh.axis_sizes)
     if whole is not None and (whole.in_order or not ordered):
         return tuple(mesh.axis_names[digit] for digit in whole.digits)
     found: list[Axes] = []
     for factors in itertools.islice(_factorizations(mesh.axis_sizes), _MOST_FACTORIZATIONS):
-        digits = _digits(positions, tuple(factor.size or 1 for factor in factors))
+        digits = _digits(counted, covered, tuple(factor.size or 1 for factor in factors))
         if digits is not None and (digits.in_order or not ordered):
             found.append(_joined([factors[digit] for digit in digits.digits], mesh))
     if found:
@@ -163,18 +252,22 @@ def _matched(positions: Ids, mesh: Mesh, ordered: bool) -> Axes | Unavailable:
     if whole is not None:
         names = ", ".join(mesh.axis_names[digit] for digit in whole.digits)
         return Unavailable(f"the groups are those of axes ({names}), but with members in an order that no axes give")
-    return Unavailable(_in_words(positions, mesh))
+    return None
 
 
 def _in_words(positions: Ids, mesh: Mesh) -> str:
     """What groups are that are no axes: in numbers, where they stay on one axis."""
     coordinates = np.unravel_index(positions, mesh.axis_sizes)
     over = [axis for axis, c in enumerate(coordinates) if (c != c[:, :1]).any()]
-    groups = list(dict.fromkeys(map(tuple, coordinates[over[0]].tolist())))
-    if len(over) > 1 or len(groups) > _MOST_IN_WORDS:
+    groups: dict[bytes, list[int]] = {}
+    for group in coordinates[over[0]] if len(over) == 1 else ():
+        groups.setdefault(group.tobytes(), group)
+        if len(groups) > _MOST_IN_WORDS:
+            break
+    if not 0 < len(groups) <= _MOST_IN_WORDS:
         return f"the groups are not those of any axes or parts of axes of the {mesh}"
     name, size = mesh.axis_names[over[0]], mesh.axis_sizes[over[0]]
-    written = ", ".join("{" + ",".join(map(str, group)) + "}" for group in groups)
+    written = ", ".join("{" + ",".join(map(str, group)) + "}" for group in groups.values())
     return f"the groups are no axes: {written} of the {size} positions on {name}, as axis_index_groups makes"
 
 
@@ -186,22 +279,25 @@ class _Digits:
         self.in_order = in_order
 
 
-def _digits(positions: Ids, radices: Sequence[int]) -> _Digits | None:
-    """The digits that the groups run over; None when a group is not all values of the ones that change.
+def _digits(counted: Digits | None, covered: Digits, sizes: Sequence[int]) -> _Digits | None:
+    """The digits of positions that the groups run over; None when a group is not all values of the ones that change.
 
-    The digits are ordered slowest-varying first if the members count through them in some order, else
-    as in the mesh. Positions must be distinct.
+    They are ordered slowest-varying first if the members count through them in some order, else as in the mesh.
+
+    Args:
+      counted: as for `_matched`.
+      covered: as for `_matched`.
+      sizes: of the digits of a position, major first.
     """
-    values = np.unravel_index(positions, tuple(radices))
-    changing = [digit for digit, value in enumerate(values) if (value != value[:, :1]).any()]
-    if math.prod(radices[digit] for digit in changing) != positions.shape[1]:
+    places = [(index, digit) for index, digit in enumerate(radices(sizes)) if digit.size > 1]
+    changing = [(index, digit) for index, digit in places if any(run.holds(digit) for run in covered)]
+    if length(digit for _, digit in changing) != length(covered):
         return None
-    first_group = {digit: values[digit][0] for digit in changing}
-    stride = {digit: int(np.argmax(value != value[0])) for digit, value in first_group.items()}
-    order = tuple(sorted(changing, key=lambda digit: -stride[digit]))
-    counted = np.unravel_index(np.arange(positions.shape[1]), tuple(radices[digit] for digit in order) or (1,))
-    in_order = all((values[digit] == count).all() for digit, count in zip(order, counted, strict=False))
-    return _Digits(order if in_order else tuple(changing), in_order)
+    in_mesh_order = tuple(index for index, _ in changing)
+    if counted is None:
+        return _Digits(in_mesh_order, False)
+    order = tuple(index for run in counted for index, digit in changing if run.holds(digit))
+    return _Digits(order, True) if len(order) == len(changing) else _Digits(in_mesh_order, False)
 
 
 def _factorizations(sizes: Sequence[int]) -> Iterator[list[AxisRef]]:
@@ -219,15 +315,26 @@ def _factorizations(sizes: Sequence[int]) -> Iterator[list[AxisRef]]:
 
 @functools.lru_cache(maxsize=256)
 def _ordered_factors(size: int) -> tuple[tuple[int, ...], ...]:
-    """Distinct orders of the prime factors of an axis size."""
-    if size == 1:
-        return ((1,),)
-    return tuple(
-        (prime, *rest)
-        for prime in range(2, size + 1)
-        if size % prime == 0 and all(prime % divisor for divisor in range(2, math.isqrt(prime) + 1))
-        for rest in (((),) if prime == size else _ordered_factors(size // prime))
-    )
+    """Distinct orders of the prime factors of an axis size: the first of them, as many as are tried."""
+    return tuple(itertools.islice(_orders(_prime_factors(size)), _MOST_FACTORIZATIONS)) if size > 1 else ((1,),)
+
+
+def _orders(factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Distinct orders of factors, those that begin with a small one first."""
+    if not factors:
+        yield ()
+    for place, factor in enumerate(factors):
+        if factor not in factors[:place]:
+            for rest in _orders(factors[:place] + factors[place + 1 :]):
+                yield (factor, *rest)
+
+
+def _prime_factors(number: int) -> tuple[int, ...]:
+    """Those of a positive number, smallest first."""
+    for divisor in range(2, math.isqrt(number) + 1):
+        if number % divisor == 0:
+            return (divisor, *_prime_factors(number // divisor))
+    return (number,) if number > 1 else ()
 
 
 def _joined(parts: Sequence[AxisRef], mesh: Mesh) -> Axes:

@@ -6,7 +6,7 @@ import dataclasses
 
 from inspector.analysis.axes import Axes
 from inspector.analysis.operations import bytes_put_in
-from inspector.analysis.participation import Groups
+from inspector.analysis.participation import Groups, Participation
 from inspector.errors import Unavailable
 from inspector.hlo.group_mode import GroupMode
 from inspector.hlo.replica_groups import ReplicaGroups
@@ -26,11 +26,7 @@ class Collective:
       context: how execution gets there: ("entry", "while-body", "branch 1"); begins with "not called"
         where it never does.
       done: the instruction that ends it, such as a `-done`; "" when the operation is not asynchronous.
-      groups: the ids as written, `{}` (all) written out; (source, target) pairs for collective-permute.
-      form: the groups in the form that the module has; None for collective-permute.
-      mode: what the ids are.
-      participants: the same groups or pairs as devices, `replica * num_partitions + partition`, for every
-        replica and partition that has them. Unavailable when they name ids that the program does not have.
+      who: who takes part.
       axes: names of the mesh axes that the groups mean, slowest-varying first.
       operand_shapes: one an operand.
       result_shapes: one an array of the result.
@@ -52,10 +48,7 @@ class Collective:
     computation: str
     context: tuple[str, ...]
     done: str
-    groups: Groups
-    form: ReplicaGroups | None
-    mode: GroupMode
-    participants: Groups | Unavailable
+    who: Participation
     axes: Axes | Unavailable
     operand_shapes: tuple[Shape, ...]
     result_shapes: tuple[Shape, ...]
@@ -76,6 +69,32 @@ class Collective:
         if not isinstance(self.executions, Unavailable) and self.executions != 1:
             often = f", {self.executions} times"
         return f"<{self.opcode} {self.name}{over(self.axes)}: {sizes}{often}{said_by}>"
+
+    @property
+    def groups(self) -> Groups:
+        """The ids as written, `{}` (all) written out; (source, target) pairs for collective-permute.
+
+        Of a million ids they take a tenth of a second and a hundred megabytes, once they are asked for.
+        """
+        return self.who.groups
+
+    @property
+    def form(self) -> ReplicaGroups | None:
+        """The groups in the form that the module has; None for collective-permute."""
+        return None if self.who.is_pairs else self.who.written
+
+    @property
+    def mode(self) -> GroupMode:
+        """What the ids are."""
+        return self.who.mode
+
+    @property
+    def participants(self) -> Groups | Unavailable:
+        """The same groups or pairs as devices, `replica * num_partitions + partition`.
+
+        For every replica and partition that has them. Unavailable when they name ids that the program does not have.
+        """
+        return self.who.participants
 
     @property
     def operand_bytes(self) -> int:

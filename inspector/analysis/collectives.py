@@ -18,7 +18,7 @@ from inspector.analysis.inserted_by import inserted_by, primitive
 from inspector.analysis.members import members
 from inspector.analysis.operations import Operation, operations
 from inspector.analysis.origins import Sources
-from inspector.analysis.participation import Participation, Participations
+from inspector.analysis.participation import Participation, Participations, listed
 from inspector.analysis.phases import Phases, phases_text
 from inspector.analysis.shards import kept_blocks
 from inspector.compilation.program import NamedAxes
@@ -90,8 +90,10 @@ class Collectives(Tabular):
         """One row a collective; what is not known is missing, and the column `unknown` says why.
 
         Bytes are of one device and one execution; `executions` is how often it runs in one execution of the program.
+        `replica_groups` are lists up to 262,144 ids, and a million in all groups that differ; more are missing.
         """
-        return make_table(_KINDS, [_row(collective) for collective in self.items])
+        groups = listed(collective.who for collective in self.items)
+        return make_table(_KINDS, map(_row, self.items, groups))
 
     def totals(self) -> pd.DataFrame:
         """What one execution of the program exchanges, by axes and opcode: the most bytes first.
@@ -110,7 +112,7 @@ class Collectives(Tabular):
         """The groups of a collective, by its name or position, drawn on the mesh: see `analysis/mesh_plot.py`.
 
         Raises:
-          ModuleError: there is no mesh to draw on, or it does not hold the groups.
+          ModuleError: there is no mesh to draw on, it does not hold the groups, or it has too many devices.
         """
         from inspector.analysis.mesh_plot import plot_groups
 
@@ -230,10 +232,7 @@ class _Program:
             computation=computation.name,
             context=self._context(computation),
             done=found.done.name if found.done is not None else "",
-            groups=who.groups,
-            form=who.form,
-            mode=who.mode,
-            participants=who.participants,
+            who=who,
             axes=self._axes(who, Origin(own_name, source.frames)),
             operand_shapes=found.operand_shapes,
             result_shapes=found.result_shapes,
@@ -254,7 +253,7 @@ class _Program:
         frame = origin.frames[0] if origin.frames else Frame("", 0)
         primitives = dict.fromkeys(primitive(name) for name in merged_names(origin.op_name))
         named = [axes for p in primitives for axes in self._named.get((p, frame.file, frame.line), ())]
-        return with_size_one(who.axes, self._mesh, max(map(len, who.groups), default=0), named)
+        return with_size_one(who.axes, self._mesh, who.shape[1], named)
 
     def _context(self, computation: Computation) -> tuple[str, ...]:
         """Roles of the callers from the entry down; of several callers, the first one's."""
@@ -278,7 +277,7 @@ def _role(caller: Instruction, computation: Computation) -> str:
     return caller.opcode
 
 
-def _row(collective: Collective) -> tuple[object, ...]:
+def _row(collective: Collective, groups: list[list[int]] | Unavailable) -> tuple[object, ...]:
     """The cells of `_KINDS`."""
     frame = collective.origin.frames[0] if collective.origin.frames else None
     return (
@@ -286,7 +285,7 @@ def _row(collective: Collective) -> tuple[object, ...]:
         collective.opcode,
         collective.computation,
         collective.axes,
-        [list(group) for group in collective.groups],
+        groups,
         str(collective.mode),
         [str(shape.without_layout()) for shape in collective.operand_shapes],
         [str(shape.without_layout()) for shape in collective.result_shapes],

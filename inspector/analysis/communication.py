@@ -9,7 +9,6 @@ operation is held to fewer than all links of a chip, though one along one axis o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from inspector.analysis.collective import Collective
 from inspector.errors import AtLeast, Missing, Unavailable
@@ -40,13 +39,13 @@ def communication(collective: Collective, peak: Peak | Unavailable) -> Communica
             sent, AtLeast(0.0, [Missing(collective.name, "collective", "over links of unknown speed")])
         )
     seconds = sent / (speed / 2)  # published for both directions together
-    if _leaves(collective.participants, peak.linked_devices):
+    if collective.who.leaves(peak.linked_devices):
         seconds = AtLeast(seconds, [Missing(collective.name, "collective", "between hosts, whose links are unknown")])
     return Communication(sent, seconds)
 
 
 def _sent(collective: Collective, peak: Peak | Unavailable) -> float:
-    members = _members(collective)
+    members = collective.who.most_devices
     if isinstance(members, Unavailable) or collective.opcode == "ragged-all-to-all":
         return AtLeast(0.0, [Missing(collective.name, "collective", "that sends an unknown number of bytes")])
     if members < 2:
@@ -59,20 +58,3 @@ def _sent(collective: Collective, peak: Peak | Unavailable) -> float:
         return float(collective.operand_bytes)
     whole = max(collective.operand_bytes, collective.result_bytes)  # an all-gather's result, a reduce-scatter's operand
     return whole * others
-
-
-def _members(collective: Collective) -> int | Unavailable:
-    """Devices in the largest group; of a permute 2 where some device sends to another."""
-    groups = collective.participants
-    if isinstance(groups, Unavailable):
-        return groups
-    if collective.opcode == "collective-permute":
-        return 2 if any(source != target for source, target in groups) else 1
-    return max(map(len, groups), default=0)
-
-
-def _leaves(groups: Sequence[Sequence[int]] | Unavailable, linked: int) -> bool:
-    """Whether a group has devices that no link of this kind joins; as many in a row are joined."""
-    if not linked or isinstance(groups, Unavailable):
-        return False
-    return any(len({device // linked for device in group}) > 1 for group in groups)

@@ -41,6 +41,8 @@ _KINDS: Mapping[str, Kind] = {
 COLUMNS = tuple(_KINDS)
 """Columns of `members()`."""
 
+_MOST_MEMBERS = 1 << 18
+
 _REDUCTIONS = {
     "add": "sum",
     "multiply": "product",
@@ -96,20 +98,36 @@ def members(collective: Collective, mesh: Mesh | None, num_replicas: int, num_pa
       `after_bytes` how much; `receives_from` lists the logical ids whose data it ends up with, itself included.
 
     Raises:
-      ModuleError: the groups name ids that the program does not have, so its members are not known.
+      ModuleError: the groups name ids that the program does not have, so its members are not known; or there are more
+        than a table can list.
     """
-    if isinstance(collective.participants, Unavailable):
-        raise ModuleError(f"The members of {collective.name} are not known: {collective.participants.reason}")
-
+    groups = _groups(collective, num_replicas * num_partitions)
     coordinates = _coordinates(mesh, num_replicas, num_partitions)
     rows: list[tuple[object, ...]] = []
-    for group, position, logical_id, before, after, sources in _described(
-        collective, collective.participants, num_replicas * num_partitions
-    ):
+    listed: list[int] = []
+    last: tuple[int, ...] | None = None
+    described = _described(collective, groups, num_replicas * num_partitions)
+    for group, position, logical_id, before, after, sources in described:
+        if sources is not last:  # a list for each group: one for each member would be the square of them
+            listed, last = list(sources), sources
         place = (group, position, logical_id, logical_id // num_partitions, logical_id % num_partitions)
         held = (before, collective.operand_bytes, after, collective.result_bytes)
-        rows.append((*place, coordinates[logical_id], *held, list(sources)))
+        rows.append((*place, coordinates[logical_id], *held, listed))
     return make_table(_KINDS, rows)
+
+
+def _groups(collective: Collective, device_count: int) -> Groups:
+    """The groups of devices, few enough for a table."""
+    devices = collective.who.devices
+    count = 0 if isinstance(devices, Unavailable) else max(devices.size, device_count)
+    if count > _MOST_MEMBERS:
+        raise ModuleError(
+            f"The members of {collective.name} are not listed: there are {count:,}, and a table has at most"
+            f" {_MOST_MEMBERS:,} rows. Collective.groups has their ids."
+        )
+    if isinstance(collective.participants, Unavailable):
+        raise ModuleError(f"The members of {collective.name} are not known: {collective.participants.reason}")
+    return collective.participants
 
 
 _Description: TypeAlias = tuple[int | None, int | None, int, str, str, tuple[int, ...]]

@@ -31,6 +31,7 @@ _CELL_INCHES = 0.62
 _MARGIN_INCHES = 0.55
 _LEGEND_INCHES = 1.5
 _MOST_ARROWS = 256
+_MOST_DRAWN = 1 << 16
 _LONGEST_LEGEND = 16
 
 
@@ -68,9 +69,12 @@ def plot_groups(
       A figure of its own, which notebooks draw; save it with `figure.savefig`.
 
     Raises:
-      ModuleError: an id that the mesh does not have.
+      ModuleError: an id that the mesh does not have, or more of them than a picture can show.
     """
     from inspector.analysis.picture import Picture
+
+    if mesh.size > _MOST_DRAWN:
+        raise ModuleError(f"Cannot draw {mesh.size:,} devices: a picture shows at most {_MOST_DRAWN:,}.")
 
     unknown = sorted({member for group in groups for member in group} - set(_ids(mesh).reshape(-1).tolist()))
     if unknown:

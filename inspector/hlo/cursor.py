@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from inspector.errors import ModuleError
+
+_LONG = 1000  # characters, from which on an array is worth making
+_SAFE_DIGITS = 18  # of any integer of 64 bits
 
 _SHOWN_BEFORE, _SHOWN_AFTER = 30, 20
 
@@ -55,13 +61,15 @@ class Cursor:
         return int(digits)
 
     def integers(self, close: str) -> tuple[int, ...]:
-        """Reads integers separated by commas, up to and including `close`.
-
-        One `split` for the whole list: a module of a million devices has millions of ids.
-        """
+        """Reads integers separated by commas, up to and including `close`."""
         end = self.text.find(close, self.position)
         if end < 0:
             raise self.error(repr(close))
+        if end - self.position > _LONG:
+            plain = _plain_integers(self.text[self.position : end])
+            if plain is not None:
+                self.position = end + len(close)
+                return tuple(plain.tolist())
         words = self.text[self.position : end].split(",")
         if words == [""] or (len(words) == 1 and words[0].isspace()):
             words = []
@@ -73,6 +81,25 @@ class Cursor:
             numbers.append(int(digits))
         self.position = end + len(close)
         return tuple(numbers)
+
+    def plain_lists(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+        """Reads lists of integers, such as `{{0,1},{2,3}}`, if there are only digits, commas and braces.
+
+        Returns:
+          All integers, one list after the other, and how many each list has; None, with nothing read, for lists that
+          are written otherwise, of which one is empty, or that are none.
+        """
+        start, end = self.position + 2, self.text.find("}}", self.position)
+        if end < 0 or not self.text.startswith("{{", self.position):
+            return None
+        integers = _plain_integers(self.text[start:end].replace("},{", ","))
+        if integers is None:
+            return None
+        characters = np.frombuffer(self.text[start:end].encode(), np.uint8)
+        commas = np.flatnonzero(characters == ord(","))
+        last = np.flatnonzero(characters[commas - 1] == ord("}"))  # integers that a list ends with
+        self.position = end + 2
+        return integers, np.diff(last, prepend=-1, append=len(integers) - 1)
 
     def until(self, stop: str) -> str:
         """Reads a bare word that ends before `stop`."""
@@ -104,3 +131,14 @@ class Cursor:
             f"Cannot read {self.subject} at position {self.position}: expected {expected},"
             f" got {after!r} after {before!r}."
         )
+
+
+def _plain_integers(text: str) -> npt.NDArray[np.int64] | None:
+    """Integers separated by commas; None unless there are some, and nothing but their digits."""
+    if not text.isascii() or text.encode().translate(None, b"0123456789,"):
+        return None
+    characters = np.frombuffer(f",{text},".encode(), np.uint8)
+    digits = np.diff(np.flatnonzero(characters == ord(","))) - 1
+    if digits.min() < 1 or digits.max() > _SAFE_DIGITS:
+        return None
+    return np.fromstring(text, np.int64, sep=",")

@@ -9,15 +9,17 @@
     axisref  := 'name' [ ':(' pre ')' size ]
 
 The forms are `ListGroups`, `IotaGroups` and `MeshGroups`; all expand to the same numbers and print
-back. They are made from text here and from protos in `hlo/replica_groups_proto.py`; StableHLO's forms
-are read in `hlo/stablehlo_groups.py`. What the ids *are* (replicas, partitions, devices) depends on
-the instruction: see `hlo/group_mode.py`.
+back, and those that follow from few numbers tell much without (`hlo/mixed_radix.py`). They are made from
+text here and from protos in `hlo/replica_groups_proto.py`; StableHLO's forms are read in
+`hlo/stablehlo_groups.py`. What the ids *are* (replicas, partitions, devices) depends on the
+instruction: see `hlo/group_mode.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -25,13 +27,17 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from inspector.errors import ModuleError
+from inspector.errors import ModuleError, cut
 from inspector.hlo.cursor import Cursor
+from inspector.hlo.mixed_radix import Digit, Digits, radices, reshaped
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 
-MAX_IDS = 1 << 18
-"""Groups with more ids are not written out: no machine has as many devices, and a module may claim any number."""
+MAX_IDS = 1 << 21
+"""Groups with more ids are not written out: a pair for each of a million devices. A module may claim any number."""
+
+_MOST_SHOWN = 4096
+_LONGEST_QUOTE = 200
 
 
 def check_count(count: int) -> int:
@@ -45,23 +51,45 @@ def check_count(count: int) -> int:
     return count
 
 
+def short_text(groups: object) -> str:
+    """Groups, or a part of them, as a message quotes them."""
+    return cut(str(groups), _LONGEST_QUOTE)
+
+
+def id_array(ids: Iterable[int], count: int) -> Ids:
+    """Ids as an array.
+
+    Raises:
+      ModuleError: an id of more than 64 bits.
+    """
+    try:
+        return np.fromiter(ids, np.int64, count)
+    except OverflowError:
+        raise ModuleError("Replica groups have an id of more than 64 bits, which no device has.") from None
+
+
 class _Form:
     """What the three forms share."""
 
     __slots__ = ()
 
-    def expand(self, id_count: int | None = None) -> Ids:
+    def shape(self, id_count: int | None = None) -> tuple[int, int]:
+        """How many groups there are, and the members of the largest; as of `expand`, without limit."""
         raise NotImplementedError
 
+    def largest_id(self, id_count: int | None = None) -> int:
+        """The largest id; negative when there is none."""
+        raise NotImplementedError
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListGroups(_Form):
-    """Groups written out. `groups=()` is XLA's `{}`: one group of all ids."""
+    def member_digits(self, id_count: int | None = None) -> Digits | None:
+        """The digits that the members of each group count through, from its first id on.
 
-    groups: tuple[tuple[int, ...], ...]
+        None where the groups do not follow from few numbers, or are not all ids from 0 on, each once.
+        """
+        raise NotImplementedError
 
     def expand(self, id_count: int | None = None) -> Ids:
-        """The groups as an array `[groups, members]`; short groups are padded with -1.
+        """The groups as an array `[groups, members]`, which is read only; short groups are padded with -1.
 
         Args:
           id_count: how many ids there are; needed for `{}` only.
@@ -69,14 +97,94 @@ class ListGroups(_Form):
         Raises:
           ModuleError: `{}` without `id_count`, or too many ids.
         """
-        if not self.groups:
-            if id_count is None:
-                raise ModuleError("Replica groups {} mean all ids: say how many there are (id_count).")
-            return np.arange(check_count(id_count), dtype=np.int64)[None]
-        longest = max(map(len, self.groups))
-        check_count(len(self.groups) * longest)
-        padded = (group + (-1,) * (longest - len(group)) for group in self.groups)
-        return np.array(list(padded), dtype=np.int64).reshape(len(self.groups), longest)
+        check_count(math.prod(self.shape(id_count)))
+        return self._expanded(id_count)
+
+    def _expanded(self, id_count: int | None) -> Ids:
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+class ListGroups(_Form):
+    """Groups written out. `ListGroups(())` is XLA's `{}`: one group of all ids.
+
+    Attributes:
+      ids: the members of all groups, one group after the other.
+      lengths: how many members each group has.
+    """
+
+    ids: Ids
+    lengths: Ids
+
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+        """From ids in any sequences.
+
+        Raises:
+          ModuleError: an id of more than 64 bits.
+        """
+        lengths = np.fromiter(map(len, groups), np.int64, len(groups))
+        ids = id_array(itertools.chain.from_iterable(groups), int(lengths.sum()))
+        for name, array in (("ids", ids), ("lengths", lengths)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def from_arrays(cls, ids: Ids, lengths: Ids) -> ListGroups:
+        """From the attributes, which become read only."""
+        made = cls.__new__(cls)
+        for name, array in (("ids", ids), ("lengths", lengths)):
+            array.setflags(write=False)
+            object.__setattr__(made, name, array)
+        return made
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The ids of each group; made anew each time, at a cost where there are many."""
+        ids, ends = self.ids.tolist(), np.cumsum(self.lengths).tolist()
+        return tuple(tuple(ids[end - length : end]) for end, length in zip(ends, self.lengths.tolist(), strict=True))
+
+    def shape(self, id_count: int | None = None) -> tuple[int, int]:
+        """Of `{}`, one group of `id_count`."""
+        if len(self.lengths):
+            return len(self.lengths), int(self.lengths.max())
+        if id_count is None:
+            raise ModuleError("Replica groups {} mean all ids: say how many there are (id_count).")
+        return 1, id_count
+
+    def largest_id(self, id_count: int | None = None) -> int:
+        if not len(self.lengths):
+            return self.shape(id_count)[1] - 1
+        return int(self.ids.max(initial=-1))
+
+    def member_digits(self, id_count: int | None = None) -> Digits | None:
+        """Of `{}` only: what is written out is looked at as an array."""
+        return None if len(self.lengths) else (Digit(self.shape(id_count)[1], 1),)
+
+    def _expanded(self, id_count: int | None) -> Ids:
+        groups, longest = self.shape(id_count)
+        if not len(self.lengths):
+            return np.arange(longest, dtype=np.int64)[None]
+        if len(self.ids) == groups * longest:
+            return self.ids.reshape(groups, longest)
+        padded = np.full((groups, longest), -1, np.int64)
+        padded[np.arange(longest) < self.lengths[:, None]] = self.ids
+        return padded
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ListGroups):
+            return NotImplemented
+        return np.array_equal(self.lengths, other.lengths) and np.array_equal(self.ids, other.ids)
+
+    def __hash__(self) -> int:
+        return hash((self.ids.tobytes(), self.lengths.tobytes()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ListGroups.from_arrays, (self.ids, self.lengths)
+
+    def __repr__(self) -> str:
+        if len(self.ids) <= _MOST_SHOWN:
+            return f"ListGroups(groups={self.groups})"
+        return f"<ListGroups: {len(self.ids):,} ids in {len(self.lengths):,} groups, {short_text(self)}>"
 
     def __str__(self) -> str:
         return "{" + ",".join("{" + _commas(group) + "}" for group in self.groups) + "}"
@@ -94,6 +202,8 @@ class Iota:
     permutation: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
+        if min(self.dims, default=0) < 0:
+            raise ModuleError(f"Replica groups: a dimension of [{_commas(self.dims)}] is negative.")
         if self.permutation is not None and sorted(self.permutation) != list(range(len(self.dims))):
             raise ModuleError(
                 f"Replica groups: T({_commas(self.permutation)}) is not a permutation of the"
@@ -106,6 +216,12 @@ class Iota:
     @property
     def size(self) -> int:
         return math.prod(self.dims)
+
+    @property
+    def digits(self) -> Digits:
+        """Those that the ids count through."""
+        sizes = radices(self.dims)
+        return sizes if self.permutation is None else tuple(sizes[dimension] for dimension in self.permutation)
 
     def expand(self) -> Ids:
         """The ids, flat."""
@@ -125,16 +241,31 @@ class IotaGroups(_Form):
     ids: Iota
 
     def __post_init__(self) -> None:
+        if min(self.group_count, self.group_size) < 0:
+            raise ModuleError(f"Replica groups {self}: how many groups or members there are is negative.")
         if self.group_count * self.group_size != self.ids.size:
             raise ModuleError(
                 f"Replica groups {self}: {self.group_count} groups of {self.group_size} need"
                 f" {self.group_count * self.group_size} ids, but [{_commas(self.ids.dims)}] has {self.ids.size}."
             )
 
-    def expand(self, id_count: int | None = None) -> Ids:
-        """The groups as an array `[groups, members]`. `id_count` is not needed."""
+    def shape(self, id_count: int | None = None) -> tuple[int, int]:
+        """`id_count` is not needed."""
         del id_count
-        return self.ids.expand().reshape(self.group_count, self.group_size)
+        return self.group_count, self.group_size
+
+    def largest_id(self, id_count: int | None = None) -> int:
+        """`id_count` is not needed."""
+        del id_count
+        return self.ids.size - 1
+
+    def member_digits(self, id_count: int | None = None) -> Digits | None:
+        """`id_count` is not needed."""
+        found = reshaped(self.ids.digits, self.shape(id_count)) if self.ids.size else None
+        return found[1] if found is not None else None
+
+    def _expanded(self, id_count: int | None) -> Ids:
+        return self.ids.expand().reshape(self.shape(id_count))
 
     def __str__(self) -> str:
         return f"[{self.group_count},{self.group_size}]<={self.ids}"
@@ -152,7 +283,7 @@ class AxisRef:
         return _quoted(self.name) + ("" if self.pre_size is None else f":({self.pre_size}){self.size}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class MeshGroups(_Form):
     """Groups along axes of a mesh.
 
@@ -169,35 +300,71 @@ class MeshGroups(_Form):
     def __post_init__(self) -> None:
         sizes = dict(self.mesh_axes)
         if len(sizes) != len(self.mesh_axes):
-            raise ModuleError(f"Replica groups {self}: a mesh axis name occurs twice.")
+            raise ModuleError(f"Replica groups {short_text(self)}: a mesh axis name occurs twice.")
+        if min(sizes.values(), default=1) < 0:
+            raise ModuleError(f"Replica groups {short_text(self)}: the size of a mesh axis is negative.")
         if self.device_ids is not None:
             count = self.device_ids.size if isinstance(self.device_ids, Iota) else len(self.device_ids)
             if count != math.prod(sizes.values()):
                 raise ModuleError(
-                    f"Replica groups {self}: the mesh has {math.prod(sizes.values())} positions,"
+                    f"Replica groups {short_text(self)}: the mesh has {math.prod(sizes.values())} positions,"
                     f" but {count} device ids."
                 )
         for name in {axis.name for axis in self.axes}:
             if name not in sizes:
-                raise ModuleError(f"Replica groups {self}: the mesh has no axis {name!r}, only {sorted(sizes)}.")
+                known = short_text(sorted(sizes))
+                raise ModuleError(f"Replica groups {short_text(self)}: the mesh has no axis {name!r}, only {known}.")
             _split(sizes[name], tuple(axis for axis in self.axes if axis.name == name))
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the array."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @functools.cached_property
+    def _written_ids(self) -> Ids:
+        """`device_ids`, where they are written out."""
+        assert isinstance(self.device_ids, tuple), "asked only then"
+        return id_array(self.device_ids, len(self.device_ids))
 
     @property
     def mesh_ids(self) -> Ids:
         """The id at each mesh position, flat and row-major."""
-        if self.device_ids is None:
-            return np.arange(check_count(math.prod(size for _, size in self.mesh_axes)), dtype=np.int64)
         if isinstance(self.device_ids, Iota):
             return self.device_ids.expand()
-        return np.array(self.device_ids, dtype=np.int64)
+        size = check_count(math.prod(size for _, size in self.mesh_axes))
+        return np.arange(size, dtype=np.int64) if self.device_ids is None else self._written_ids
 
-    def expand(self, id_count: int | None = None) -> Ids:
-        """The groups as an array `[groups, members]`. `id_count` is not needed.
-
-        The mesh, with axes split where only a part is grouped, has its grouped dimensions moved to
-        the end in written order and is cut (xla/hlo/ir/replica_group.cc).
-        """
+    def shape(self, id_count: int | None = None) -> tuple[int, int]:
+        """`id_count` is not needed."""
         del id_count
+        sizes, first, last = self._dimensions()
+        return math.prod(sizes[dimension] for dimension in first), math.prod(sizes[dimension] for dimension in last)
+
+    def largest_id(self, id_count: int | None = None) -> int:
+        """`id_count` is not needed."""
+        if isinstance(self.device_ids, tuple):
+            return int(self._written_ids.max(initial=-1))
+        return math.prod(self.shape(id_count)) - 1
+
+    def member_digits(self, id_count: int | None = None) -> Digits | None:
+        """`id_count` is not needed."""
+        size = math.prod(self.shape(id_count))
+        if isinstance(self.device_ids, tuple) or not size:
+            return None
+        sizes, _, last = self._dimensions()
+        ids = self.device_ids.digits if isinstance(self.device_ids, Iota) else (Digit(size, 1),)
+        dimensions = reshaped(ids, sizes)
+        return None if dimensions is None else tuple(digit for place in last for digit in dimensions[place])
+
+    def _expanded(self, id_count: int | None) -> Ids:
+        sizes, first, last = self._dimensions()
+        return self.mesh_ids.reshape(sizes).transpose(first + last).reshape(self.shape(id_count))
+
+    def _dimensions(self) -> tuple[list[int], list[int], list[int]]:
+        """The mesh's sizes, axes split where only a part is grouped; the dimensions not grouped, and those grouped.
+
+        The grouped ones are moved to the end in written order (xla/hlo/ir/replica_group.cc).
+        """
         sizes: list[int] = []
         grouped: dict[AxisRef, int] = {}
         for name, size in self.mesh_axes:
@@ -206,9 +373,7 @@ class MeshGroups(_Form):
                     grouped[axis] = len(sizes)
                 sizes.append(part_size)
         last = [grouped[axis] for axis in self.axes]
-        first = [dimension for dimension in range(len(sizes)) if dimension not in last]
-        members = math.prod(sizes[dimension] for dimension in last)
-        return self.mesh_ids.reshape(sizes).transpose(first + last).reshape(-1, members)
+        return sizes, [dimension for dimension in range(len(sizes)) if dimension not in last], last
 
     def __str__(self) -> str:
         axes = "{" + ",".join(map(str, self.axes)) + "}"
@@ -236,7 +401,7 @@ def parse(text: str) -> ReplicaGroups:
     """
     cursor = Cursor(text, "replica groups")
     if cursor.at("{"):
-        groups: ReplicaGroups = ListGroups(_integer_lists(cursor))
+        groups: ReplicaGroups = _list_groups(cursor)
     elif cursor.at("["):
         groups = _iota_groups(cursor)
     elif cursor.at("mesh[") or cursor.at("single_device["):
@@ -258,8 +423,15 @@ def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
     cursor.end()
     pairs = [(pair[0], pair[1]) for pair in lists if len(pair) == 2]
     if len(pairs) != len(lists):
-        raise ModuleError(f"Cannot read source-target pairs {text!r}: expected two ids in each of the braces.")
+        raise ModuleError(
+            f"Cannot read source-target pairs {short_text(repr(text))}: expected two ids in each of the braces."
+        )
     return tuple(pairs)
+
+
+def _list_groups(cursor: Cursor) -> ListGroups:
+    plain = cursor.plain_lists()
+    return ListGroups(_integer_lists(cursor)) if plain is None else ListGroups.from_arrays(*plain)
 
 
 def _integer_lists(cursor: Cursor) -> tuple[tuple[int, ...], ...]:

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
-from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, ReplicaGroups, check_count
+import numpy as np
+
+from inspector.hlo.replica_groups import (
+    MAX_IDS,
+    AxisRef,
+    Iota,
+    IotaGroups,
+    ListGroups,
+    MeshGroups,
+    ReplicaGroups,
+    check_count,
+    id_array,
+)
+from inspector.varints import varint_ends, varints_at
+
+# As a message of groups that hold ids is serialized: the tag of a group and its bytes, the tag of its ids and theirs.
+_HEAD = 4
+_TAG = 1 << 3 | 2  # field 1, bytes that say how many they are
+
+_ID_BYTES = 3  # of the ids below `MAX_IDS`
+
+# Fewer groups are read sooner one by one.
+_MANY_GROUPS = 64
 
 
 def from_instruction_proto(proto: Any) -> ReplicaGroups:
@@ -21,10 +45,41 @@ def from_instruction_proto(proto: Any) -> ReplicaGroups:
         return _iota_groups(proto.iota_collective_device_list)
     if form == "mesh_axes_replica_group_list":
         return _mesh_groups(proto.mesh_axes_replica_group_list)
-    groups = proto.collective_device_list.replica_groups if form else proto.replica_groups
+    if form == "collective_device_list":
+        listed = proto.collective_device_list
+        alike = _alike_groups(listed) if len(listed.replica_groups) > _MANY_GROUPS else None
+        return _list_groups(listed.replica_groups) if alike is None else alike
+    return _list_groups(proto.replica_groups)
+
+
+def _list_groups(groups: Sequence[Any]) -> ListGroups:
+    """One by one."""
     check_count(len(groups))
-    check_count(sum(len(group.replica_ids) for group in groups))
-    return ListGroups(tuple(tuple(group.replica_ids) for group in groups))
+    members = [group.replica_ids for group in groups]
+    lengths = id_array(map(len, members), len(members))
+    count = check_count(int(lengths.sum()))
+    return ListGroups.from_arrays(id_array(itertools.chain.from_iterable(members), count), lengths)
+
+
+def _alike_groups(proto: Any) -> ListGroups | None:
+    """Groups of the same length, from the bytes of a `xla.CollectiveDeviceListProto`; None for any others.
+
+    A view of each group costs more than all of its ids: the bytes are integers only, which are read at once.
+    """
+    data = proto.SerializeToString()
+    if len(data) > MAX_IDS * (_HEAD + _ID_BYTES):
+        return None
+    ends, count = varint_ends(data), len(proto.replica_groups)
+    width = len(ends) // count
+    if width <= _HEAD or width * count != len(ends):
+        return None
+    check_count(count * (width - _HEAD))
+    ends = ends.reshape(count, width)
+    last = ends[:, -1]
+    expected = (_TAG, last - ends[:, 1], _TAG, last - ends[:, 3])
+    if any((varints_at(data, ends[:, place]) != value).any() for place, value in enumerate(expected)):
+        return None
+    return ListGroups.from_arrays(varints_at(data, ends[:, _HEAD:]).reshape(-1), np.full(count, width - _HEAD))
 
 
 def _iota_groups(proto: Any) -> IotaGroups:

@@ -154,12 +154,47 @@ def all_reduces(groups: list[str], count: int) -> Collectives:
     )  # fmt: skip
 
 
-def test_ids_of_all_groups_together_are_written_out_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(participation, "_MOST_WRITTEN", 100)
+def test_a_table_lists_ids_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(participation, "_MOST_LISTED_TOGETHER", 64)
     forms = ["[1,16]<=[16]", "[16,1]<=[16]", "[2,8]<=[16]", "[2,8]<=[2,8]T(1,0)"]
-    assert len(all_reduces(forms, 16)) == 4
-    assert len(all_reduces(forms * 5, 16)) == 20
-    with pytest.raises(ModuleError, match="collectives have more than 100 ids in groups that differ from each other"):
+    assert not all_reduces(forms * 5, 16).table()["replica_groups"].isna().any()
+    found = all_reduces([*forms, "[4,4]<=[16]", forms[0]], 16)
+    table = found.table()
+    assert list(table["replica_groups"].isna()) == [False] * 4 + [True, False]
+    assert "replica_groups: 4 groups of up to 4 ids are too many for a table: Coll" in table["unknown"][4]
+    assert found[4].groups == ((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15))
+
+
+def test_a_million_devices() -> None:
+    mesh = Mesh(("data", "fsdp", "model"), (32, 128, 256), "replica")
+    (one,) = found = from_text(REDUCED.format(groups="[4096,256]<=[1048576]"), mesh, num_replicas=mesh.size)
+    assert repr(found) == f"<Collectives on the {mesh}: 1 all-reduce over model>"
+    assert one.axes == ("model",)
+    table = found.table()
+    assert table["replica_groups"].isna()[0]
+    assert "4,096 groups of up to 256 ids are too many for a table" in table["unknown"][0]
+    assert found.totals()["axes"][0] == "model"
+    with pytest.raises(
+        ModuleError, match="members of r are not listed: there are 1,048,576, and a table has at most 2"
+    ):
+        found.members("r")
+    with pytest.raises(ModuleError, match="Cannot draw 1,048,576 devices: a picture shows at most 65,536"):
+        found.plot("r")
+    assert one.groups[4095][-1] == 1_048_575
+    assert one.participants is one.groups
+    assert len(pickle.dumps(found)) < 10_000
+
+
+REDUCED = """HloModule m
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }}
+ENTRY e {{ p = f32[] parameter(0)  ROOT r = f32[] all-reduce(p), replica_groups={groups}, to_apply=add }}"""
+
+
+def test_groups_that_come_again_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(participation, "_MOST_IDS", 64)
+    forms = ["[1,16]<=[16]", "[2,8]<=[16]"]
+    assert len(all_reduces(forms * 5, 16)) == 10
+    with pytest.raises(ModuleError, match="too many to look at"):
         all_reduces([*forms, "[4,4]<=[16]"], 16)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import pickle
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.errors import ModuleError
+from inspector.hlo.cursor import Cursor
 from inspector.hlo.group_mode import GroupMode, participants
 from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, parse, parse_pairs
+from inspector.hlo.replica_groups_proto import _alike_groups, from_instruction_proto
+from inspector.toolchain.schema import installed_schema
 from tests.groups import to_lists
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "oracle"))
@@ -75,6 +80,10 @@ def test_expand_and_print_back(text: str, groups: list[list[int]]) -> None:
         ("mesh['a'=8] {'a':(2)0}", r"'a':\(2\)0 does not cut"),
         ("mesh['a'=4] {'a','a'}", "not overlap"),
         ("mesh['a'=4], device_ids=(0,1) {'a'}", "the mesh has 4 positions, but 2 device ids"),
+        ("mesh['a'=-2,'b'=-2] {'a'}", "the size of a mesh axis is negative"),
+        ("[-1,-4]<=[4]", "how many groups or members there are is negative"),
+        ("[2,2]<=[-2,-2]", r"a dimension of \[-2,-2\] is negative"),
+        ("{{0,9223372036854775808}}", "an id of more than 64 bits"),
     ],
 )
 def test_errors_say_where_and_what_was_expected(text: str, message: str) -> None:
@@ -104,7 +113,7 @@ def test_uneven_groups_are_padded() -> None:
 )
 def test_more_ids_than_devices_can_be_are_not_written_out(text: str) -> None:
     groups = parse(text)
-    with pytest.raises(ModuleError, match=r"Groups of [\d,]+ ids are not written out: expected at most 262,144"):
+    with pytest.raises(ModuleError, match=r"Groups of [\d,]+ ids are not written out: expected at most 2,097,152"):
         groups.expand(1 << 40)
 
 
@@ -130,6 +139,110 @@ def test_a_quarter_of_a_million_devices() -> None:
     start = time.process_time()
     assert parse(text).expand().shape == (125_000, 2)
     assert time.process_time() - start < 4
+
+
+@pytest.mark.parametrize("text", ["{{}}", "[0,0]<=[0]", "mesh['a'=0] {'a'}", "mesh['a'=0,'b'=2] {'b'}"])
+@pytest.mark.parametrize("mode", GroupMode)
+def test_groups_of_nobody(text: str, mode: GroupMode) -> None:
+    groups = parse(text)
+    assert groups.member_digits() is None
+    assert groups.expand().size == 0
+    assert groups.expand().shape == groups.shape()
+    assert participants(groups, mode, 2, 3).size == 0
+
+
+def test_lists_are_values() -> None:
+    groups = ListGroups(((0, 1), (2, 3)))
+    assert groups.groups == ((0, 1), (2, 3))
+    assert repr(groups) == "ListGroups(groups=((0, 1), (2, 3)))"
+    others = [ListGroups(()), ListGroups(((0, 1, 2, 3),)), ListGroups(((0, 1), (3, 2))), ListGroups(((0,), (1, 2, 3)))]
+    for other in others:
+        assert groups != other
+        assert hash(groups) != hash(other)
+    for copy in (ListGroups([[0, 1], [2, 3]]), pickle.loads(pickle.dumps(groups)), parse("{{0,1},{2,3}}")):
+        assert copy == groups
+        assert hash(copy) == hash(groups)
+        assert isinstance(copy, ListGroups)
+        with pytest.raises(ValueError, match="read-only"):
+            copy.ids[0] = 7
+    assert groups != ((0, 1), (2, 3))
+
+
+def test_many_ids_are_shown_in_part() -> None:
+    groups = ListGroups.from_arrays(np.arange(10_000), np.full(100, 100))
+    assert repr(groups).startswith("<ListGroups: 10,000 ids in 100 groups, {{0,1,2,3,")
+    assert len(repr(groups)) < 300
+    assert len(str(groups)) > 40_000
+    with pytest.raises(ModuleError, match="name id 9999, but in mode") as caught:
+        participants(groups, GroupMode.CROSS_REPLICA, 10, 1)
+    assert len(str(caught.value)) < 500
+
+
+@given(st.lists(st.lists(st.integers(0, 3000), min_size=1, max_size=5), min_size=1, max_size=6), st.data())
+@settings(deadline=None)
+def test_plain_lists_are_read_as_any(groups: list[list[int]], data: st.DataObject) -> None:
+    """Digits, commas and braces alone are read at once, and the same lists with a space one by one."""
+    text = "{" + ",".join("{" + ",".join(map(str, group)) + "}" for group in groups) + "}"
+    assert Cursor(text, "groups").plain_lists() is not None
+    assert parse(text) == ListGroups(groups)
+    place = data.draw(st.sampled_from([i for i, character in enumerate(text) if character in ",{"])) + 1
+    spaced = text[:place] + " " + text[place:]
+    assert Cursor(spaced, "groups").plain_lists() is None
+    assert parse(spaced) == ListGroups(groups)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{{}}", "{{},{1}}", "{{1},{}}", "{{1},{},{2}}", "{{1,},{2}}", "{{1},{,2}}", "{{-1,2}}", "{{1}, {2}}", "{{١}}",
+     "{1}", "{}", "{{1,2}", "{{12345678901234567890}}"],
+)  # fmt: skip
+def test_other_lists_are_not_plain(text: str) -> None:
+    cursor = Cursor(text, "groups")
+    assert cursor.plain_lists() is None
+    assert cursor.position == 0
+
+
+def proto_of(groups: list[list[int]]) -> Any:
+    proto: Any = installed_schema().message("xla.HloInstructionProto")()
+    proto.collective_device_list.SetInParent()
+    for group in groups:
+        proto.collective_device_list.replica_groups.add(replica_ids=group)
+    return proto
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_groups_are_read_from_their_bytes_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = np.random.default_rng(seed)
+    for _ in range(40):
+        count, members = int(source.integers(65, 400)), int(source.integers(1, 140))
+        largest = 1 << int(source.integers(1, 63))
+        ids = source.integers(-1 if source.random() < 0.2 else 0, largest, (count, members)).tolist()
+        alike = source.random() < 0.7
+        if not alike:
+            ids[int(source.integers(count))].append(5)
+        proto = proto_of(ids)
+        assert (_alike_groups(proto.collective_device_list) is not None) == alike
+        found = from_instruction_proto(proto)
+        assert found == ListGroups(ids)
+        assert found.expand().shape == (count, members + (not alike))
+
+
+def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
+    """With fields of a later version, or of the same number of integers but in other groups."""
+    groups = [[n, n + 1] for n in range(100)]
+    proto = proto_of(groups)
+    data = proto.SerializeToString() + proto_of(groups[:3]).SerializeToString()
+    merged = type(proto).FromString(data)
+    assert from_instruction_proto(merged) == ListGroups([*groups, *groups[:3]])
+    moved = [*groups[:50], [1], [2, 3, 4], *groups[50:]]
+    assert from_instruction_proto(proto_of(moved)) == ListGroups(moved)
+    empty = [*groups, []]
+    assert from_instruction_proto(proto_of(empty)) == ListGroups(empty)
+    one = type(proto.collective_device_list.replica_groups[0]).FromString(b"\x0a\x01\x07\x10\x01")  # and a field 2
+    unknown = proto_of([])
+    for _ in range(100):
+        unknown.collective_device_list.replica_groups.append(one)
+    assert from_instruction_proto(unknown) == ListGroups([[7]] * 100)
 
 
 @st.composite

@@ -1,7 +1,8 @@
 // Where the positions of a mesh are drawn: the last axis goes right, the one before it down, and
 // the others make panels.
 
-import type { Mesh } from "../messages.ts";
+import type { Collective, Mesh } from "../messages.ts";
+import { grouped } from "./format.ts";
 
 /** A position: its column and row in cells, panels counted in, and the panel it lies in. */
 export interface Cell {
@@ -80,15 +81,19 @@ export function rowMesh(ids: readonly number[]): Mesh {
   return { axis_names: ["logical id"], axis_sizes: [sorted.length], kind: "partition", device_ids: sorted };
 }
 
-/** Groups in one line: `4 groups of 2: {0,1} {2,3} …`. */
-export function groupsText(groups: readonly (readonly number[])[], isPairs: boolean, shown = 3): string {
-  if (!groups.length) return "all devices";
+/** Groups in one line: `4 × 2: {0,1} {2,3} …`. */
+export function groupsText(
+  row: Pick<Collective, "groups" | "group_count" | "group_sizes" | "is_pairs">,
+  shown = 3,
+): string {
+  const { groups, group_count: all, is_pairs: isPairs } = row;
+  if (!all) return "all devices";
   const some = groups.slice(0, shown).map((g) => (isPairs ? g.join("→") : `{${compact(g)}}`));
-  const rest = groups.length > shown ? " …" : "";
-  const sizes = [...new Set(groups.map((g) => g.length))];
+  const rest = all > some.length ? " …" : "";
+  const [smallest, largest] = row.group_sizes;
   const count = isPairs
-    ? `${groups.length} pair${groups.length === 1 ? "" : "s"}`
-    : `${groups.length} × ${sizes.length === 1 ? sizes[0] : `${Math.min(...sizes)}–${Math.max(...sizes)}`}`;
+    ? `${grouped(all)} pair${all === 1 ? "" : "s"}`
+    : `${grouped(all)} × ${smallest === largest ? grouped(largest) : `${grouped(smallest)}–${grouped(largest)}`}`;
   return `${count}: ${some.join(" ")}${rest}`;
 }
 

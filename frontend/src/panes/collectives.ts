@@ -114,7 +114,7 @@ class CollectivesPane implements Pane {
         h("span", { class: "insp-dim" }, ` ${row.name}`),
       ),
       h("td", {}, axes),
-      h("td", { title: groupsText(row.groups, row.is_pairs, 64) }, groupsText(row.groups, row.is_pairs)),
+      h("td", { title: groupsText(row, 64) }, groupsText(row)),
       h("td", {}, h("code", {}, row.operand_shapes.join(", "))),
       h("td", { class: "insp-number", title: "of one device, each time that it runs" }, bytes),
       h("td", { class: "insp-number", title: row.executions_reason || RUNS }, runs),

@@ -19,10 +19,9 @@ export function meshDrawing(
 ): HTMLElement[] {
   const mesh = given ?? rowMesh(row.members.length ? row.members.map((m) => idOf(m, null)) : row.groups.flat());
   const size = mesh.axis_sizes.reduce((a, b) => a * b, 1);
-  const isDrawn = size > 0 && size <= MAX_DRAWN;
-  const none = size
-    ? `${grouped(size)} devices are too many to draw; the groups are in the table.`
-    : "No devices to draw.";
+  const isDrawn = size > 0 && size <= MAX_DRAWN && !row.groups_cut;
+  const many = size > MAX_DRAWN ? `${grouped(size)} devices are` : "The ids of the groups are";
+  const none = size ? `${many} too many to draw; the first groups are in the table.` : "No devices to draw.";
   if (!isDrawn) return [h("div", { class: "insp-about" }, ...about, h("div", { class: "insp-dim" }, none))];
   const { element, detail } = new Drawing(row, mesh, given !== null);
   return [element, h("div", { class: "insp-about" }, ...about, detail)];

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal, TypedDict
 
 from inspector.analysis import collective as analysis
 from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.collectives import collectives
+from inspector.analysis.participation import Participation
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
 from inspector.errors import Unavailable
@@ -20,7 +22,11 @@ from inspector.widgets.variants import Variant
 
 # Members are drawn one by one; more than this is no picture any more.
 _MAX_MEMBERS = 256
-_MAX_GROUPS = 1024
+
+# Ids that are drawn as groups. Of more, the browser has the first groups, each with its first ids and its last.
+_MAX_IDS = 8192
+_MAX_GROUPS = 64
+_MAX_OF_GROUP = 8
 
 
 class Mesh(TypedDict):
@@ -59,6 +65,9 @@ class Collective(TypedDict):
     Attributes:
       axes: the mesh axes it works over, None when its groups are no axes; then `axes_reason`.
       groups: lists of ids, or source-target pairs when `is_pairs`.
+      groups_cut: whether these are only the first groups, and of long ones the first ids and the last.
+      group_count: of all groups.
+      group_sizes: how many ids the smallest group has, and the largest.
       operand_bytes: bytes of all operands on one device, each time that it runs.
       executions: how often it runs in one execution of the program, None when unknown; then `executions_reason`.
       phases: the parts of a differentiated program that it belongs to.
@@ -74,6 +83,9 @@ class Collective(TypedDict):
     axes: list[str] | None
     axes_reason: str
     groups: list[list[int]]
+    groups_cut: bool
+    group_count: int
+    group_sizes: tuple[int, int]
     is_pairs: bool
     group_mode: str
     operand_shapes: list[str]
@@ -114,13 +126,15 @@ class CollectivesPane(Pane):
 
 
 def _message(variant: int, stage: messages.Stage, found: Found) -> Collectives:
+    different = {id(one.who): one.who for one in found}
+    groups = {key: _groups(who) for key, who in different.items()}
     return Collectives(
         type="collectives",
         variant=variant,
         program=stage,
         mesh=_mesh(found.mesh),
         note="" if len(found) else _why_none(found, stage),
-        rows=[_row(c, found) for c in found],
+        rows=[_row(c, groups[id(c.who)], found) for c in found],
     )
 
 
@@ -150,7 +164,7 @@ def _mesh(mesh: hlo.Mesh | None) -> Mesh | None:
     )
 
 
-def _row(collective: analysis.Collective, found: Found) -> Collective:
+def _row(collective: analysis.Collective, groups: list[list[int]], found: Found) -> Collective:
     axes, inserted_by = collective.axes, collective.inserted_by
     executions, source_from = collective.executions, collective.source_from
     frame = collective.origin.frames[0] if collective.origin.frames else None
@@ -161,7 +175,10 @@ def _row(collective: analysis.Collective, found: Found) -> Collective:
         context=" > ".join(collective.context),
         axes=None if isinstance(axes, Unavailable) else [str(axis) for axis in axes],
         axes_reason=axes.reason if isinstance(axes, Unavailable) else "",
-        groups=[list(group) for group in collective.groups[:_MAX_GROUPS]],
+        groups=groups,
+        groups_cut=_is_cut(collective.who),
+        group_count=collective.who.shape[0],
+        group_sizes=collective.who.group_sizes,
         is_pairs=collective.form is None,
         group_mode=str(collective.mode),
         operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
@@ -175,6 +192,17 @@ def _row(collective: analysis.Collective, found: Found) -> Collective:
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
         members=_members(collective, found),
     )
+
+
+def _is_cut(who: Participation) -> bool:
+    return math.prod(who.shape) > _MAX_IDS
+
+
+def _groups(who: Participation) -> list[list[int]]:
+    if not _is_cut(who):
+        return [list(group) for group in who.groups]
+    groups = [[member for member in group if member >= 0] for group in who.first_groups(_MAX_GROUPS).tolist()]
+    return [group if len(group) <= _MAX_OF_GROUP else [*group[:_MAX_OF_GROUP], group[-1]] for group in groups]
 
 
 def _members(collective: analysis.Collective, found: Found) -> list[Member]:

@@ -1,0 +1,68 @@
+"""What the browser is told of groups: all of those that it draws, and of more the first, with how many there are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jaxlib import _hlo
+
+from inspector.analysis.collectives import collectives
+from inspector.hlo.mesh import Mesh
+from inspector.hlo.module import Module
+from inspector.widgets.panes.collectives import Collective, _message
+
+HLO = """HloModule m
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }}
+ENTRY e {{ p = f32[] parameter(0)  ROOT r = f32[] {operation} }}"""
+
+
+def row(operation: str, mesh: Mesh | None, count: int) -> Collective:
+    text = HLO.format(operation=operation)
+    module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+    (only,) = _message(0, "optimized", collectives(module, mesh, count, 1))["rows"]
+    return only
+
+
+def reduced(groups: str, sizes: tuple[int, ...]) -> Collective:
+    mesh = Mesh(("a", "b", "c")[: len(sizes)], sizes, "replica")
+    return row(f"all-reduce(p), replica_groups={groups}, to_apply=add", mesh, mesh.size)
+
+
+def test_groups_that_are_drawn_are_whole() -> None:
+    """Any that may be: there are more than a thousand pairs in a mesh of 4,096 devices."""
+    found = reduced("[2048,2]<=[4096]", (2048, 2))
+    assert (found["groups_cut"], found["group_count"], found["group_sizes"]) == (False, 2048, (2, 2))
+    assert found["groups"] == [[2 * n, 2 * n + 1] for n in range(2048)]
+    uneven = reduced("{{0},{1,2,3}}", (4,))
+    assert (uneven["groups"], uneven["group_sizes"]) == ([[0], [1, 2, 3]], (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("groups", "count", "first", "axes"),
+    [
+        ("[4096,256]<=[1048576]", 4096, [0, 1, 2, 3, 4, 5, 6, 7, 255], ["c"]),
+        ("[1,1048576]<=[1048576]", 1, [0, 1, 2, 3, 4, 5, 6, 7, 1048575], ["a", "b", "c"]),
+        ("[131072,8]<=[1048576]", 131072, [0, 1, 2, 3, 4, 5, 6, 7], ["c:(32)8"]),
+        ("[1048576,1]<=[1048576]", 1048576, [0], []),
+    ],
+)
+def test_of_many_ids_the_first_are_told(groups: str, count: int, first: list[int], axes: list[str]) -> None:
+    found = reduced(groups, (32, 128, 256))
+    assert (found["groups_cut"], found["group_count"]) == (True, count)
+    assert found["group_sizes"] == ((1 << 20) // count,) * 2
+    assert found["groups"][0] == first
+    assert len(found["groups"]) == min(count, 64)
+    assert found["axes"] == axes
+    assert len(json.dumps(found)) < 10_000
+
+
+def test_pairs() -> None:
+    found = row("collective-permute(p), source_target_pairs={{0,1},{1,0}}", None, 2)
+    assert (found["groups"], found["group_count"], found["group_sizes"]) == ([[0, 1], [1, 0]], 2, (2, 2))
+    none = row("collective-permute(p), source_target_pairs={}", None, 2)
+    assert (none["groups"], none["group_count"], none["groups_cut"]) == ([], 0, False)
+    ring = ",".join(f"{{{n},{(n + 1) % 9000}}}" for n in range(9000))
+    many = row(f"collective-permute(p), source_target_pairs={{{ring}}}", None, 9000)
+    assert (many["groups_cut"], many["group_count"]) == (True, 9000)
+    assert many["groups"] == [[n, n + 1] for n in range(64)]
