@@ -40,15 +40,19 @@ def varint_ends(data: bytes) -> npt.NDArray[np.int64]:
 def varints_at(data: bytes, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The integers that end with some bytes, of 64 bits with a sign, as protobuf's `int64`; of the shape of `ends`.
 
+    Args:
+      data: integers only.
+      ends: some of `varint_ends(data)`.
+
     Raises:
       ValueError: one is longer than 64 bits.
     """
-    octets = np.frombuffer(data, np.uint8)
+    octets, ends = np.frombuffer(data, np.uint8), np.ascontiguousarray(ends)
     values: npt.NDArray[np.int32] | npt.NDArray[np.int64] = octets[ends].astype(np.int32)
-    going_on = np.ones(ends.shape, np.bool_)
+    going_on: npt.NDArray[np.bool_] = np.ones(1, np.bool_)
     for index in range(1, _MOST_BYTES + 1):
-        before = octets[ends - index]
-        going_on &= (before >= 0x80) & (ends >= index)
+        before = octets[ends - index]  # before the first byte comes the last one, with which an integer ends
+        going_on = going_on & (before >= 0x80)
         if not going_on.any():
             return values.astype(np.int64)
         if index == _BYTES_OF_31_BITS:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from inspector.errors import Unavailable
+from inspector.errors import Unavailable, cut
 from inspector.hlo.group_mode import GroupMode
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.mixed_radix import Digits, digits_of, length, merged, radices
@@ -27,6 +27,7 @@ from inspector.hlo.replica_groups import AxisRef, Ids, MeshGroups, ReplicaGroups
 # Ways to cut the axes into prime factors that are tried before giving up.
 _MOST_FACTORIZATIONS = 512
 _MOST_IN_WORDS = 8
+_LONGEST_WORDS = 4000
 
 Axes = tuple[str, ...]
 
@@ -164,15 +165,7 @@ def mesh_positions(devices: Ids, mesh: Mesh, num_replicas: int, num_partitions: 
             return Unavailable(f"the groups combine replicas with partitions, and the mesh names {mesh.kind}s only")
     if count != mesh.size:
         return Unavailable(f"the {mesh} has {mesh.size} positions, but the program has {count} {mesh.kind}s")
-    return ids if mesh.device_ids is None else position_of_id(mesh)[ids]
-
-
-def position_of_id(mesh: Mesh) -> Ids:
-    """Row-major mesh position of each logical id."""
-    positions = np.arange(mesh.size, dtype=np.int64)
-    if mesh.device_ids is not None:
-        positions[np.fromiter(mesh.device_ids, np.int64, mesh.size)] = np.arange(mesh.size)
-    return positions
+    return ids if mesh.device_ids is None else mesh.position_of_id[ids]
 
 
 def _names_positions(mode: GroupMode, mesh: Mesh, num_replicas: int, num_partitions: int) -> bool:
@@ -267,7 +260,7 @@ def _in_words(positions: Ids, mesh: Mesh) -> str:
     if not 0 < len(groups) <= _MOST_IN_WORDS:
         return f"the groups are not those of any axes or parts of axes of the {mesh}"
     name, size = mesh.axis_names[over[0]], mesh.axis_sizes[over[0]]
-    written = ", ".join("{" + ",".join(map(str, group)) + "}" for group in groups.values())
+    written = cut(", ".join("{" + ",".join(map(str, group)) + "}" for group in groups.values()), _LONGEST_WORDS)
     return f"the groups are no axes: {written} of the {size} positions on {name}, as axis_index_groups makes"
 
 

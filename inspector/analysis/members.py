@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from inspector.analysis.axes import position_of_id
 from inspector.analysis.participation import Groups
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.mesh import Mesh
@@ -250,5 +249,5 @@ def _coordinates(mesh: Mesh | None, num_replicas: int, num_partitions: int) -> l
         return [()] * (num_replicas * num_partitions)
     devices = np.arange(num_replicas * num_partitions)
     ids = devices // num_partitions if mesh.kind == "replica" else devices % num_partitions
-    indices = np.unravel_index(position_of_id(mesh)[ids], mesh.axis_sizes)
+    indices = np.unravel_index(mesh.position_of_id[ids], mesh.axis_sizes)
     return [tuple(int(index) for index in each) for each in zip(*indices, strict=True)]

@@ -30,7 +30,7 @@ _OF_PAIRS = frozenset({"collective-permute", "send"})
 _UNORDERED = frozenset({"all-reduce", "all-reduce-start"})
 
 # Ids of all groups of a program that differ: to look at each takes some seconds.
-_MOST_IDS = 1 << 29
+_MOST_IDS = 1 << 28
 
 # Ids that a table has in lists: of one collective, and of all whose groups differ. Each is some tens of bytes.
 _MOST_LISTED = 1 << 18

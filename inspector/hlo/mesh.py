@@ -7,11 +7,15 @@ same value here. Knows nothing of JAX; made in `lowering/`, read in `analysis/co
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 
-@dataclasses.dataclass(frozen=True, slots=True)
+
+@dataclasses.dataclass(frozen=True)
 class Mesh:
     """Axes in row-major order over logical ids.
 
@@ -41,6 +45,18 @@ class Mesh:
     def size(self) -> int:
         """Number of positions."""
         return math.prod(self.axis_sizes)
+
+    @functools.cached_property
+    def position_of_id(self) -> npt.NDArray[np.int64]:
+        """Row-major position of each logical id."""
+        positions = np.arange(self.size, dtype=np.int64)
+        if self.device_ids is not None:
+            positions[np.fromiter(self.device_ids, np.int64, self.size)] = np.arange(self.size)
+        return positions
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the array."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def __str__(self) -> str:
         axes = ", ".join(f"{n}={s}" for n, s in zip(self.axis_names, self.axis_sizes, strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inspector.analysis.axes import Axes, _factorizations, _joined, _part, position_of_id
+from inspector.analysis.axes import Axes, _factorizations, _joined, _part
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.replica_groups import Ids, MeshGroups, ReplicaGroups
@@ -31,7 +31,10 @@ def plain_axes(
         return Unavailable(f"the groups leave out {missing} devices")
     if devices.size != np.unique(devices).size:
         return Unavailable("the groups overlap")
-    axes = _matched(position_of_id(mesh)[ids], mesh, ordered)
+    positions = np.empty(mesh.size, np.int64)
+    for position, id_there in enumerate(mesh.device_ids or range(mesh.size)):
+        positions[id_there] = position
+    axes = _matched(positions[ids], mesh, ordered)
     if isinstance(axes, Unavailable) or not isinstance(form, MeshGroups) or not form.mesh_axes:
         return axes
     named = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))

@@ -128,11 +128,12 @@ def test_every_way_finds_what_the_coordinates_of_each_device_say(seed: int) -> N
         counts = random_program(source, mesh)
         mode = source.choice(list(GroupMode))
         ids = {GroupMode.CROSS_PARTITION: counts[1], GroupMode.FLATTENED_ID: counts[0] * counts[1]}.get(mode, counts[0])
-        form = source.choice(FORMS)(source, mesh, ids)
+        form = source.choice(FORMS)(source, mesh, ids if source.random() < 0.8 else divisor(source, ids))
         ordered = source.random() < 0.6
         who = Participations(mesh, *counts).groups(form, mode, ordered)
         expected = plain_participants(form, mode, *counts)
         assert who.participants == tuple(map(tuple, expected))
+        assert who.most_devices == max(map(len, expected))
         devices = participants(form, mode, *counts)
         axes = plain_axes(devices, form, mesh, *counts, ordered)
         assert who.axes == axes, (str(form), mode, mesh, counts, ordered)
@@ -215,6 +216,19 @@ def test_a_million_ids_that_are_written_out_are_checked() -> None:
     assert len(outside.reason) < 1000
 
 
+def test_what_groups_are_is_said_in_few_words() -> None:
+    """Where they are no axes but stay on one: its halves, but for one position each."""
+    halves = np.arange(4000).reshape(2, 2000).copy()
+    halves[0, 0], halves[1, 0] = 2000, 0
+    mesh = Mesh(("i",), (4000,), "partition")
+    axes = Participations(mesh, 1, 4000).groups(ListGroups(halves.tolist()), GroupMode.FLATTENED_ID, ordered=True).axes
+    assert isinstance(axes, Unavailable)
+    assert axes.reason.startswith("the groups are no axes: {2000,1,2,3,")
+    assert axes.reason.endswith("3999} of the 4000 positions on i, as axis_index_groups makes")
+    assert "characters left out" in axes.reason
+    assert len(axes.reason) < 5000
+
+
 def test_the_first_members_do_not_speak_for_the_others() -> None:
     """The first group counts through an axis, a later one does not."""
     mesh = Mesh(("i", "j"), (2, 4), "partition")
@@ -261,6 +275,12 @@ def test_groups_that_multiply_are_refused() -> None:
     uneven = ListGroups([tuple(range(3000)), *((n,) for n in range(3000, 6000))])
     with pytest.raises(ModuleError, match="ids are not written out"):
         Participations(None, 6000, 1).groups(uneven, GroupMode.CROSS_REPLICA, ordered=True)
+
+
+def test_padding_is_no_device() -> None:
+    who = Participation(parse("{{0,1},{2},{4,5}}"), False, GroupMode.FLATTENED_ID, 1, 6, ())
+    assert not who.leaves(2)
+    assert who.leaves(1)
 
 
 @pytest.mark.parametrize("seed", range(3))

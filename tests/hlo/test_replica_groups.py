@@ -238,11 +238,13 @@ def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
     assert from_instruction_proto(proto_of(moved)) == ListGroups(moved)
     empty = [*groups, []]
     assert from_instruction_proto(proto_of(empty)) == ListGroups(empty)
-    one = type(proto.collective_device_list.replica_groups[0]).FromString(b"\x0a\x01\x07\x10\x01")  # and a field 2
-    unknown = proto_of([])
-    for _ in range(100):
-        unknown.collective_device_list.replica_groups.append(one)
-    assert from_instruction_proto(unknown) == ListGroups([[7]] * 100)
+    nobody: list[list[int]] = [[]] * 100
+    assert from_instruction_proto(proto_of(nobody)) == ListGroups(nobody)
+    group = type(proto.collective_device_list.replica_groups[0])
+    for data, ids in ((b"\x0a\x01\x07\x10\x01", [7]), (b"\x12\x02\x05\x06", [])):  # field 2 after the ids, or alone
+        later = proto_of([])
+        later.collective_device_list.replica_groups.extend([group.FromString(data)] * 100)
+        assert from_instruction_proto(later) == ListGroups([ids] * 100)
 
 
 @st.composite
