@@ -140,7 +140,7 @@ def test_every_way_finds_what_the_coordinates_of_each_device_say(seed: int) -> N
         assert axes_of_groups(devices, form, mesh, *counts, ordered) == axes
         seen["found" if isinstance(axes, tuple) else "not"] += 1
         seen["by form"] += axes_of_form(form, mode, mesh, *counts, ordered) is not None
-    assert min(seen["found"], seen["not"], seen["by form"]) > 40, seen
+    assert min(seen["found"], seen["not"], seen["by form"]) > 20, seen
 
 
 @pytest.mark.parametrize("seed", range(4))
