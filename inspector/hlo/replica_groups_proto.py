@@ -19,7 +19,7 @@ from inspector.hlo.replica_groups import (
     check_count,
     id_array,
 )
-from inspector.varints import varint_ends, varints_at
+from inspector.hlo.varint_arrays import varint_ends, varints_at
 
 # As a message of groups that hold ids is serialized: the tag of a group and its bytes, the tag of its ids and theirs.
 _HEAD = 4

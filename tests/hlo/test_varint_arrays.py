@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.varints import read_varint, varint_ends, varints_at, write_varint
+from inspector.hlo.varint_arrays import varint_ends, varints_at
+from inspector.varints import read_varint, write_varint
 
 
 @given(st.lists(st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1)), max_size=20))
