@@ -14,7 +14,7 @@ import pytest
 
 import inspector
 from inspector.errors import AtLeast, Missing, Unavailable
-from inspector.tables import UNKNOWN, Kind, make_table
+from inspector.tables import UNKNOWN, Column, Kind, make_table, table_of
 from tests.kernels import scale, struct
 
 KINDS: dict[str, Kind] = {
@@ -134,3 +134,22 @@ def test_a_table_of_replicas_members_and_collectives_holds_numbers() -> None:
     found = summed.collectives()
     for table in (found.table(), found.members(found[0].name), summed.run(repeat=1).replicas()):
         assert mistakes(table) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_table_of_shared_cells_is_that_of_its_rows(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    partly = AtLeast(2.5, [Missing("call", "custom call", "not counted")])
+    cells: dict[str, list[object]] = {
+        "name": ["a", "b", None],
+        "count": [1, WHY, None, 2**40],
+        "seconds": [partly, 1.5, WHY, Unavailable("another reason")],
+        "changed": [True, None, WHY],
+        "parts": [[1], None, []],
+    }
+    codes = {name: random.integers(-1, len(values), 200) for name, values in cells.items()}
+    rows = [[cells[name][codes[name][row]] for name in cells] for row in range(200)]
+    shared = {name: Column(values, codes[name]) for name, values in cells.items()}
+    pd.testing.assert_frame_equal(table_of(KINDS, shared), make_table(KINDS, rows))
+    own = shared | {"seconds": Column([row[2] for row in rows])}
+    pd.testing.assert_frame_equal(table_of(KINDS, own), make_table(KINDS, rows))

@@ -232,6 +232,7 @@ def _inject(engine: WorkerEngine, target: Target, fault: str | None, source: ran
         _signal(worker.pid, signal.SIGKILL)
     elif fault == "worker hung":
         _signal(worker.pid, signal.SIGSTOP)
+        return lambda: _signal(worker.pid, signal.SIGCONT)  # one that had answered before is not to hang in the next
     elif fault == "fork server killed" and server is not None:
         _signal(server.pid, signal.SIGKILL)
     elif fault == "worker answers garbage":
