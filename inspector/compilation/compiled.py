@@ -18,6 +18,7 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
+from inspector.hlo.held import modules
 from inspector.hlo.module import Module
 from inspector.units import format_bytes, format_count, format_seconds
 
@@ -27,7 +28,7 @@ def not_asked_for(product: str) -> Unavailable:
     return Unavailable("was not asked for", f"compile with products=({product!r},)")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
 class CompiledProgram:
     """A compiled program.
 
@@ -88,8 +89,8 @@ class CompiledProgram:
         return "cache_s" in self.timings
 
     def module(self) -> Module:
-        """The optimized HLO as a model: computations, instructions, shapes."""
-        return Module.from_proto(self.hlo_proto)
+        """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
+        return modules.module(self, lambda: Module.from_proto(self.hlo_proto))
 
     def __repr__(self) -> str:
         memory = "" if isinstance(self.memory, Unavailable) else f", peak {format_bytes(self.memory.peak_bytes)}"

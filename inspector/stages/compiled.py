@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import weakref
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from inspector.analysis.collectives import Collectives, collectives
@@ -17,6 +18,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
 from inspector.errors import ParameterError, Unavailable
+from inspector.hlo.module import Module
 from inspector.hlo.single import singles
 from inspector.platforms import Peak
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
     from inspector.engines.executable import LoadedExecutable
     from inspector.execution.run import Run
+
+
+_costs: weakref.WeakKeyDictionary[Module, dict[str, InstructionCost]] = weakref.WeakKeyDictionary()
 
 
 class Compiled(CompiledProgram):
@@ -67,8 +72,15 @@ class Compiled(CompiledProgram):
         from inspector.engines.shared import try_to_count
 
         module = self.module()
-        parts = singles(module)
-        return costs(module, parts, try_to_count([part.module for part in parts]))
+        known = _costs.get(module)
+        if known is None:
+            parts = singles(module)
+            counts = try_to_count([part.module for part in parts])
+            known = costs(module, parts, counts)
+            is_whole = not isinstance(counts, Unavailable) and not any(isinstance(c, Unavailable) for c in counts)
+            if is_whole:  # else a worker may know more the next time
+                _costs[module] = known
+        return dict(known)
 
     def roofline(self, peak: Peak | None = None) -> Roofline:
         """Each kernel under the roofs of the target's chip: bound by arithmetic, memory or links, and the least time.

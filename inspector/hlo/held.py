@@ -1,0 +1,57 @@
+"""Modules of values that live: read when first asked for, and not again as long as there is room."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import weakref
+from collections.abc import Callable
+
+from inspector.hlo.module import Module
+
+MOST_ROWS = 500_000
+"""Instructions of all modules that are held, some 400 bytes each; the one asked for last is held whatever its size."""
+
+
+class Held:
+    """Modules by the values that they belong to. Thread-safe.
+
+    None is held longer than its value lives, and of many large ones those that were asked for last.
+    """
+
+    def __init__(self, most_rows: int = MOST_ROWS) -> None:
+        self._most_rows = most_rows
+        self._lock = threading.RLock()  # a value may die, and call back, wherever memory is taken
+        self._modules: collections.OrderedDict[int, tuple[weakref.ref[object], Module]] = collections.OrderedDict()
+
+    def module(self, owner: object, read: Callable[[], Module]) -> Module:
+        """The module of a value, which `read` gives where it is not held."""
+        with self._lock:
+            found = self._modules.get(id(owner))
+            if found is not None and found[0]() is owner:
+                self._modules.move_to_end(id(owner))
+                return found[1]
+        module = read()
+        with self._lock:
+            number = id(owner)
+            self._modules[number] = weakref.ref(owner, lambda _: self._drop(number)), module
+            self._modules.move_to_end(number)
+            while len(self._modules) > 1 and self._rows() > self._most_rows:
+                self._modules.popitem(last=False)
+        return module
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def _rows(self) -> int:
+        return sum(len(module.columns) for _, module in self._modules.values())
+
+    def _drop(self, number: int) -> None:
+        with self._lock:
+            found = self._modules.get(number)
+            if found is not None and found[0]() is None:  # not of a new value in the same place
+                del self._modules[number]
+
+
+modules = Held()
+"""Those of this process."""
