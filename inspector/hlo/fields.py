@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import ModuleError
+from inspector.hlo.varint_arrays import varint_ends, varints_at
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -143,20 +144,17 @@ class Fields:
         Raises:
           ModuleError: they are damaged.
         """
-        field = self.field(number)
-        buffer = np.frombuffer(b"".join(self.contents(number)), np.uint8)
-        ends = np.flatnonzero(buffer < 0x80) + 1
+        field, data = self.field(number), b"".join(self.contents(number))
         pieces = np.cumsum(field.lengths, dtype=np.int64)
-        if len(buffer) and (not len(ends) or not np.isin(pieces, np.append(ends, 0)).all()):
+        try:
+            ends = varint_ends(data)
+            values = varints_at(data, ends)
+        except ValueError as e:
+            raise ModuleError(f"The module is damaged: {e}.") from None
+        if (np.frombuffer(data, np.uint8)[pieces[pieces > 0] - 1] >= 0x80).any():
             raise ModuleError("The module is damaged: a list of integers in it does not end.")
-        starts = np.append(0, ends[:-1]) if len(ends) else ends
-        if len(ends) and (ends - starts).max() > -(-(_MOST_BITS + 1) // 7):
-            raise ModuleError("The module is damaged: an integer in it has more than 64 bits.")
-        place = np.arange(len(buffer)) - np.repeat(starts, ends - starts)
-        parts = (buffer & 0x7F).astype(np.int64) << (7 * place)
-        values = np.add.reduceat(parts, starts) if len(starts) else np.zeros(0, np.int64)
         counts = np.zeros(len(self), np.int64)
-        np.add.at(counts, field.rows, np.diff(np.searchsorted(ends, pieces, side="right"), prepend=0))
+        np.add.at(counts, field.rows, np.diff(np.searchsorted(ends, pieces), prepend=0))
         return np.append(0, np.cumsum(counts)), values
 
     def irregular(self, singular: Sequence[int], packed: Sequence[int]) -> Numbers:
