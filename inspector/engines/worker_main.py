@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 _PARENT_CHECK_S = 0.5
 _PARENT_END_LIMIT_S = 30.0
 _MESSAGE_BYTES = 1 << 16
-_IDLE_S = 0.05
+_QUIET_S = 1.0  # the first compile has both cores of a small machine
+_BETWEEN_CHORES_S = 0.05
 
 # What a worker's first compile would import, and what other requests would: nothing of it is used in the fork
 # server, and nothing starts a client.
@@ -93,7 +94,7 @@ def fork_server(control_fd: int) -> None:
     control.send(json.dumps({"ready": True}).encode())
     workers: dict[int, Scratch] = {}
     chores = _chores()
-    idle_s = _IDLE_S
+    idle_s = _QUIET_S
     while True:
         readable, _, _ = select.select([control], [], [], idle_s)
         if os.getppid() != parent:
@@ -121,7 +122,7 @@ def _chores() -> Iterator[float]:
     """What the fork server does while nobody asks, a piece at each step; how long to wait for a request after it."""
     delete_orphans()
     for name in _LATER:
-        yield _IDLE_S
+        yield _BETWEEN_CHORES_S
         _import(name)
     gc.collect()
     gc.freeze()
