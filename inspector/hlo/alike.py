@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Collection, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from inspector.errors import ModuleError
 from inspector.hlo.columns import (
@@ -24,7 +23,7 @@ from inspector.hlo.columns import (
     SHAPE,
     Columns,
 )
-from inspector.hlo.fields import Numbers
+from inspector.hlo.fields import Fields, Numbers
 
 _NAMING = (NAME, ID, SHAPE, METADATA, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS)
 
@@ -47,7 +46,9 @@ class Alike:
         return np.bincount(self.kinds, minlength=len(self.first))
 
 
-def alike(columns: Columns, without: Collection[int] = (), shapes: Numbers | None = None) -> Alike:
+def alike(
+    columns: Columns, without: Collection[int] = (), shapes: Numbers | None = None, finer: Alike | None = None
+) -> Alike:
     """Sorts instructions by what they are: opcode, shape, attributes, shapes of operands, and what they call.
 
     Operands count by their shapes and by which of them are the same; computations by their instructions and which
@@ -57,40 +58,44 @@ def alike(columns: Columns, without: Collection[int] = (), shapes: Numbers | Non
       columns: of the module.
       without: further fields that do not count, by number; names, ids and metadata never do.
       shapes: a number for each of `columns.shapes.values`, equal for those that count as equal; None where none do.
+      finer: kinds of the same module by which more counts: only one of each is looked at.
 
     Raises:
       ModuleError: computations call each other in a circle, or some that there are not: the module is damaged.
     """
+    rows = np.arange(len(columns)) if finer is None else finer.first
+    fields = columns.fields if finer is None else Fields([*map(columns.fields.message, rows.tolist())])
+    attributes = fields.without((*_NAMING, *without))
+    sizes = _shapes(columns, rows, columns.shapes.codes if shapes is None else shapes[columns.shapes.codes])
     known: dict[tuple[bytes, bytes, tuple[int, ...]], int] = {}
-    of_shapes = columns.shapes.codes if shapes is None else shapes[columns.shapes.codes]
     first: list[int] = []
-    kinds = np.zeros(len(columns), np.int64)
-    bodies = _Bodies(columns, kinds)
-    attributes, sizes = columns.fields.without((*_NAMING, *without)), _shapes(columns, of_shapes)
-    called = columns.called
-    has_calls = np.diff(called.offsets) > 0
-    plain: Iterator[tuple[int, tuple[int, ...]]] = ((row, ()) for row in np.flatnonzero(~has_calls).tolist())
-    calling = ((row, bodies.of(called.of(row))) for row in _callees_first(columns, has_calls))
-    for row, body in itertools.chain(plain, calling):
-        key = attributes[row], sizes[row], body
+    kinds = np.zeros(len(rows), np.int64)
+    bodies = _Bodies(columns, kinds, finer)
+    # Kinds are counted in that order too.
+    order = _callees_first(columns) if finer is None else enumerate(map(columns.called.of, rows.tolist()))
+    for number, called in order:
+        key = attributes[number], sizes[number], bodies.of(called)
         kind = known.get(key)
         if kind is None:
             kind = known[key] = len(first)
-            first.append(row)
-        kinds[row] = kind
-    return Alike(kinds, np.array(first, np.int64))
+            first.append(rows[number])
+        kinds[number] = kind
+    return Alike(kinds if finer is None else kinds[finer.kinds], np.array(first, np.int64))
 
 
-def _shapes(columns: Columns, of_shapes: Numbers) -> list[bytes]:
-    """Of each instruction, its shape, those of its operands and which operands are the same."""
+def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> list[bytes]:
+    """Of each row, its shape, those of its operands and which operands are the same."""
     links = columns.operands
-    owners = links.from_rows
-    _, first, which = np.unique(owners * (len(columns) + 1) + links.rows, return_index=True, return_inverse=True)
-    numbers = np.empty((len(links.rows) + len(columns), 2), np.int32)  # an instruction's own, then its operands'
-    own = links.offsets[:-1] + np.arange(len(columns))
-    numbers[own] = np.stack([of_shapes, own * 0 - 1], axis=1)
-    place = np.arange(len(links.rows)) + owners + 1
-    numbers[place] = np.stack([of_shapes[links.rows], first[which] - links.offsets[owners]], axis=1)
+    counts = links.offsets[rows + 1] - links.offsets[rows]
+    offsets = np.append(0, np.cumsum(counts))
+    owners = np.repeat(np.arange(len(rows)), counts)
+    taken = links.rows[np.arange(offsets[-1]) + (links.offsets[rows] - offsets[:-1])[owners]]
+    _, first, which = np.unique(owners * (len(columns) + 1) + taken, return_index=True, return_inverse=True)
+    numbers = np.empty((len(taken) + len(rows), 2), np.int32)  # an instruction's own, then its operands'
+    own = offsets[:-1] + np.arange(len(rows))
+    numbers[own, 0], numbers[own, 1] = of_shapes[rows], -1
+    place = np.arange(len(taken)) + owners + 1
+    numbers[place, 0], numbers[place, 1] = of_shapes[taken], first[which] - offsets[owners]
     data = numbers.tobytes()
     spans = [*(own * 8).tolist(), len(data)]
     return [data[start:end] for start, end in itertools.pairwise(spans)]
@@ -99,14 +104,15 @@ def _shapes(columns: Columns, of_shapes: Numbers) -> list[bytes]:
 class _Bodies:
     """Numbers of computations, equal for equal ones; of those whose instructions have their kinds."""
 
-    def __init__(self, columns: Columns, kinds: Numbers) -> None:
+    def __init__(self, columns: Columns, kinds: Numbers, finer: Alike | None) -> None:
         self._columns = columns
         self._kinds = kinds
+        self._finer = finer
         self._known: dict[tuple[bytes, ...], int] = {}
         self._numbers: dict[int, int] = {}
 
     def of(self, computations: list[int]) -> tuple[int, ...]:
-        return tuple(map(self._of, computations))
+        return tuple(map(self._of, computations)) if computations else ()
 
     def _of(self, computation: int) -> int:
         if computation not in self._numbers:
@@ -120,14 +126,20 @@ class _Bodies:
         links = columns.operands
         feeding = links.rows[links.offsets[first] : links.offsets[last]] - first
         root = columns.roots[computation] - first
-        return self._kinds[first:last].tobytes(), feeding.tobytes(), root.tobytes()
+        kinds = self._kinds[first:last] if self._finer is None else self._kinds[self._finer.kinds[first:last]]
+        return kinds.tobytes(), feeding.tobytes(), root.tobytes()
 
 
-def _callees_first(columns: Columns, has_calls: npt.NDArray[np.bool_]) -> Iterator[int]:
-    """The rows that call, those in what they call before them."""
-    calling: list[list[int]] = [[] for _ in columns.computations]
-    for row in np.flatnonzero(has_calls).tolist():
-        calling[columns.in_computation[row]].append(row)
+def _callees_first(columns: Columns) -> Iterator[tuple[int, list[int]]]:
+    """Each row and what it calls: those that call nothing, then those that call, what is in a callee before its caller."""
+    having = set(columns.called.having.tolist())
+    calling: list[list[tuple[int, list[int]]]] = [[] for _ in columns.computations]
+    nothing: list[int] = []
+    for row in range(len(columns)):
+        if row in having:
+            calling[columns.in_computation[row]].append((row, columns.called.of(row)))
+        else:
+            yield row, nothing
     begun, finished = set[int](), set[int]()
     for start in range(len(calling)):
         waiting = [start]
@@ -136,7 +148,7 @@ def _callees_first(columns: Columns, has_calls: npt.NDArray[np.bool_]) -> Iterat
             if computation in finished:
                 waiting.pop()
                 continue
-            needed = [c for row in calling[computation] for c in columns.called.of(row) if c not in finished]
+            needed = [c for _, called in calling[computation] for c in called if c not in finished]
             if not needed:
                 finished.add(waiting.pop())
                 yield from calling[computation]

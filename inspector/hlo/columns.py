@@ -195,10 +195,15 @@ class Columns:
     @functools.cached_property
     def users(self) -> Links:
         """The instructions that take each one, each once, in the module's order."""
-        operands = self.operands
-        pairs = np.unique(np.stack([operands.rows, operands.from_rows], axis=1)[operands.rows >= 0], axis=0)
-        counts = np.bincount(pairs[:, 0], minlength=len(self))
-        return Links(np.append(0, np.cumsum(counts)), pairs[:, 1], self.ids[pairs[:, 1]])
+        taken, users = self.operands.rows, self.operands.from_rows
+        order = np.argsort(taken, kind="stable")
+        order = order[np.searchsorted(taken[order], 0) :]  # without those that the module lacks
+        taken, users = taken[order], users[order]
+        first = np.ones(len(order), bool)
+        first[1:] = (taken[1:] != taken[:-1]) | (users[1:] != users[:-1])
+        taken, users = taken[first], users[first]
+        counts = np.bincount(taken, minlength=len(self))
+        return Links(np.append(0, np.cumsum(counts)), users, self.ids[users])
 
     def instruction(self, row: int) -> Any:
         """The `xla.HloInstructionProto` of a row."""

@@ -124,16 +124,15 @@ class Fields:
 
     def without(self, numbers: Collection[int]) -> list[bytes]:
         """The bytes of each message without some of its fields."""
-        steps = np.zeros(len(self.data) + 1, np.int8)
-        for number in numbers:
+        steps, lengths = np.zeros(len(self.data) + 1, np.int8), self.ends - self.starts
+        for number in set(numbers):
             field = self.field(number)
             steps[field.begins] += 1
             steps[field.ends] -= 1
-        kept = np.cumsum(steps[:-1], dtype=np.int8) == 0
-        position = np.append(0, np.cumsum(kept, dtype=np.int64))
-        left = np.frombuffer(self.data, np.uint8)[kept].tobytes()
-        spans = zip(position[self.starts].tolist(), position[self.ends].tolist(), strict=True)
-        return [left[start:end] for start, end in spans]
+            lengths -= np.bincount(field.rows, field.ends - field.begins, len(self)).astype(np.int64)
+        left = np.frombuffer(self.data, np.uint8)[np.cumsum(steps[:-1], dtype=np.int8) == 0].tobytes()
+        spans = np.append(0, np.cumsum(lengths)).tolist()
+        return [left[start:end] for start, end in itertools.pairwise(spans)]
 
     def packed(self, number: int) -> tuple[Numbers, Numbers]:
         """A repeated integer of each message.

@@ -77,7 +77,7 @@ def singles(module: Module) -> tuple[Single, ...]:
     # What libraries multiply stands in the back end's configuration.
     without = _UNCOUNTED if _products(module) else (*_UNCOUNTED, BACKEND_CONFIG)
     plain = _Plain(module, without)
-    counted = alike(columns, without, plain.shape_numbers)
+    counted = alike(columns, without, plain.shape_numbers, module.alike)
     kinds: dict[int, list[int]] = {}
     for kind, (row, which) in enumerate(zip(first.tolist(), counted.kinds[first].tolist(), strict=True)):
         if module.at(row).opcode not in _ELSEWHERE:

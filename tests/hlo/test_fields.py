@@ -66,7 +66,9 @@ def test_messages_without_some_fields_are_those_without_them(seed: int) -> None:
     messages = [some(generator) for _ in range(40)]
     left_out = set(generator.sample([1, 2, 15, 16, 36, 100, 2047], 3))
     kept = [written([field for field in message if field[0] not in left_out]) for message in messages]
-    assert Fields([written(message) for message in messages]).without(left_out) == kept
+    fields = Fields([written(message) for message in messages])
+    assert fields.without(left_out) == kept
+    assert fields.without([*left_out, *left_out]) == kept
 
 
 def test_values_by_message() -> None:
