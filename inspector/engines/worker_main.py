@@ -36,6 +36,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from inspector import freed
 from inspector._jax import expendable
 from inspector.engines.last_words import MEMORY_LIMIT
 from inspector.engines.scratch import Scratch, delete_orphans, delete_orphans_of
@@ -238,6 +239,9 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
             refused = reply.get("reply") == "error" and reply["type"] in ("", "CompilationError")
             sender.send({**reply, "recycle": limits.reached() or refused}, reply_blobs)
             del header, blobs, reply, reply_blobs  # not to hold them while idle
+            if limits.is_large():
+                gc.collect()
+                freed.give_back()
 
 
 def _start(environment: dict[str, Any]) -> Any:
@@ -305,6 +309,7 @@ class _Limits:
 
     _MAPS_EVERY = 8  # counting maps costs a millisecond
     _LOOK_S = 0.1
+    _LARGE_BYTES = 600 << 20
 
     def __init__(self, environment: dict[str, Any]) -> None:
         self._max_requests = environment["max_requests"]
@@ -340,6 +345,12 @@ class _Limits:
             return self._requests % self._MAPS_EVERY == 0 and _map_count() > _max_map_count() // 2
         except OSError:  # no /proc here
             return False
+
+    def is_large(self) -> bool:
+        """Whether there may be much to give back."""
+        with contextlib.suppress(OSError):
+            return _resident_bytes() > self._LARGE_BYTES
+        return False
 
 
 def _resident_bytes() -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
+from inspector import freed
 from inspector.analysis.collectives import Collectives
 from inspector.analysis.stats import compare
 from inspector.compilation.options import Options
@@ -245,6 +246,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._app.close()
         self.layout.close()
         super().close()
+        freed.give_back()
 
     def __repr__(self) -> str:
         return "<Explorer, closed>" if self._is_closed else text_form(self.lowered, self.variants)

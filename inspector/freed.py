@@ -1,0 +1,14 @@
+"""Memory that is free again goes back to the system, where the C library would keep it for later."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+
+
+def give_back() -> None:
+    """Gives back what is free (Linux with glibc); elsewhere it stays. Takes milliseconds for each free GB."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,34 @@
+"""What a process no longer needs goes back to the system."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import pytest
+
+from tests.conftest import RunPython
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc keeps what is free")
+def test_what_is_free_is_given_back(one_device_python: RunPython) -> None:
+    done = one_device_python(
+        textwrap.dedent("""
+        from pathlib import Path
+        from inspector.freed import give_back
+
+        def resident():
+            return int(Path("/proc/self/statm").read_text().split()[1])
+
+        blocks = [bytearray(4000) for _ in range(50_000)]  # too small for pages of their own
+        last = blocks[-1]
+        full = resident()
+        del blocks
+        kept = resident()
+        give_back()
+        print(full, kept, resident())
+        """)
+    )
+    full, kept, given = map(int, done.stdout.split())
+    assert kept - given > (full - 1000) // 4
+    assert given < full // 2
