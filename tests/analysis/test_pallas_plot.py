@@ -117,6 +117,8 @@ def test_it_says_where_it_is() -> None:
         "at (128, 128)\n4 copies of 4 blocks", "at (128, 0)\n4 copies of 2 blocks", "at (128, 0)\n2 copies of 2 blocks",
     ]  # fmt: skip
     assert all(not panel.axison for panel in figure.axes)
+    width, height = figure.get_size_inches()
+    assert width / len(figure.axes) < height < 1.5 * width / len(figure.axes)  # panels are square, a title above them
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
 
 

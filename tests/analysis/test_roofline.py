@@ -78,6 +78,8 @@ def test_the_total_is_the_sum(compiled: Compiled) -> None:
     assert "at least" in repr(roof)
     (axes,) = roof.plot().axes
     assert "this test" in axes.get_title(loc="left")
+    assert axes.get_xlabel() == "arithmetic intensity (flop a byte)"
+    assert axes.get_ylabel() == "attainable flop/s"
 
 
 def test_of_branches_only_the_cheapest_is_in_the_total() -> None:
@@ -104,7 +106,9 @@ def test_without_a_peak_there_is_a_reason_and_a_figure(compiled: Compiled) -> No
     assert isinstance(roof.peak, Unavailable)
     assert "no maker publishes" in str(roof.peak) or "no published figures" in str(roof.peak)
     assert roof.total.bound_by == roof.peak
-    assert "no roof" in roof.plot().axes[0].get_title(loc="left")
+    axes = roof.plot().axes[0]
+    assert "no roof" in axes.get_title(loc="left")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("arithmetic intensity (flop a byte)", "flop")
 
 
 def test_a_type_without_a_peak(compiled: Compiled) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.analysis.stats import compare, program_stats, stats
+from inspector.analysis.stats import _in_order, compare, program_stats, stats
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
 from inspector.compilation.options import Options
@@ -166,3 +166,8 @@ def test_memory_spaces_of_different_platforms(compiled: Compiled) -> None:
     assert table.loc["peak_bytes", second] == MEMORY.peak_bytes
     assert table[first].isna()["vmem_allocated_bytes"]
     assert "the cpu program has no such memory space" in table.loc["vmem_allocated_bytes", "unknown"]
+
+
+def test_numbers_that_only_some_programs_have_stand_where_they_do_there() -> None:
+    assert _in_order([["a", "c"], ["b", "a", "x", "c", "d"], ["d", "e"]]) == ["b", "a", "x", "c", "d", "e"]
+    assert _in_order([[], ["a"]]) == ["a"]

@@ -100,6 +100,9 @@ def test_tables_and_figure() -> None:
     ]  # fmt: skip
     assert table["bytes"].is_monotonic_decreasing
     assert set(table["kind"]) >= {"argument", "output", "temporary"}
+    whole = table[table["kind"] != "temporary"]
+    assert set(whole["start"]) == {0}
+    assert set(whole["end"]) == {len(use.schedule) - 1}
     spaces = space_table(use)
     assert spaces.set_index("space").loc["VMEM", "allocated_bytes"] == 1004544
     titles = [axes.get_title(loc="left") for axes in timeline_plot(use).axes]

@@ -80,6 +80,21 @@ def test_bombs_cost_nothing(make: Callable[[Path], Path], tmp_path: Path) -> Non
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("large", [False, True], ids=["of 32 bits", "of 64 bits"])
+def test_a_directory_that_says_it_is_huge_is_refused_before_it_is_read(large: bool, tmp_path: Path) -> None:
+    path = packed(tmp_path / "f", "manifest.json", b"{}")
+    data = bytearray(path.read_bytes())
+    end = data.rindex(b"PK\x05\x06")
+    if large:
+        wide = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, 1 << 40, 0)
+        data[end:end] = wide + struct.pack("<4sLQL", b"PK\x06\x07", 0, end, 1)
+    else:
+        struct.pack_into("<L", data, end + 12, 1 << 30)
+    path.write_bytes(data)
+    with pytest.raises(ModuleError, match=r"its directory says that it has 1,0[0-9,]+ bytes"):
+        archive.Archive(path)
+
+
 def test_zlib_is_bounded_too() -> None:
     assert archive.inflate(zlib.compress(bytes(1 << 20))) == bytes(1 << 20)
     for data in (zlib.compress(BOMB), zlib.compress(b"abc")[:-1], b"", b"x"):

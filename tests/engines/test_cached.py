@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -360,6 +361,18 @@ def test_what_is_no_file_of_ours_is_left_alone(directory: Path, tmp_path: Path) 
     assert sorted(f.name for f in directory.iterdir()) == [
         ".notes.compiled.txt", "folder.compiled", "link.compiled", "notes.compiled", "pipe.compiled",
     ]  # fmt: skip
+
+
+def test_what_a_killed_process_left_half_written_goes_after_an_hour(directory: Path) -> None:
+    disk = DiskCache(str(directory))
+    disk.put("k", compiled(request()), MB)
+    old, new = (directory / f".{name}.compiled.0123456789abcdef" for name in ("old", "new"))
+    for file, age_s in ((old, 3700), (new, 3500)):
+        file.write_bytes(b"half")
+        os.utime(file, (time.time() - age_s,) * 2)
+    disk.put("k2", compiled(request()), MB)
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_a_bomb_in_the_cache_is_dropped(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
