@@ -20,6 +20,7 @@ from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.group_mode import GroupMode, participants, participants_shape
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Instruction
+from inspector.hlo.of_fields import OfFields
 from inspector.hlo.replica_groups import Ids, ListGroups, ReplicaGroups, check_count
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
@@ -38,7 +39,7 @@ _MOST_LISTED_TOGETHER = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Participation:
+class Participation(OfFields):
     """Who takes part in a collective of a program.
 
     Attributes:
@@ -56,10 +57,6 @@ class Participation:
     num_replicas: int
     num_partitions: int
     axes: Axes | Unavailable
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without what was written out."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @functools.cached_property
     def groups(self) -> Groups:

@@ -18,7 +18,7 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
-from inspector.hlo.held import modules
+from inspector.hlo.held import held
 from inspector.hlo.module import Module
 from inspector.units import format_bytes, format_count, format_seconds
 
@@ -90,7 +90,7 @@ class CompiledProgram:
 
     def module(self) -> Module:
         """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
-        return modules.module(self, lambda: Module.from_proto(self.hlo_proto))
+        return held.module(self, lambda: Module.from_proto(self.hlo_proto))
 
     def __repr__(self) -> str:
         memory = "" if isinstance(self.memory, Unavailable) else f", peak {format_bytes(self.memory.peak_bytes)}"

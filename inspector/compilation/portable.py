@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Self
+
+TRAVELS: Mapping[str, bool] = {"travels": True}
+"""The metadata of a field with `compare=False` that crosses processes all the same."""
 
 
 class Portable:
-    """Base of a frozen dataclass whose fields with `compare=False` live in one process.
+    """Base of a frozen dataclass whose fields with `compare=False`, but for those that travel, live in one process.
 
     A pickle has None in their place, so the copy equals the original. `copy` and `deepcopy` stay in the
     process and give the value itself.
@@ -19,7 +23,8 @@ class Portable:
     # with slots (https://github.com/python/cpython/issues/104035).
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every heir is a dataclass
-        return type(self), tuple(getattr(self, field.name) if field.compare else None for field in fields)
+        travels = {field.name for field in fields if field.compare or field.metadata == TRAVELS}
+        return type(self), tuple(getattr(self, f.name) if f.name in travels else None for f in fields)
 
     def __copy__(self) -> Self:
         return self

@@ -53,5 +53,5 @@ class Held:
                 del self._modules[number]
 
 
-modules = Held()
+held = Held()
 """Those of this process."""

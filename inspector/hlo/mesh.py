@@ -14,9 +14,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from inspector.hlo.of_fields import OfFields
+
 
 @dataclasses.dataclass(frozen=True)
-class Mesh:
+class Mesh(OfFields):
     """Axes in row-major order over logical ids.
 
     Attributes:
@@ -53,10 +55,6 @@ class Mesh:
         if self.device_ids is not None:
             positions[np.fromiter(self.device_ids, np.int64, self.size)] = np.arange(self.size)
         return positions
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without the array."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def __str__(self) -> str:
         axes = ", ".join(f"{n}={s}" for n, s in zip(self.axis_names, self.axis_sizes, strict=True))

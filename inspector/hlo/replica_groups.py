@@ -30,6 +30,7 @@ import numpy.typing as npt
 from inspector.errors import ModuleError, cut
 from inspector.hlo.cursor import Cursor
 from inspector.hlo.mixed_radix import Digit, Digits, radices, reshaped
+from inspector.hlo.of_fields import OfFields
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 
@@ -284,7 +285,7 @@ class AxisRef:
 
 
 @dataclasses.dataclass(frozen=True)
-class MeshGroups(_Form):
+class MeshGroups(_Form, OfFields):
     """Groups along axes of a mesh.
 
     Attributes:
@@ -315,10 +316,6 @@ class MeshGroups(_Form):
                 known = short_text(sorted(sizes))
                 raise ModuleError(f"Replica groups {short_text(self)}: the mesh has no axis {name!r}, only {known}.")
             _split(sizes[name], tuple(axis for axis in self.axes if axis.name == name))
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without the array."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @functools.cached_property
     def _written_ids(self) -> Ids:

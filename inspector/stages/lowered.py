@@ -15,12 +15,13 @@ from inspector.analysis.graph import graph
 from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.options import FlagValue, Options
-from inspector.compilation.portable import Portable
+from inspector.compilation.portable import TRAVELS, Portable
 from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, Unavailable, check_bool
+from inspector.hlo.held import held
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
@@ -53,7 +54,7 @@ class Again:
         return self._done[key]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
 class Lowered(Portable):
     """A lowered function.
 
@@ -80,7 +81,7 @@ class Lowered(Portable):
     jaxpr_listing: Listing | Unavailable
     stablehlo_listing: Listing
     hlo: str
-    hlo_proto: bytes = dataclasses.field(compare=False)  # XLA numbers instructions anew each time
+    hlo_proto: bytes = dataclasses.field(compare=False, metadata=TRAVELS)  # XLA numbers instructions anew each time
     root: Root = dataclasses.field(default_factory=Root)
     tuple_args: bool = False
     return_tuple: bool = False
@@ -125,6 +126,10 @@ class Lowered(Portable):
         """Jaxlib's own `XlaComputation`: `as_hlo_text()`, `as_serialized_hlo_module_proto()`, ..."""
         return modules.computation_from_proto(self.hlo_proto)
 
+    def module(self) -> Module:
+        """The HLO before optimization as a model. Read once, as long as there is room."""
+        return held.module(self, lambda: Module.from_proto(self.hlo_proto))
+
     def dot(self) -> str:
         """XLA's own graph of the HLO, as DOT text; `graph` is drawn in a notebook."""
         return modules.hlo_dot(self.hlo_proto)
@@ -133,7 +138,7 @@ class Lowered(Portable):
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
     ) -> graphviz.Source:
         """The HLO as a graph, which notebooks draw; arguments as for `Compiled.graph`."""
-        return graph(Module.from_proto(self.hlo_proto), mode, selection).source
+        return graph(self.module(), mode, selection).source
 
     def explain(
         self, error: BaseException | str, target: str | Target = "attached"
@@ -155,7 +160,7 @@ class Lowered(Portable):
         """The collectives of the HLO, with their replica groups and the axes that these mean."""
         options = self.program.options
         return collectives(
-            Module.from_proto(self.hlo_proto),
+            self.module(),
             self.program.mesh,
             options.num_replicas or 1,
             options.num_partitions or 1,

@@ -328,3 +328,13 @@ def test_golden_groups() -> None:
 
 def test_expand_is_int64() -> None:
     assert parse("{{0,1}}").expand().dtype == np.int64
+
+
+def test_a_pickle_has_the_fields_and_not_what_was_made_of_them() -> None:
+    groups = MeshGroups((("x", 4), ("y", 2)), (AxisRef("y"),), tuple(reversed(range(8))))
+    size = len(pickle.dumps(groups))
+    expanded = groups.expand().tolist()
+    copy = pickle.loads(pickle.dumps(groups))
+    assert len(pickle.dumps(groups)) == size
+    assert copy == groups
+    assert copy.expand().tolist() == expanded

@@ -13,7 +13,7 @@ import pytest
 
 import inspector
 from inspector.errors import ParameterError
-from inspector.lowering.arguments import abstract_arguments, abstract_leaf, resolve_positions
+from inspector.lowering.arguments import abstract_arguments, abstract_leaf, resolve_positions, short
 from inspector.lowering.leaves import Static
 
 X = jnp.ones((4, 3))
@@ -107,3 +107,11 @@ def test_a_static_argument_that_cannot_be_hashed_is_told(fun: Any, marks: Any, b
     said = r"cfg of <lambda> is static and cannot be hashed: got .* of type \w+ \(.*Expected a hashable value"
     with pytest.raises(ParameterError, match=said):
         inspector.lower(fun, *args, **kwargs, **marks)
+
+
+def test_what_a_message_shows_of_a_value_is_cut() -> None:
+    assert short([1, 2]) == "[1, 2]"
+    assert short("a\nb  c") == r"'a\nb c'"
+    exact, long = "x" * 58, "x" * 59
+    assert short(exact) == repr(exact)
+    assert short(long) == repr(long)[:57] + "..."

@@ -364,3 +364,14 @@ def test_a_gpu_has_one_name() -> None:
 def test_a_platform_that_is_none_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"platform is 'tpus'\. Expected one of cpu, tpu, gpu"):
         inspector.lower(lambda x: x + 1, jax.ShapeDtypeStruct((2,), jnp.float32), platform="tpus")
+
+
+def test_the_hlo_is_a_model_too_and_is_read_once() -> None:
+    lowered = inspector.lower(lambda x: jnp.sin(x) @ x.T, X)
+    module = lowered.module()
+    assert {i.opcode for i in module.instructions()} >= {"parameter", "sine", "dot"}
+    assert lowered.module() is module
+    copy = pickle.loads(pickle.dumps(lowered))
+    assert copy.module() is not module
+    assert copy.hlo_proto == lowered.hlo_proto
+    assert [i.name for i in copy.module().instructions()] == [i.name for i in module.instructions()]

@@ -54,8 +54,11 @@ class FakeLowered:
         options.check()
         return CompileRequest(self.program, options, target)
 
+    def module(self) -> Module:
+        return Module.from_proto(self.hlo_proto)
+
     def collectives(self) -> Any:
-        return collectives(Module.from_proto(self.hlo_proto), self.program.mesh)
+        return collectives(self.module(), self.program.mesh)
 
 
 def lowered(axes: Sequence[tuple[str, int]] = (), name: str = "jit_step", platform: str = "cpu") -> FakeLowered:

@@ -120,7 +120,7 @@ class CollectivesPane(Pane):
         counts = (options.num_replicas or 1, options.num_partitions or 1)
         mesh = program.program.mesh
         assert variant.lowered is not None, "what has a program was lowered"
-        before = Module.from_proto(variant.lowered.hlo_proto)
+        before = variant.lowered.module()
         yield _message(variant.number, "hlo", collectives(before, mesh, *counts))
         yield _message(variant.number, "optimized", collectives(module, mesh, *counts))
 

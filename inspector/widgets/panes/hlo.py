@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from inspector.analysis.source import hlo_listing
 from inspector.hlo.listing import Listing
-from inspector.hlo.module import Module
 from inspector.stages.lowered import Lowered
 from inspector.widgets.panes.text import TextPane
 
@@ -16,4 +15,4 @@ class HloPane(TextPane):
 
     def listing(self, lowered: Lowered) -> Listing:
         """As XLA prints it."""
-        return hlo_listing(lowered.hlo, Module.from_proto(lowered.hlo_proto), lowered.root)
+        return hlo_listing(lowered.hlo, lowered.module(), lowered.root)

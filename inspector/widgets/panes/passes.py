@@ -9,7 +9,6 @@ from inspector.analysis import passes as analysis
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.records.passes import Passes
 from inspector.errors import Unavailable
-from inspector.hlo.module import Module
 from inspector.units import format_seconds
 from inspector.widgets import messages
 from inspector.widgets.documents import document, packed
@@ -91,7 +90,7 @@ class PassesPane(RecordedPane[Passes | Unavailable]):
             chosen = passes[request["index"]]  # type: ignore[index]  # of Unavailable the browser has no rows
             change = analysis.pass_change(chosen)
             reply |= {"hunks": list(change.hunks), "summary": str(change)}
-            listing = analysis.listing_after(chosen, change, Module.from_proto(lowered.hlo_proto), lowered.root)
+            listing = analysis.listing_after(chosen, change, lowered.module(), lowered.root)
             buffers = [*document("optimized", listing).buffers(), packed(_removed(change))]
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"], buffers = messages.error_of(error), []
