@@ -14,17 +14,26 @@ import sys
 _SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 # What a process of ours cannot do without: its folder stays on the path, last where it is the current one.
 _NEEDED = ("inspector", "jax", "jaxlib", "numpy")
-_BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1))\n"
+_BOOT = """import sys, json
+sys.path[:], packages = json.loads(sys.argv.pop(1))
+for name, folder in packages.items():
+    import importlib.util
+    spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+"""
 
 
 def python(code: str, *arguments: str) -> list[str]:
     """The command that runs code in a fresh interpreter, with `import_path()` before anything is imported.
 
+    What this process has from the current folder, though another is installed, comes from there too.
+
     Args:
       code: statements; `sys` is there, and `sys.argv[1:]` are the arguments.
       arguments: for the code.
     """
-    return [sys.executable, "-P", "-c", _BOOT + code, json.dumps(import_path()), *arguments]
+    return [sys.executable, "-P", "-c", _BOOT + code, json.dumps([import_path(), _from_here()]), *arguments]
 
 
 def import_path() -> list[str]:
@@ -32,6 +41,17 @@ def import_path() -> list[str]:
     kept = [entry for entry in sys.path if not is_here(entry)]
     homes = dict.fromkeys(home for name in _NEEDED if (home := _home(name)) and home not in kept)
     return [*kept, *(home for home in homes if home not in map(os.path.realpath, kept))]
+
+
+def _from_here() -> dict[str, str]:
+    """The folders of packages of which `import_path()` would give another than this process has, by name."""
+    found = {}
+    for name in _NEEDED:
+        home = _home(name)
+        given = next((entry for entry in import_path() if os.path.isdir(f"{entry}/{name}")), home)  # noqa: PTH112
+        if home is not None and given is not None and os.path.realpath(given) != home:
+            found[name] = f"{home}/{name}"
+    return found
 
 
 def environ() -> dict[str, str]:

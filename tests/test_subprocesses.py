@@ -142,3 +142,19 @@ def test_packages_of_the_current_folder_are_not_installed(poisoned: Path, monkey
         assert packages.version("libtpu") != "99"
         assert not any(file.is_relative_to(poisoned) for file in packages.files("nvidia-cuda-nvdisasm"))
     assert [place.name for place in packages.folders("jaxlib")] == ["jaxlib"]
+
+
+def test_a_worker_has_the_inspector_of_this_process_though_another_is_installed(tmp_path: Path) -> None:
+    """As in a checkout of the one, in an environment with the other."""
+    other = tmp_path / "other" / "inspector"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("raise ImportError('another inspector')")
+    script = (
+        "import inspector; print(inspector.__file__)\n" + ORDINARY.splitlines()[1] + "\n" + ORDINARY.splitlines()[2]
+    )
+    environment = {**os.environ, "PYTHONPATH": str(other.parent), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.splitlines()[0] == str(ROOT / "inspector" / "__init__.py"), done.stderr
+    assert "for cpu:2, defaults: compiled" in done.stdout, done.stderr
