@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from inspector.analysis.fingerprint import code_digest
+from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunRequest
@@ -21,6 +22,7 @@ from inspector.engines.dask import DaskEngine
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import (
     CancelledError,
+    ExecutionError,
     FlagTypeError,
     ModuleError,
     TargetError,
@@ -243,3 +245,27 @@ def test_serve_does_what_dask_calls(program: Program) -> None:
     kind, data = dask_engine.serve(pickle.dumps(CompileRequest(program, Options(), CPU)), {}, None)
     assert kind == "value"
     assert pickle.loads(data).program.module == b"", "the other side has it"
+
+
+class Failing:
+    """A future of a cluster that went wrong."""
+
+    released = False
+
+    def cancelled(self) -> bool:
+        return False
+
+    def result(self) -> Any:
+        raise OSError("the scheduler is gone")
+
+    def release(self) -> None:
+        self.released = True
+
+
+def test_whatever_becomes_of_a_future_its_job_ends() -> None:
+    job: Job[Any] = Job()
+    future: Any = Failing()
+    dask_engine._settle(job, future, lambda value: value)
+    with pytest.raises(ExecutionError, match="The Dask cluster failed: OSError: the scheduler is gone"):
+        job.result(1)
+    assert future.released

@@ -787,3 +787,36 @@ def test_a_request_that_the_worker_cannot_read_is_named(engine: WorkerEngine, mo
     monkeypatch.setattr(messages, "write_compile", lambda *args: ({"do": "compile"}, real(*args)[1]))
     with pytest.raises(CompilationError, match=r"The worker failed while compiling 'jit_product' for cpu:?\d*, with "):
         engine.submit(request(product)).result(120)
+
+
+@linux
+def test_a_process_that_is_stopped_is_told_from_one_that_runs_or_is_gone() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        assert not fork_server._is_stopped(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        until = time.monotonic() + 10
+        while not fork_server._is_stopped(child.pid) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert fork_server._is_stopped(child.pid)
+    finally:
+        child.kill()
+        child.wait()
+    assert not fork_server._is_stopped(child.pid)
+
+
+@linux
+def test_to_ask_whether_a_worker_lives_does_not_wait(engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.submit(request(product)).result(120)
+    waits: list[float] = []
+    real = fork_server.select.select
+
+    def look(*given: Any) -> Any:
+        waits.append(given[3])
+        return real(*given)
+
+    monkeypatch.setattr(fork_server.select, "select", look)
+    (worker,) = {lane._worker for lane in engine._lanes.values()}
+    assert worker is not None
+    assert worker.alive()
+    assert waits == [0]
