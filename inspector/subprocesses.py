@@ -16,9 +16,10 @@ _SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _NEEDED = ("inspector", "jax", "jaxlib", "numpy")
 _BOOT = """import sys, json
 sys.path[:], packages = json.loads(sys.argv.pop(1))
-for name, folder in packages.items():
+for name, folders in packages.items():
     import importlib.util
-    spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+    init = folders[0] + "/__init__.py"
+    spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=folders)
     sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules[name])
 """
@@ -43,14 +44,14 @@ def import_path() -> list[str]:
     return [*kept, *(home for home in homes if home not in map(os.path.realpath, kept))]
 
 
-def _from_here() -> dict[str, str]:
-    """The folders of packages of which `import_path()` would give another than this process has, by name."""
+def _from_here() -> dict[str, list[str]]:
+    """The folder of each package of which `import_path()` would give another than this process has, by name."""
     found = {}
     for name in _NEEDED:
         home = _home(name)
         given = next((entry for entry in import_path() if os.path.isdir(f"{entry}/{name}")), home)  # noqa: PTH112
         if home is not None and given is not None and os.path.realpath(given) != home:
-            found[name] = f"{home}/{name}"
+            found[name] = [f"{home}/{name}"]
     return found
 
 
