@@ -495,6 +495,7 @@ def test_parameters_of_the_other_backend_make_it_lower_there() -> None:
 
 @pytest.mark.slow
 @needs_gpu
+@deprecated_in_0_12
 @pytest.mark.usefixtures("without_mosaic_on_gpus")
 def test_a_triton_kernel_compiles_for_a_gpu_that_is_not_here() -> None:
     compiled = inspector.lower(scale, SQUARE, platform="gpu", chip="h100").compile(target="gpu:h100:1")
