@@ -82,7 +82,7 @@ def table_of(kinds: Mapping[str, Kind], columns: Mapping[str, Column]) -> pd.Dat
 
     ordered = {name: columns[name] for name, kind in kinds.items() if kind != "reasons"}
     said = _reasons(ordered)
-    if said is not None and "reasons" not in kinds.values():
+    if said is not None and any(said) and "reasons" not in kinds.values():
         raise ValueError(f"a value is missing, and no column says why: {next(filter(None, said))}")
     count = max(map(len, ordered.values()), default=0)
     reasons = pd.Series([""] * count if said is None else said, dtype=None if count else object)
@@ -118,7 +118,7 @@ def _reasons(columns: Mapping[str, Column]) -> npt.NDArray[Any] | None:
     doubtful = {name: column for name, column in columns.items() if any(map(_is_doubtful, column.cells))}
     if not doubtful:
         return None
-    codes = [c.spread(np.arange(len(c.cells))) if c.codes is not None else np.arange(len(c)) for c in doubtful.values()]
+    codes = [column.spread(np.arange(len(column.cells))) for column in doubtful.values()]
     _, first, which = np.unique(_combined(codes), return_index=True, return_inverse=True)
     rows = [[c.cells[of[row]] for c, of in zip(doubtful.values(), codes, strict=True)] for row in first.tolist()]
     return np.array([_reason(dict(zip(doubtful, row, strict=True))) for row in rows], object)[which]

@@ -153,3 +153,10 @@ def test_a_table_of_shared_cells_is_that_of_its_rows(seed: int) -> None:
     pd.testing.assert_frame_equal(table_of(KINDS, shared), make_table(KINDS, rows))
     own = shared | {"seconds": Column([row[2] for row in rows])}
     pd.testing.assert_frame_equal(table_of(KINDS, own), make_table(KINDS, rows))
+
+
+def test_what_no_row_has_needs_no_reason() -> None:
+    table = table_of({"count": "int"}, {"count": Column([1, WHY], np.array([0, 0]))})
+    assert table["count"].tolist() == [1, 1]
+    with pytest.raises(ValueError, match="no column says why"):
+        table_of({"count": "int"}, {"count": Column([1, WHY], np.array([0, 1]))})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
@@ -114,11 +114,10 @@ class _Digests:
         self._scheduled = set(module.proto.schedule.sequences)
         self._attributes = [module.at(row).attributes(_NAMES) for row in module.alike.first.tolist()]
         self._kinds = module.alike.kinds.tolist()
-        self._operands, self._called = (
-            (links.offsets.tolist(), links.rows.tolist()) for links in (columns.operands, columns.called)
+        self._operands, self._called, self._before = (
+            (links.offsets.tolist(), links.rows.tolist())
+            for links in (columns.operands, columns.called, columns.predecessors)
         )
-        self._before = columns.fields.packed(CONTROL_PREDECESSOR_IDS)
-        self._controlled = set(columns.fields.field(CONTROL_PREDECESSOR_IDS).rows.tolist())
         self._rows = [b""] * len(columns)
         self._bodies: list[bytes] = []
 
@@ -134,20 +133,15 @@ class _Digests:
 
     def _instruction(self, row: int, computation: Computation) -> bytes:
         # Control predecessors are a set; operands and called computations have places.
-        operands = [self._rows[other] if other >= 0 else b"" for other in _of(self._operands, row)]
-        called = [self._bodies[each] if 0 <= each < len(self._bodies) else b"" for each in _of(self._called, row)]
-        before = sorted(self._predecessors(row, computation)) if row in self._controlled else []
+        operands = [self._rows[other] for other in _of(self._operands, row)]
+        called = [self._bodies[each] if each < len(self._bodies) else b"" for each in _of(self._called, row)]
+        before = sorted(self._rows[other] for other in _of(self._before, row))
         if not all(operands) or not all(called) or not all(before):
             raise ModuleError(
                 f"{self._module.columns.names[row]} in {computation.name} refers to what does not precede it: the"
                 " module is damaged."
             )
         return _digest([self._attributes[self._kinds[row]], *operands, b"", *called, b"", *before])
-
-    def _predecessors(self, row: int, computation: Computation) -> Iterator[bytes]:
-        offsets, ids = self._before
-        for each in ids[offsets[row] : offsets[row + 1]].tolist():
-            yield self._rows[computation.instruction_by_id(each).row]
 
 
 def _of(links: tuple[list[int], list[int]], row: int) -> list[int]:

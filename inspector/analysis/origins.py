@@ -48,7 +48,6 @@ class Sources:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._users: dict[str, dict[int, list[Instruction]]] = {}
 
     def of(self, found: Operation) -> Source:
         """Where an operation comes from."""

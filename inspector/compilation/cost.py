@@ -170,8 +170,9 @@ class _Sum:
         kind = self._kinds[row]
         known = self._known.get(kind)
         if known is None:
-            known = self._cost(self._module.at(row), kind)
-            if not _names_parts(known):
+            instruction = self._module.at(row)
+            known = self._cost(instruction, kind)
+            if instruction.opcode not in FLOW and not _names_parts(known):  # a loop's length is not of its kind alone
                 self._known[kind] = known
         return known
 

@@ -28,7 +28,7 @@ from inspector.hlo.fields import Fields, Numbers
 _NAMING = (NAME, ID, SHAPE, METADATA, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Alike:
     """The kinds of instructions of a module.
 
@@ -61,7 +61,7 @@ def alike(
       finer: kinds of the same module by which more counts: only one of each is looked at.
 
     Raises:
-      ModuleError: computations call each other in a circle, or some that there are not: the module is damaged.
+      ModuleError: computations call each other in a circle: the module is damaged.
     """
     rows = np.arange(len(columns)) if finer is None else finer.first
     fields = columns.fields if finer is None else Fields([*map(columns.fields.message, rows.tolist())])
@@ -153,10 +153,8 @@ def _callees_first(columns: Columns) -> Iterator[tuple[int, list[int]]]:
                 finished.add(waiting.pop())
                 yield from calling[computation]
                 continue
-            if computation in begun or min(needed) < 0:
-                raise ModuleError(
-                    f"Computation {columns.computation_names[computation]} calls itself, or one that there is not: the"
-                    " module is damaged."
-                )
+            if computation in begun:
+                name = columns.computation_names[computation]
+                raise ModuleError(f"Computation {name} calls itself: the module is damaged.")
             begun.add(computation)
             waiting += needed

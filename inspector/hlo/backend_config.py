@@ -40,7 +40,7 @@ def product_dimensions(call: Instruction) -> dict[str, list[int]]:
     noted = _gemm(call.backend_config).get("dot_dimension_numbers")
     if not isinstance(noted, Mapping):
         return {}
-    return {name: [int(number) for number in numbers] for name, numbers in noted.items()}
+    return {name: [int(number) for number in noted[name]] for name in _DIMENSIONS if name in noted}
 
 
 def product_precision(call: Instruction) -> Mapping[str, Any]:
@@ -55,6 +55,9 @@ def _gemm(config: bytes) -> Mapping[str, Any]:
 
 
 _VMEM = "1"
+_DIMENSIONS = (
+    "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batch_dimensions", "rhs_batch_dimensions",
+)  # fmt: skip
 _NO_SCRATCH = Unavailable("only the TPU's compiler notes it")
 _NO_CYCLES = Unavailable("only the TPU's compiler estimates cycles, and only of what it splits into windows")
 

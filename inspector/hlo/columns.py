@@ -46,7 +46,7 @@ _SINGULAR = (
 _PACKED = (OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Coded:
     """A column of values that come again.
 
@@ -59,24 +59,22 @@ class Coded:
     values: list[Any]
 
     def at(self, row: int) -> Any:
-        """The value of a row; b"" where it has none."""
+        """The value of a row; b"" where it has none. Not of texts."""
         code = self.codes[row]
         return self.values[code] if code >= 0 else b""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Links:
     """A column of lists of rows.
 
     Attributes:
       offsets: those of row `i` are `rows[offsets[i] : offsets[i + 1]]`; `[rows + 1]`.
-      rows: of what is referred to; -1 for what the module lacks.
-      ids: the same as the module names them.
+      rows: of what is referred to.
     """
 
     offsets: Numbers
     rows: Numbers
-    ids: Numbers
 
     def of(self, row: int) -> list[int]:
         found: list[int] = self.rows[self.offsets[row] : self.offsets[row + 1]].tolist()
@@ -138,7 +136,7 @@ class Columns:
             computation.ClearField("instructions")
             self.computations.append(computation.SerializeToString())
         outline.ClearField("computations")
-        self.module = self._decoded("xla.HloModuleProto", outline.SerializeToString())
+        self.module = self.message("xla.HloModuleProto", outline.SerializeToString())
         self._rows: dict[int, dict[int, int]] = {}
         self._coded: dict[int, Coded] = {}
         self.names = self.fields.texts(NAME)
@@ -171,53 +169,80 @@ class Columns:
 
     @functools.cached_property
     def roots(self) -> Numbers:
-        """The row of each computation's root, -1 where it lacks it."""
-        numbers = np.arange(len(self.root_ids))
-        return _find(self.in_computation, self.ids, numbers, np.array(self.root_ids, np.int64))
+        """The row of each computation's root.
+
+        Raises:
+          ModuleError: one lacks it: the proto is damaged.
+        """
+        return self._in_place(np.arange(len(self.root_ids)), np.array(self.root_ids, np.int64))
 
     @functools.cached_property
     def operands(self) -> Links:
-        """The instructions that each one takes."""
-        offsets, ids = self.fields.packed(OPERAND_IDS)
-        in_computation = np.repeat(self.in_computation, np.diff(offsets))
-        return Links(offsets, _find(self.in_computation, self.ids, in_computation, ids), ids)
+        """The instructions that each one takes.
+
+        Raises:
+          ModuleError: a computation lacks one: the proto is damaged.
+        """
+        return self._others(OPERAND_IDS)
+
+    @functools.cached_property
+    def predecessors(self) -> Links:
+        """The instructions that must come before each one, though it takes nothing of them; errors as `operands`."""
+        return self._others(CONTROL_PREDECESSOR_IDS)
 
     @functools.cached_property
     def called(self) -> Links:
-        """The computations that each one calls."""
+        """The computations that each one calls.
+
+        Raises:
+          ModuleError: the module lacks one: the proto is damaged.
+        """
         offsets, ids = self.fields.packed(CALLED_COMPUTATION_IDS)
         known = np.array(self.computation_ids, np.int64)
-        nowhere = np.zeros(1, np.int64)
-        return Links(
-            offsets, _find(np.broadcast_to(nowhere, known.shape), known, np.broadcast_to(nowhere, ids.shape), ids), ids
-        )
+        numbers = _find(np.zeros(len(known), np.int64), known, np.zeros(len(ids), np.int64), ids)
+        if (numbers < 0).any():
+            missing = int(ids[np.argmin(numbers)])
+            raise ModuleError(f"Module {self.module.name} refers to a computation {missing} that it lacks.")
+        return Links(offsets, numbers)
 
     @functools.cached_property
     def users(self) -> Links:
-        """The instructions that take each one, each once, in the module's order."""
+        """The instructions that take each one, each once, in the module's order; errors as `operands`."""
         taken, users = self.operands.rows, self.operands.from_rows
         order = np.argsort(taken, kind="stable")
-        order = order[np.searchsorted(taken[order], 0) :]  # without those that the module lacks
         taken, users = taken[order], users[order]
         first = np.ones(len(order), bool)
         first[1:] = (taken[1:] != taken[:-1]) | (users[1:] != users[:-1])
-        taken, users = taken[first], users[first]
-        counts = np.bincount(taken, minlength=len(self))
-        return Links(np.append(0, np.cumsum(counts)), users, self.ids[users])
+        counts = np.bincount(taken[first], minlength=len(self))
+        return Links(np.append(0, np.cumsum(counts)), users[first])
+
+    def _others(self, number: int) -> Links:
+        offsets, ids = self.fields.packed(number)
+        return Links(offsets, self._in_place(np.repeat(self.in_computation, np.diff(offsets)), ids))
+
+    def _in_place(self, computations: npt.NDArray[Any], ids: Numbers) -> Numbers:
+        """The rows of ids in computations. Raises ModuleError where one lacks it."""
+        rows = _find(self.in_computation, self.ids, computations, ids)
+        if (rows < 0).any():
+            first = int(np.argmin(rows))
+            name = self.computation_names[int(computations[first])]
+            raise ModuleError(f"Computation {name} refers to an instruction {int(ids[first])} that it lacks.")
+        return rows
 
     def instruction(self, row: int) -> Any:
         """The `xla.HloInstructionProto` of a row."""
-        return self._decoded("xla.HloInstructionProto", self.fields.message(row))
+        return self.message("xla.HloInstructionProto", self.fields.message(row))
 
     def computation(self, number: int) -> Any:
         """The `xla.HloComputationProto` of a computation without its instructions."""
-        return self._decoded("xla.HloComputationProto", self.computations[number])
+        return self.message("xla.HloComputationProto", self.computations[number])
 
     def message(self, name: str, data: bytes) -> Any:
-        """A message in the columns, such as an `xla.ShapeProto`."""
-        return self._decoded(name, data)
+        """A message in the columns, such as an `xla.ShapeProto`.
 
-    def _decoded(self, name: str, data: bytes) -> Any:
+        Raises:
+          ModuleError: it is damaged.
+        """
         try:
             return self._schema.message(name).FromString(data)
         except DecodeError as e:
@@ -230,7 +255,7 @@ class Columns:
         if not len(irregular):
             return fields
         for row in irregular.tolist():
-            messages[row] = _rewritten(self._decoded("xla.HloInstructionProto", messages[row]))
+            messages[row] = _rewritten(self.message("xla.HloInstructionProto", messages[row]))
         return Fields(messages)
 
 

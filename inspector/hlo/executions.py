@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from inspector.errors import AtLeast, Missing, Unavailable, missing, total
+from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, missing, total
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.single import FLOW
@@ -80,12 +80,15 @@ def _reached(module: Module) -> list[_Reached]:
 
 def _callers_first(entry: Computation) -> list[Computation]:
     finished: dict[int, Computation] = {}
-    waiting = [(entry, False)]
+    begun, waiting = set[int](), [(entry, False)]
     while waiting:
         computation, is_done = waiting.pop()
         if is_done:
             finished.setdefault(computation.id, computation)
         elif computation.id not in finished:
+            if computation.id in begun:
+                raise ModuleError(f"Computation {computation.name} calls itself: the module is damaged.")
+            begun.add(computation.id)
             waiting.append((computation, True))
             waiting += [(called, False) for i in reversed(computation.calling) for called in reversed(_called(i))]
     return list(reversed(finished.values()))

@@ -32,7 +32,7 @@ _PADDING = 16  # so that an integer that the end cuts off is read as one that en
 _MOST_BITS = 63
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """All occurrences of one field, in the order of the messages.
 
@@ -87,9 +87,15 @@ class Fields:
         return self._fields.get(number, _NONE)
 
     def integers(self, number: int) -> Numbers:
-        """A singular integer of each message, `[messages]`; 0 where it has none."""
+        """A singular integer of each message, `[messages]`; 0 where it has none.
+
+        Raises:
+          ModuleError: one is no integer.
+        """
         found = np.zeros(len(self), np.int64)
         field = self.field(number)
+        if (field.lengths >= 0).any():
+            raise ModuleError(f"The module is damaged: field {number} of an instruction is no integer.")
         found[field.rows] = field.values
         return found
 
@@ -109,8 +115,14 @@ class Fields:
         return [found.get(row, "") for row in range(len(self))]
 
     def contents(self, number: int) -> list[bytes]:
-        """The bytes of each occurrence of a field."""
+        """The bytes of each occurrence of a field.
+
+        Raises:
+          ModuleError: one is an integer.
+        """
         field, data = self.field(number), self.data
+        if (field.lengths < 0).any():
+            raise ModuleError(f"The module is damaged: field {number} of an instruction is an integer.")
         ends = field.values + field.lengths
         return [data[start:end] for start, end in zip(field.values.tolist(), ends.tolist(), strict=True)]
 

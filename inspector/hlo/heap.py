@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from google.protobuf.message import DecodeError
+
 from inspector.errors import ModuleError
 from inspector.hlo.module import Computation, Module
 from inspector.hlo.source import Origin
@@ -98,7 +100,10 @@ class BufferAssignment:
           ModuleError: no such thing, or without a buffer assignment.
         """
         module = Module.from_proto(data, schema)
-        proto: Any = (schema or installed_schema()).message("xla.HloProto").FromString(data)
+        try:
+            proto: Any = (schema or installed_schema()).message("xla.HloProto").FromString(data)
+        except DecodeError as e:
+            raise ModuleError(f"The {len(data)} bytes hold the module {module.name}, and are damaged: {e}.") from None
         assignment = proto.buffer_assignment
         if not assignment.buffer_allocations:
             raise ModuleError(

@@ -34,6 +34,9 @@ class Held:
         module = read()
         with self._lock:
             number = id(owner)
+            found = self._modules.get(number)
+            if found is not None and found[0]() is owner:  # read by another thread meanwhile
+                return found[1]
             self._modules[number] = weakref.ref(owner, lambda _: self._drop(number)), module
             self._modules.move_to_end(number)
             while len(self._modules) > 1 and self._rows() > self._most_rows:
@@ -44,7 +47,7 @@ class Held:
         return len(self._modules)
 
     def _rows(self) -> int:
-        return sum(len(module.columns) for _, module in self._modules.values())
+        return sum(len(module.columns) for _, module in list(self._modules.values()))
 
     def _drop(self, number: int) -> None:
         with self._lock:

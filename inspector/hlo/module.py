@@ -44,7 +44,7 @@ class Module:
         self.name: str = self.proto.name
         self.computations = tuple(Computation(number, self) for number in range(len(columns.computations)))
         self._computations_by_id = {computation.id: computation for computation in self.computations}
-        self._instructions: list[Instruction | None] = [None] * len(columns)
+        self._instructions: dict[int, Instruction] = {}
         self._stacks = Stacks(self.proto.stack_frame_index)
 
     @classmethod
@@ -89,10 +89,8 @@ class Module:
 
     def at(self, row: int) -> Instruction:
         """The instruction of a row of the columns, always the same object."""
-        found = self._instructions[row]
-        if found is None:
-            found = self._instructions[row] = Instruction(row, self)
-        return found
+        found = self._instructions.get(row)
+        return found if found is not None else self._instructions.setdefault(row, Instruction(row, self))
 
     def instructions(self) -> Iterator[Instruction]:
         """All instructions of all computations, in the proto's order."""
@@ -107,22 +105,9 @@ class Module:
         """
         callers: dict[str, list[Instruction]] = {}
         called = self.columns.called
-        for number, row, wanted in zip(
-            called.rows.tolist(), called.from_rows.tolist(), called.ids.tolist(), strict=True
-        ):
-            callers.setdefault(self._computation(number, wanted).name, []).append(self.at(row))
+        for number, row in zip(called.rows.tolist(), called.from_rows.tolist(), strict=True):
+            callers.setdefault(self.computations[number].name, []).append(self.at(row))
         return {name: tuple(instructions) for name, instructions in callers.items()}
-
-    def called_by(self, row: int) -> tuple[Computation, ...]:
-        """What the instruction of a row calls; `Instruction.called_computations`."""
-        called = self.columns.called
-        first, last = called.offsets[row : row + 2].tolist()
-        return tuple(self._computation(int(called.rows[link]), int(called.ids[link])) for link in range(first, last))
-
-    def _computation(self, number: int, wanted: int) -> Computation:
-        if number < 0:
-            raise ModuleError(f"Module {self.name} refers to a computation {wanted} that it lacks.")
-        return self.computations[number]
 
     @functools.cached_property
     def known_origins(self) -> tuple[Origin, ...]:
@@ -228,13 +213,13 @@ class Computation:
         """
         row = self.module.columns.row(self.number, instruction_id)
         if row < 0:
-            raise _lacking(self, instruction_id)
+            raise ModuleError(f"Computation {self.name} refers to an instruction {instruction_id} that it lacks.")
         return self.module.at(row)
 
     @property
     def root(self) -> Instruction:
         """The instruction whose value is the computation's."""
-        return self.instruction_by_id(self.module.columns.root_ids[self.number])
+        return self.module.at(int(self.module.columns.roots[self.number]))
 
     @property
     def parameters(self) -> tuple[Instruction, ...]:
@@ -252,10 +237,6 @@ class Computation:
 
     def __repr__(self) -> str:
         return f"Computation({self.name!r})"
-
-
-def _lacking(computation: Computation, instruction_id: int) -> ModuleError:
-    return ModuleError(f"Computation {computation.name} refers to an instruction {instruction_id} that it lacks.")
 
 
 class Instruction:
@@ -319,12 +300,8 @@ class Instruction:
 
     @property
     def operands(self) -> tuple[Instruction, ...]:
-        """Raises ModuleError for one that the computation lacks."""
-        operands = self.module.columns.operands
-        rows = operands.of(self.row)
-        if rows and min(rows) < 0:
-            raise _lacking(self.computation, int(operands.ids[operands.offsets[self.row] + rows.index(-1)]))
-        return tuple(map(self.module.at, rows))
+        """What it takes."""
+        return tuple(map(self.module.at, self.module.columns.operands.of(self.row)))
 
     @property
     def users(self) -> tuple[Instruction, ...]:
@@ -334,7 +311,7 @@ class Instruction:
     @property
     def called_computations(self) -> tuple[Computation, ...]:
         """Of a while: body, condition. Of a conditional: the branches. Else what it applies or calls."""
-        return self.module.called_by(self.row)
+        return tuple(map(self.module.computations.__getitem__, self.module.columns.called.of(self.row)))
 
     @property
     def to_apply(self) -> Computation | None:
@@ -344,7 +321,7 @@ class Instruction:
 
     @property
     def is_root(self) -> bool:
-        return self.id == self.module.columns.root_ids[self.computation.number]
+        return self.row == int(self.module.columns.roots[self.computation.number])
 
     @property
     def op_name(self) -> str:

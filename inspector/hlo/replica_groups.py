@@ -52,6 +52,22 @@ def check_count(count: int) -> int:
     return count
 
 
+def check_dimensions(sizes: Sequence[int]) -> Sequence[int]:
+    """Sizes of an array that can be made.
+
+    Raises:
+      ModuleError: more than NumPy's arrays have; no mesh has as many axes.
+    """
+    if len(sizes) > _MOST_DIMENSIONS:
+        raise ModuleError(
+            f"Groups over {len(sizes)} dimensions are not written out: expected at most {_MOST_DIMENSIONS}."
+        )
+    return sizes
+
+
+_MOST_DIMENSIONS = 32
+
+
 def short_text(groups: object) -> str:
     """Groups, or a part of them, as a message quotes them."""
     return cut(str(groups), _LONGEST_QUOTE)
@@ -226,8 +242,10 @@ class Iota:
 
     def expand(self) -> Ids:
         """The ids, flat."""
-        ids = np.arange(check_count(self.size), dtype=np.int64).reshape(self.dims)
-        return (ids if self.permutation is None else ids.transpose(self.permutation)).reshape(-1)
+        ids = np.arange(check_count(self.size), dtype=np.int64)
+        if self.permutation is None or not len(ids):
+            return ids
+        return ids.reshape(check_dimensions(self.dims)).transpose(self.permutation).reshape(-1)
 
     def __str__(self) -> str:
         return f"[{_commas(self.dims)}]" + _transposed(self.permutation)
@@ -355,7 +373,9 @@ class MeshGroups(_Form, OfFields):
 
     def _expanded(self, id_count: int | None) -> Ids:
         sizes, first, last = self._dimensions()
-        return self.mesh_ids.reshape(sizes).transpose(first + last).reshape(self.shape(id_count))
+        if 0 in sizes:
+            return np.empty(self.shape(id_count), np.int64)
+        return self.mesh_ids.reshape(check_dimensions(sizes)).transpose(first + last).reshape(self.shape(id_count))
 
     def _dimensions(self) -> tuple[list[int], list[int], list[int]]:
         """The mesh's sizes, axes split where only a part is grouped; the dimensions not grouped, and those grouped.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from inspector.errors import ModuleError
 from inspector.hlo.replica_groups import (
     MAX_IDS,
     AxisRef,
@@ -69,7 +70,15 @@ def _alike_groups(proto: Any) -> ListGroups | None:
     data = proto.SerializeToString()
     if len(data) > MAX_IDS * (_HEAD + _ID_BYTES):
         return None
-    ends, count = varint_ends(data), len(proto.replica_groups)
+    try:
+        return _alike_integers(data, len(proto.replica_groups))
+    except ValueError:  # what is beside the groups is no integer
+        return None
+
+
+def _alike_integers(data: bytes, count: int) -> ListGroups | None:
+    """The same, of so many groups. Raises ValueError where the bytes are no integers."""
+    ends = varint_ends(data)
     width = len(ends) // count
     if width <= _HEAD or width * count != len(ends):
         return None
@@ -100,6 +109,10 @@ def _mesh_groups(proto: Any) -> MeshGroups:
     axes = []
     for axis in proto.axes:
         part = axis.sub_axis_info if axis.HasField("sub_axis_info") else None
+        if not 0 <= axis.mesh_axis_index < len(names):
+            raise ModuleError(
+                f"Replica groups: the mesh has {len(names)} axes and none of number {axis.mesh_axis_index}."
+            )
         name = names[axis.mesh_axis_index]
         axes.append(AxisRef(name, part.pre_size, part.size) if part else AxisRef(name))
     return MeshGroups(tuple((axis.name, axis.size) for axis in mesh.axes), tuple(axes), device_ids)

@@ -48,14 +48,11 @@ _ELSEWHERE = FLOW | FREE
 _UNCOUNTED = (METADATA, CONTROL_PREDECESSOR_IDS, SHARDING, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE)
 _RENUMBERED = (NAME, SHAPE, ID, OPERAND_IDS, CALLED_COMPUTATION_IDS)
 _INSTRUCTIONS = 2  # of xla.HloComputationProto
-_UNCOUNTED_FIELDS = (
-    "name", "metadata", "frontend_attributes", "sharding", "backend_config", "control_predecessor_ids",
-    "original_value", "statistics_viz", "id", "operand_ids", "called_computation_ids",
-)  # fmt: skip
 
 # Libraries' calls that are one operation (xla/service/gpu/cublas_cudnn.h); XLA's own count for GPUs reads them so too.
 _CUDNN_CONVOLUTION = "__cudnn$conv"
 _CUBLAS_PRODUCTS = ("__cublas$gemm", "__cublas$lt$matmul")
+_AS_OPERATIONS = (*_CUBLAS_PRODUCTS, _CUDNN_CONVOLUTION)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,41 +71,39 @@ class Single:
 def singles(module: Module) -> tuple[Single, ...]:
     """Every instruction of a module that has a cost of its own, equal ones together."""
     columns, first = module.columns, module.alike.first
+    plain = _Plain(module)
     # What libraries multiply stands in the back end's configuration.
-    without = _UNCOUNTED if _products(module) else (*_UNCOUNTED, BACKEND_CONFIG)
-    plain = _Plain(module, without)
+    without = _UNCOUNTED if plain.calls else (*_UNCOUNTED, BACKEND_CONFIG)
     counted = alike(columns, without, plain.shape_numbers, module.alike)
     kinds: dict[int, list[int]] = {}
     for kind, (row, which) in enumerate(zip(first.tolist(), counted.kinds[first].tolist(), strict=True)):
         if module.at(row).opcode not in _ELSEWHERE:
             kinds.setdefault(which, []).append(kind)
-    return tuple(Single(tuple(same), plain.single(int(first[same[0]]))) for same in kinds.values())
-
-
-def _products(module: Module) -> set[int]:
-    """The rows that call libraries for a product or a convolution."""
-    if "custom-call" not in module.columns.opcodes.values:
-        return set()
-    calls = (i for i in module.instructions() if i.opcode == "custom-call")
-    return {i.row for i in calls if i.custom_call_target.startswith((*_CUBLAS_PRODUCTS, _CUDNN_CONVOLUTION))}
+    written: dict[bytes, list[int]] = {}
+    for same in kinds.values():
+        written.setdefault(plain.single(int(first[same[0]])), []).extend(same)
+    return tuple(Single(tuple(same), data) for data, same in written.items())
 
 
 class _Plain:
     """A module's instructions without what they do not cost, written as modules.
 
     Written field by field: as objects the tens of thousands of instructions in fusions take ten times as long.
+
+    Attributes:
+      calls: the rows that call libraries for a product or a convolution.
     """
 
-    def __init__(self, module: Module, without: Sequence[int]) -> None:
+    def __init__(self, module: Module) -> None:
+        columns = module.columns
         self._module = module
-        self._columns = module.columns
-        self._products = _products(module)
-        self._attributes = module.columns.fields.without((*_RENUMBERED, *without, BACKEND_CONFIG))
-        operands = module.columns.operands
-        self._operands: tuple[list[int], list[int]] = operands.offsets.tolist(), operands.rows.tolist()
-        self._calling = set(module.columns.called.having.tolist())
-        messages = [module.columns.message("xla.ShapeProto", data) for data in module.columns.shapes.values]
-        self._codes: list[int] = module.columns.shapes.codes.tolist()
+        self._columns = columns
+        self.calls = _calls(module)
+        self._attributes = columns.fields.without((*_RENUMBERED, *_UNCOUNTED, BACKEND_CONFIG))
+        self._operands: tuple[list[int], list[int]] = columns.operands.offsets.tolist(), columns.operands.rows.tolist()
+        self._calling = set(columns.called.having.tolist())
+        messages = [columns.message("xla.ShapeProto", data) for data in columns.shapes.values]
+        self._codes: list[int] = columns.shapes.codes.tolist()
         self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
 
     @property
@@ -120,7 +115,7 @@ class _Plain:
     def single(self, row: int) -> bytes:
         """The serialized module of one instruction."""
         numbers = _Numbers()
-        computations = [*self._called(row, numbers)]
+        computations = self._called(row, numbers)
         entry = numbers.computation()
         operands = {other: numbers.instruction() for other in dict.fromkeys(self._taken(row))}
         parameters = [
@@ -148,9 +143,10 @@ class _Plain:
     def _instruction(self, row: int, name: str, number: int, operands: Mapping[int, int], numbers: _Numbers) -> bytes:
         """A serialized instruction with other ids."""
         taking = [operands[other] for other in self._taken(row)]
-        attributes, shape = self._attributes[row], self._shapes[self._codes[row]]
-        if row in self._products:
-            attributes, shape, taking = _as_operation(self._module.at(row), taking)
+        attributes, shape = self._attributes[row], self._shape(row)
+        if row in self.calls:
+            plain = self._columns.message("xla.HloInstructionProto", attributes)
+            attributes, shape, taking = _as_operation(self._module.at(row), plain, taking)
         parts = [_text(NAME, name), attributes, _bytes(SHAPE, shape), _number(ID, number), _packed(OPERAND_IDS, taking)]
         if row in self._calling:
             calling = [numbers.computations[computation] for computation in self._columns.called.of(row)]
@@ -161,18 +157,24 @@ class _Plain:
         offsets, rows = self._operands
         return rows[offsets[row] : offsets[row + 1]]
 
-    def _called(self, row: int, numbers: _Numbers) -> Iterator[bytes]:
-        """The computations that an instruction calls and that are not there yet, serialized, callees first."""
-        for computation in self._columns.called.of(row):
-            if computation not in numbers.computations:
-                yield from self._computation(self._module.computations[computation], numbers)
+    def _called(self, row: int, numbers: _Numbers) -> list[bytes]:
+        """The computations that an instruction leads to, serialized; in the module's order, callees before callers."""
+        reached, waiting = set[int](), self._columns.called.of(row)
+        while waiting:
+            computation = waiting.pop()
+            if computation not in reached:
+                reached.add(computation)
+                waiting += (
+                    c.number for i in self._module.computations[computation].calling for c in i.called_computations
+                )
+        for computation in sorted(reached):
+            numbers.computations[computation] = numbers.computation()
+        return [self._computation(self._module.computations[number], numbers) for number in sorted(reached)]
 
-    def _computation(self, computation: Computation, numbers: _Numbers) -> Iterator[bytes]:
-        for instruction in computation.calling:
-            yield from self._called(instruction.row, numbers)
-        proto, ids = computation.proto, {row: numbers.instruction() for row in computation.rows}
-        number = numbers.computations[computation.number] = numbers.computation()
-        yield b"".join([
+    def _computation(self, computation: Computation, numbers: _Numbers) -> bytes:
+        proto, number = computation.proto, numbers.computations[computation.number]
+        ids = {row: numbers.instruction() for row in computation.rows}
+        return b"".join([
             _text(1, f"c{number}"),
             *(_bytes(_INSTRUCTIONS, self._instruction(row, f"i{ids[row]}", ids[row], ids, numbers)) for row in ids),
             _bytes(4, _plain_program(proto.program_shape).SerializeToString()), _number(5, number),
@@ -180,7 +182,16 @@ class _Plain:
         ])  # fmt: skip
 
 
-_varint = functools.lru_cache(1 << 16)(write_varint)  # lengths and ids come again
+def _calls(module: Module) -> frozenset[int]:
+    """The rows that call libraries for a product or a convolution."""
+    opcodes = module.columns.opcodes
+    if "custom-call" not in opcodes.values:
+        return frozenset()
+    rows = np.flatnonzero(opcodes.codes == opcodes.values.index("custom-call")).tolist()
+    return frozenset(row for row in rows if module.at(row).custom_call_target.startswith(_AS_OPERATIONS))
+
+
+_varint = functools.lru_cache(1 << 12)(write_varint)  # lengths and ids come again
 
 
 def _bytes(number: int, data: bytes) -> bytes:
@@ -199,24 +210,25 @@ def _packed(number: int, values: Sequence[int]) -> bytes:
     return _bytes(number, b"".join(map(_varint, values))) if values else b""
 
 
-def _as_operation(call: Instruction, operands: list[int]) -> tuple[bytes, bytes, list[int]]:
+def _as_operation(call: Instruction, plain: Any, operands: list[int]) -> tuple[bytes, bytes, list[int]]:
     """A call to a library as the operation that it was: its attributes, its shape and its operands.
 
     Its result may have a scratch buffer beside.
+
+    Args:
+      call: of the module.
+      plain: its proto with its attributes only; changed.
+      operands: its own.
     """
-    copy, dimensions = call.proto, product_dimensions(call)
-    for field in _UNCOUNTED_FIELDS:
-        copy.ClearField(field)
-    is_product = copy.custom_call_target.startswith(_CUBLAS_PRODUCTS)
-    shape = _plain_shape(call.shape_proto)
-    copy.ClearField("shape")
+    dimensions, shape = product_dimensions(call), _plain_shape(call.shape_proto)
+    is_product = plain.custom_call_target.startswith(_CUBLAS_PRODUCTS)
     if not is_product or dimensions:
-        copy.opcode = "dot" if is_product else "convolution"
-        copy.ClearField("custom_call_target")
+        plain.opcode = "dot" if is_product else "convolution"
+        plain.ClearField("custom_call_target")
         for name, numbers in dimensions.items() if is_product else ():
-            getattr(copy.dot_dimension_numbers, name).extend(numbers)
+            getattr(plain.dot_dimension_numbers, name).extend(numbers)
         shape, operands = shape.tuple_shapes[0] if shape.tuple_shapes else shape, operands[:2]
-    return copy.SerializeToString(), shape.SerializeToString(), operands
+    return plain.SerializeToString(), shape.SerializeToString(), operands
 
 
 class _Numbers:

@@ -153,7 +153,14 @@ def test_damaged_module(compiled: Compiled) -> None:
         swap = next(i for i in entry_of(proto).instructions if i.operand_ids)
         swap.operand_ids[0] = 123456789
 
+    def turn_round(proto: Any) -> None:
+        entry = entry_of(proto)
+        first = next(i for i in entry.instructions if i.operand_ids)
+        first.operand_ids[0] = entry.instructions[-1].id
+
     with pytest.raises(ModuleError, match="does not precede it"):
+        module_digest(with_module(compiled, turn_round))
+    with pytest.raises(ModuleError, match="refers to an instruction 123456789 that it lacks"):
         module_digest(with_module(compiled, damage))
 
 

@@ -25,7 +25,7 @@ from inspector.hlo.module import Module
 from inspector.hlo.single import singles
 from inspector.stages.compiled import Compiled
 from tests.loops import counted_loop
-from tests.modules import module_of, proto_of
+from tests.modules import changed, module_of, proto_of
 from tests.peaks import PEAKS
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
@@ -336,3 +336,86 @@ def test_a_cost_known_in_part_goes_through_json() -> None:
     read = plain.decode(Cost, json.loads(json.dumps(plain.encode(cost))))
     assert read == cost
     assert read.missing == cost.missing
+
+
+COUNTED = """HloModule counted
+body {{
+  p = (s32[], f32[4]{{0}}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[4]{{0}} get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[4]{{0}} multiply(x, x)
+  ROOT t = (s32[], f32[4]{{0}}) tuple(next, y)
+}}
+condition {{
+  p = (s32[], f32[4]{{0}}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  end = s32[] constant(100)
+  ROOT c = pred[] compare(i, end), direction=LT
+}}
+ENTRY main {{
+  x = f32[4]{{0}} parameter(0)
+  early = s32[] constant({0})
+  late = s32[] constant({1})
+  a = (s32[], f32[4]{{0}}) tuple(early, x)
+  b = (s32[], f32[4]{{0}}) tuple(late, x)
+  long = (s32[], f32[4]{{0}}) while(a), condition=condition, body=body
+  short = (s32[], f32[4]{{0}}) while(b), condition=condition, body=body
+  u = f32[4]{{0}} get-tuple-element(long), index=1
+  v = f32[4]{{0}} get-tuple-element(short), index=1
+  ROOT r = f32[4]{{0}} add(u, v)
+}}
+"""
+
+
+@pytest.mark.parametrize(("early", "late"), [(0, 90), (90, 0)])
+def test_equal_loops_cost_by_where_they_begin(early: int, late: int) -> None:
+    module = module_of(COUNTED.format(early, late))
+    costs = counted(module)
+    first, second = 100 - early, 100 - late
+    body, condition = 1 + 4, 1
+    assert costs["long"].flops == body * first + condition * (first + 1)
+    assert costs["short"].flops == body * second + condition * (second + 1)
+
+
+CALLED = """HloModule m
+ENTRY e {
+  x = f32[4]{0} parameter(0)
+  a = f32[4]{0} negate(x)
+  b = f32[4]{0} negate(x)
+  c = f32[4]{0} custom-call(x), custom_call_target="__cublas$gemm"
+  ROOT t = (f32[4], f32[4], f32[4]) tuple(a, b, c)
+}
+"""
+
+
+def test_what_calls_libraries_is_counted_once_whatever_its_configuration_says() -> None:
+    proto = proto_of(module_of(CALLED))
+    for n, instruction in enumerate(i for i in proto.computations[0].instructions if i.opcode == "negate"):
+        instruction.backend_config = b'{"n": %d}' % n
+    module = changed(proto)
+    parts = singles(module)
+    assert len({part.module for part in parts}) == len(parts)
+    names = [{module.at(int(module.alike.first[kind])).name for kind in part.kinds} for part in parts]
+    assert {"a", "b"} in names
+
+
+def test_very_deep_fusions_cost_what_they_cost() -> None:
+    proto = proto_of(
+        module_of("HloModule m\nENTRY e {\n  x = f32[4]{0} parameter(0)\n  ROOT n = f32[4]{0} negate(x)\n}\n")
+    )
+    entry = proto.computations[0]
+    for number in range(1500):
+        inner = type(entry)()
+        inner.CopyFrom(entry)
+        inner.name, inner.id = f"fused{number}", 1000 + number
+        if number:
+            inner.instructions[1].opcode = "fusion"
+            inner.instructions[1].called_computation_ids[:] = [1000 + number - 1]
+        proto.computations.insert(number, inner)
+    outer = proto.computations[-1]
+    outer.instructions[1].opcode = "fusion"
+    outer.instructions[1].called_computation_ids[:] = [1000 + 1499]
+    module = changed(proto)
+    assert len(singles(module)) > 0

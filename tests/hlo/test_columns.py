@@ -14,6 +14,7 @@ import pytest
 from inspector.errors import ModuleError
 from inspector.hlo.alike import alike
 from inspector.hlo.columns import CHANNEL_ID, OPERAND_IDS, Columns
+from inspector.hlo.executions import places
 from inspector.hlo.fields import MOST_FIELDS
 from inspector.hlo.module import Module
 from inspector.varints import write_varint
@@ -159,10 +160,12 @@ def test_fields_and_shapes_can_be_left_out() -> None:
 def test_computations_that_call_each_other_are_refused() -> None:
     proto = proto_of(module_of(TEXT))
     inner = next(c for c in proto.computations if c.id != proto.entry_computation_id)
-    for target in (inner.id, 999):
+    for target, said in ((inner.id, "calls itself"), (999, "refers to a computation 999 that it lacks")):
         inner.instructions[-1].called_computation_ids[:] = [target]
-        with pytest.raises(ModuleError, match="calls itself, or one that there is not"):
+        with pytest.raises(ModuleError, match=said):
             alike(Columns(proto.SerializeToString()))
+        with pytest.raises(ModuleError, match=said):
+            places(changed(proto))
 
 
 def rewritten(proto: Any, change: Any) -> bytes:

@@ -134,6 +134,15 @@ def test_damaged_lists_are_refused(data: bytes) -> None:
         )
 
 
+def test_a_field_of_another_kind_than_expected_is_refused() -> None:
+    fields = Fields([written([(1, VARINT, 0), (35, BYTES, b"abc")])] * 3)
+    for read in (fields.texts, fields.contents, fields.coded):
+        with pytest.raises(ModuleError, match="field 1 of an instruction is an integer"):
+            read(1)
+    with pytest.raises(ModuleError, match="field 35 of an instruction is no integer"):
+        fields.integers(35)
+
+
 def test_nothing() -> None:
     assert len(Fields([])) == 0
     assert Fields([]).integers(1).tolist() == []

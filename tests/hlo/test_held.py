@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
+import threading
 import weakref
 
 import pytest
@@ -57,3 +59,23 @@ def test_the_last_one_stays_whatever_its_size() -> None:
     held, owner = Held(most_rows=1), Owner()
     module = held.module(owner, read)
     assert held.module(owner, unread) is module
+
+
+def test_threads_get_the_same_module() -> None:
+    held, owner = Held(), Owner()
+    together = threading.Barrier(4)
+
+    def slow() -> Module:
+        together.wait(10)
+        return read()
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        modules = list(threads.map(lambda _: held.module(owner, slow), range(4)))
+    assert len(set(modules)) == 1
+
+
+def test_an_instruction_is_the_same_object_in_every_thread() -> None:
+    module = read()
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        seen = list(threads.map(lambda _: list(module.instructions()), range(50)))
+    assert len({tuple(map(id, each)) for each in seen}) == 1

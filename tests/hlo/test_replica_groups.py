@@ -338,3 +338,27 @@ def test_a_pickle_has_the_fields_and_not_what_was_made_of_them() -> None:
     assert len(pickle.dumps(groups)) == size
     assert copy == groups
     assert copy.expand().tolist() == expanded
+
+
+def test_more_dimensions_than_arrays_have_are_refused() -> None:
+    many = Iota((1,) * 100, tuple(reversed(range(100))))
+    mesh = MeshGroups(tuple((f"x{n}", 1) for n in range(80)), (AxisRef("x3"),))
+    for groups in (IotaGroups(1, 1, many), mesh):
+        with pytest.raises(ModuleError, match="dimensions are not written out"):
+            groups.expand()
+    assert IotaGroups(0, 4, Iota((0, 2**62, 2**62), (2, 1, 0))).expand().shape == (0, 4)
+
+
+def test_damaged_device_lists_and_meshes() -> None:
+    instruction: Any = installed_schema().message("xla.HloInstructionProto")()
+    for n in range(70):
+        instruction.collective_device_list.replica_groups.add(replica_ids=[2 * n, 2 * n + 1])
+    listed = instruction.collective_device_list.SerializeToString() + b"\x7a\x01\xff"  # an unknown field 15
+    instruction.collective_device_list.ParseFromString(listed)
+    assert to_lists(from_instruction_proto(instruction)) == [[2 * n, 2 * n + 1] for n in range(70)]
+    for index in (-1, 5):
+        other: Any = installed_schema().message("xla.HloInstructionProto")()
+        other.mesh_axes_replica_group_list.mesh.axes.add(name="x", size=2)
+        other.mesh_axes_replica_group_list.axes.add(mesh_axis_index=index)
+        with pytest.raises(ModuleError, match=rf"has 1 axes and none of number {index}"):
+            from_instruction_proto(other)
