@@ -12,8 +12,9 @@ import sys
 
 # The search paths whose empty and relative entries mean the current folder.
 _SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-# What a process of ours cannot do without: its folder stays on the path, last where it is the current one.
-_NEEDED = ("inspector", "jax", "jaxlib", "numpy")
+# What a process of ours cannot do without: its folder stays on the path, last where it is the current one. What others
+# import comes before them.
+_NEEDED = ("numpy", "jaxlib", "jax", "inspector")
 _BOOT = """import sys, json
 sys.path[:], packages = json.loads(sys.argv.pop(1))
 for name, folders in packages.items():
@@ -46,10 +47,10 @@ def import_path() -> list[str]:
 
 def _from_here() -> dict[str, list[str]]:
     """The folder of each package of which `import_path()` would give another than this process has, by name."""
-    found = {}
+    found, path = {}, import_path()
     for name in _NEEDED:
         home = _home(name)
-        given = next((entry for entry in import_path() if os.path.isdir(f"{entry}/{name}")), home)  # noqa: PTH112
+        given = next((entry for entry in path if os.path.isdir(f"{entry}/{name}")), home)  # noqa: PTH112
         if home is not None and given is not None and os.path.realpath(given) != home:
             found[name] = [f"{home}/{name}"]
     return found

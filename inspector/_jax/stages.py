@@ -190,9 +190,8 @@ def traced_again(lowered: Lowered) -> Traced | None:
     ]
     structure = jax.tree_util.tree_structure(lowered.out_info)
 
-    from jax.extend.core import (
-        jaxpr_as_fun,
-    )  # late: it brings Pallas along, which takes longer than to trace a function
+    # Late: it brings Pallas along, which takes longer than to trace a function.
+    from jax.extend.core import jaxpr_as_fun
 
     def call(*arrays: Any) -> Any:
         return jax.tree_util.tree_unflatten(structure, jaxpr_as_fun(jaxpr)(*arrays))

@@ -113,7 +113,7 @@ def axes_of_pairs(pairs: Ids, mesh: Mesh | None, num_replicas: int, num_partitio
     positions = mesh_positions(pairs, mesh, num_replicas, num_partitions)
     if isinstance(positions, Unavailable):
         return positions
-    coordinates = np.unravel_index(positions, mesh.axis_sizes)
+    coordinates = mesh.coordinates(positions)
     return tuple(name for name, c in zip(mesh.axis_names, coordinates, strict=True) if (c[:, 0] != c[:, 1]).any())
 
 
@@ -250,7 +250,7 @@ def _matched(counted: Digits | None, covered: Digits | None, mesh: Mesh, ordered
 
 def _in_words(positions: Ids, mesh: Mesh) -> str:
     """What groups are that are no axes: in numbers, where they stay on one axis."""
-    coordinates = np.unravel_index(positions, mesh.axis_sizes)
+    coordinates = mesh.coordinates(positions)
     over = [axis for axis, c in enumerate(coordinates) if (c != c[:, :1]).any()]
     groups: dict[bytes, list[int]] = {}
     for group in coordinates[over[0]] if len(over) == 1 else ():

@@ -249,5 +249,5 @@ def _coordinates(mesh: Mesh | None, num_replicas: int, num_partitions: int) -> l
         return [()] * (num_replicas * num_partitions)
     devices = np.arange(num_replicas * num_partitions)
     ids = devices // num_partitions if mesh.kind == "replica" else devices % num_partitions
-    indices = np.unravel_index(mesh.position_of_id[ids], mesh.axis_sizes)
+    indices = mesh.coordinates(mesh.position_of_id[ids])
     return [tuple(int(index) for index in each) for each in zip(*indices, strict=True)]

@@ -61,8 +61,6 @@ class Participation(OfFields):
     @functools.cached_property
     def groups(self) -> Groups:
         """The ids as written, `{}` (all) written out; (source, target) pairs."""
-        if self.is_pairs:
-            return self.written.groups if isinstance(self.written, ListGroups) else ()
         return _tuples(self.first_groups(None))
 
     @functools.cached_property
@@ -162,6 +160,7 @@ class Participations:
         return self._known[key]
 
     def _pairs(self, pairs: ListGroups, mode: GroupMode) -> Participation:
+        self._count(len(pairs.ids))
         who = Participation(pairs, True, mode, *self._program[1:], axes=())
         devices = who.devices
         found = devices if isinstance(devices, Unavailable) else axes_of_pairs(devices, *self._program)

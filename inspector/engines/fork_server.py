@@ -62,10 +62,10 @@ class ForkServer:
 
     def begin(self) -> None:
         """Begins to start it, unless it has been, and returns at once. Where that fails, `fork` tells why."""
-        if self._closed or not self._lock.acquire(blocking=False):  # held: somebody forks
+        if not self._lock.acquire(blocking=False):  # held: somebody forks
             return
         try:
-            if self._control is None:
+            if not self._closed and self._control is None:
                 self._start()
         except (OSError, StartError):
             self._end()

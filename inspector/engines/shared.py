@@ -107,15 +107,11 @@ def try_to_count(modules: Sequence[bytes]) -> Sequence[Counts | Unavailable] | U
 
 
 def close_engines() -> None:
-    """Closes both; later calls make new ones. Called when the process ends."""
+    """Closes all and their starter; later calls make new ones. Called when the process ends."""
     global _inline, _worker, _starter
     with _lock:
-        engines: tuple[Engine | Starter | None, ...] = (
-            *_cached.values(),
-            _worker,
-            _inline,
-            _starter,
-        )  # first what writes
+        # What writes comes first.
+        engines: tuple[Engine | Starter | None, ...] = (*_cached.values(), _worker, _inline, _starter)
         _cached.clear()
         _inline = _worker = _starter = None
     for engine in engines:

@@ -3,7 +3,7 @@
     notebook kernel --starts--> fork server --forks--> worker, one a device environment
        └── messages over one socket a worker ───┘
 
-The fork server has imported JAX and nothing more. It must never lower, compile or start a client:
+The fork server has imported JAX and what compiles need, and started nothing. It must never lower, compile or start a client:
 a process that forks after that makes children that hang. It has one thread of its own, waits for
 the notebook kernel's requests and hands each worker its end of a socket and a file for stdout and stderr.
 It is ready with what a first compile needs, and imports the rest while nobody asks.
@@ -130,7 +130,7 @@ def _chores() -> Iterator[float]:
 
 
 def _import(name: str) -> None:
-    with contextlib.suppress(ImportError):  # a module that another JAX does not have costs time, not the server
+    with contextlib.suppress(Exception):  # whoever needs it says what is wrong; it costs time, and not the server
         importlib.import_module(name)
 
 
@@ -237,9 +237,10 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
             # A compile that XLA refused half-way can hold its locks for ever (jaxlib 0.12 then hangs in
             # LLVMCommandLineOptionsLock at the next LLVM option), so nothing more is asked of this process.
             refused = reply.get("reply") == "error" and reply["type"] in ("", "CompilationError")
-            sender.send({**reply, "recycle": limits.reached() or refused}, reply_blobs)
+            recycle = limits.reached() or refused
+            sender.send({**reply, "recycle": recycle}, reply_blobs)
             del header, blobs, reply, reply_blobs  # not to hold them while idle
-            if limits.is_large():
+            if not recycle and limits.is_large():
                 gc.collect()
                 freed.give_back()
 

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from inspector.hlo.mixed_radix import radices
 from inspector.hlo.of_fields import OfFields
 
 
@@ -55,6 +56,10 @@ class Mesh(OfFields):
         if self.device_ids is not None:
             positions[np.fromiter(self.device_ids, np.int64, self.size)] = np.arange(self.size)
         return positions
+
+    def coordinates(self, positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
+        """Of row-major positions, along each axis; the arrays' shape is that of the positions."""
+        return tuple(positions // stride % size for size, stride in radices(self.axis_sizes))
 
     def __str__(self) -> str:
         axes = ", ".join(f"{n}={s}" for n, s in zip(self.axis_names, self.axis_sizes, strict=True))

@@ -137,21 +137,20 @@ class ListGroups(_Form):
         """From ids in any sequences.
 
         Raises:
-          ModuleError: an id of more than 64 bits.
+          ModuleError: an id is negative, or has more than 64 bits.
         """
         lengths = np.fromiter(map(len, groups), np.int64, len(groups))
-        ids = id_array(itertools.chain.from_iterable(groups), int(lengths.sum()))
-        for name, array in (("ids", ids), ("lengths", lengths)):
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        _fill(self, id_array(itertools.chain.from_iterable(groups), int(lengths.sum())), lengths)
 
     @classmethod
     def from_arrays(cls, ids: Ids, lengths: Ids) -> ListGroups:
-        """From the attributes, which become read only."""
+        """From the attributes, which become read only.
+
+        Raises:
+          ModuleError: an id is negative.
+        """
         made = cls.__new__(cls)
-        for name, array in (("ids", ids), ("lengths", lengths)):
-            array.setflags(write=False)
-            object.__setattr__(made, name, array)
+        _fill(made, ids, lengths)
         return made
 
     @property
@@ -205,6 +204,14 @@ class ListGroups(_Form):
 
     def __str__(self) -> str:
         return "{" + ",".join("{" + _commas(group) + "}" for group in self.groups) + "}"
+
+
+def _fill(made: ListGroups, ids: Ids, lengths: Ids) -> None:
+    if ids.min(initial=0) < 0:
+        raise ModuleError(f"Replica groups: the id {int(ids.min())} is negative.")
+    for name, array in (("ids", ids), ("lengths", lengths)):
+        array.setflags(write=False)
+        object.__setattr__(made, name, array)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

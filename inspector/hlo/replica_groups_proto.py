@@ -72,6 +72,8 @@ def _alike_groups(proto: Any) -> ListGroups | None:
         return None
     try:
         return _alike_integers(data, len(proto.replica_groups))
+    except ModuleError:
+        raise
     except ValueError:  # what is beside the groups is no integer
         return None
 

@@ -71,7 +71,7 @@ def _functions_of(given: Any) -> list[str]:
 
 
 def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
-    """Opens what is not a function, and what `check_opened` lets pass."""
+    """Opens what is not a function. `check_opened` must have let it pass."""
     if isinstance(given, stages.Traced):
         return from_traced(given, None, platform, None, overrides)
     overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")

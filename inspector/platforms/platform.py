@@ -30,13 +30,17 @@ class CodeFile:
 
 
 LLVM_IR = (CodeFile("LLVM IR", "llvm", "ir-no-opt.ll"), CodeFile("LLVM IR, optimized", "llvm", "ir-with-opt.ll"))
+"""What every compiler that goes by LLVM dumps."""
+
 GPU_CODE = (
     CodeFile("thunks", "text", "thunk_sequence.txt"),
     CodeFile("thunks, optimized", "text", "thunk_sequence_after_thunk_passes.txt"),
     *LLVM_IR,
 )
+"""What XLA dumps for every GPU."""
+
 GPU_SPACES: Mapping[int, str] = {0: "HBM", 1: "collective", 5: "host"}
-"""What every compiler that goes by LLVM dumps."""
+"""XLA's memory spaces of every GPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

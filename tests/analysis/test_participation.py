@@ -298,3 +298,13 @@ def test_links_are_left_where_a_group_spans_them(seed: int) -> None:
         assert not who.leaves(0)
         assert who.shape == (len(groups), max(map(len, groups)))
         assert who.group_sizes == (min(map(len, groups)), max(map(len, groups)))
+
+
+def test_meshes_of_very_many_axes() -> None:
+    sizes = (2, 2, *[1] * 70)
+    mesh = Mesh(tuple(f"x{n}" for n in range(72)), sizes, "replica")
+    participations = Participations(mesh, 4, 1)
+    crossed = participations.groups(ListGroups([[0, 3], [1, 2]]), GroupMode.CROSS_REPLICA, ordered=True)
+    assert isinstance(crossed.axes, Unavailable)
+    rows = participations.groups(ListGroups([[0, 1], [2, 3]]), GroupMode.CROSS_REPLICA, ordered=True)
+    assert rows.axes == ("x1",)

@@ -28,7 +28,7 @@ from inspector import settings
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines import fork_server, messages, process
+from inspector.engines import fork_server, messages, process, worker_main
 from inspector.engines.messages import read_error, write_error
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import (
@@ -756,6 +756,19 @@ def test_the_server_is_ready_before_it_has_imported_all_that_workers_may_need(on
     first = "import sys, inspector.engines.worker_main as main; [main._import(name) for name in main._FIRST]"
     fresh = one_device_python(f"{first}; print('scipy' in sys.modules)")
     assert fresh.stdout == "False\n"
+
+
+def test_a_package_that_fails_to_import_does_not_end_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_extra.py").write_text("raise AttributeError('built for another NumPy')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(worker_main, "_LATER", ("broken_extra", "colorsys"))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    monkeypatch.setattr(worker_main, "delete_orphans", lambda: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    list(worker_main._chores())
+    assert "colorsys" in sys.modules
 
 
 @linux

@@ -216,7 +216,7 @@ def test_many_groups_are_read_from_their_bytes_as_one_by_one(seed: int, monkeypa
     for _ in range(40):
         count, members = int(source.integers(65, 400)), int(source.integers(1, 140))
         largest = 1 << int(source.integers(1, 63))
-        ids = source.integers(-1 if source.random() < 0.2 else 0, largest, (count, members)).tolist()
+        ids = source.integers(0, largest, (count, members)).tolist()
         alike = source.random() < 0.7
         if not alike:
             ids[int(source.integers(count))].append(5)
@@ -225,6 +225,9 @@ def test_many_groups_are_read_from_their_bytes_as_one_by_one(seed: int, monkeypa
         found = from_instruction_proto(proto)
         assert found == ListGroups(ids)
         assert found.expand().shape == (count, members + (not alike))
+        ids[int(source.integers(count))][0] = -1
+        with pytest.raises(ModuleError, match="the id -1 is negative"):
+            from_instruction_proto(proto_of(ids))
 
 
 def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
@@ -362,3 +365,11 @@ def test_damaged_device_lists_and_meshes() -> None:
         other.mesh_axes_replica_group_list.axes.add(mesh_axis_index=index)
         with pytest.raises(ModuleError, match=rf"has 1 axes and none of number {index}"):
             from_instruction_proto(other)
+
+
+@pytest.mark.parametrize("text", ["{{0,-1},{1,2}}", "{{-5}}"])
+def test_negative_ids_are_nobodys(text: str) -> None:
+    with pytest.raises(ModuleError, match=r"the id -\d is negative"):
+        parse(text)
+    with pytest.raises(ModuleError, match=r"the id -\d is negative"):
+        ListGroups([[0, 1], [-1, 2]])
