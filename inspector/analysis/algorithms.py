@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+
+import numpy as np
 
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import product_precision
+from inspector.hlo.fused import Fused
 from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak
 
@@ -45,14 +48,11 @@ class Algorithm:
         return self.peak_name + (f" x {self.passes}" if self.passes > 1 else "")
 
 
-def products(instruction: Instruction) -> Iterator[Instruction]:
-    """The matrix products that an instruction is or has fused into it."""
-    if instruction.opcode in _PRODUCTS or instruction.custom_call_target.startswith(_CALLED_PRODUCTS):
-        yield instruction
-    elif instruction.opcode == "fusion":
-        for computation in instruction.called_computations:
-            for inner in computation.instructions:
-                yield from products(inner)
+def products(module: Module) -> Fused:
+    """The matrix products of a module."""
+    rows = np.flatnonzero(module.columns.opcode_is(_PRODUCTS.__contains__)).tolist()
+    calls = map(module.at, np.flatnonzero(module.columns.opcode_is("custom-call".__eq__)).tolist())
+    return Fused(module, [*rows, *(c.row for c in calls if c.custom_call_target.startswith(_CALLED_PRODUCTS))])
 
 
 def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
@@ -71,14 +71,14 @@ def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
     return dataclasses.replace(fastest, doubt="its operands differ in type or precision")
 
 
-def main_algorithm(module: Module, costs: Mapping[str, InstructionCost], peak: Peak) -> Algorithm | Unavailable:
+def main_algorithm(
+    products: Iterable[Instruction], costs: Mapping[str, InstructionCost], peak: Peak
+) -> Algorithm | Unavailable:
     """That of most of a module's products; that of f32 without any."""
     flops: collections.Counter[Algorithm | Unavailable] = collections.Counter()
-    for instruction in module.instructions():
-        if instruction.opcode != "fusion":
-            for product in products(instruction):
-                known = costs[product.name].flops
-                flops[algorithm_of(product, peak)] += 0 if isinstance(known, Unavailable) else int(known)
+    for product in products:
+        known = costs[product.name].flops
+        flops[algorithm_of(product, peak)] += 0 if isinstance(known, Unavailable) else int(known)
     return flops.most_common(1)[0][0] if flops else _by_type("f32", 0, peak)
 
 

@@ -166,6 +166,7 @@ class _Keys:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._attributes = module.kind_attributes(_NAMES)
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._keys: dict[int, tuple[Hashable, ...]] = {}
         self._bodies: dict[int, int] = {}
@@ -176,7 +177,7 @@ class _Keys:
             instruction, shapes = self._module.at(int(self._module.alike.first[kind])), self._module.columns.shapes
             operands = tuple(shapes.at(operand.row) for operand in instruction.operands)
             called = tuple(map(self._body, instruction.called_computations))
-            self._keys[kind] = instruction.opcode, instruction.attributes(_NAMES), operands, called
+            self._keys[kind] = instruction.opcode, self._attributes[kind], operands, called
         return self._keys[kind]
 
     def _body(self, computation: Computation) -> int:

@@ -105,6 +105,9 @@ _NAMES = (
 )  # fmt: skip
 
 
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
 class _Digests:
     """Digests of a module's computations, callees before callers."""
 
@@ -112,36 +115,67 @@ class _Digests:
         columns = module.columns
         self._module = module
         self._scheduled = set(module.proto.schedule.sequences)
-        self._attributes = [module.at(row).attributes(_NAMES) for row in module.alike.first.tolist()]
+        self._attributes = [_digest([attributes]) for attributes in module.kind_attributes(_NAMES)]
         self._kinds = module.alike.kinds.tolist()
         self._operands, self._called, self._before = (
             (links.offsets.tolist(), links.rows.tolist())
             for links in (columns.operands, columns.called, columns.predecessors)
         )
+        self._calling = columns.calling
+        self._linked = {*columns.called.having.tolist(), *columns.predecessors.having.tolist()}
         self._rows = [b""] * len(columns)
         self._bodies: list[bytes] = []
+        self._known: dict[tuple[object, ...], bytes] = {}
 
     def of(self, computation: Computation) -> bytes:
         """The digest of the next computation."""
-        rows = computation.rows
-        for row in rows:
-            self._rows[row] = self._instruction(row, computation)
-        listed = self._rows[rows.start : rows.stop]
-        in_order = listed if computation.id in self._scheduled else sorted(listed)
-        self._bodies.append(_digest([self._rows[computation.root.row], *in_order]))
+        key = self._key(computation)
+        if key not in self._known:
+            self._known[key] = self._computation(computation)
+        self._bodies.append(self._known[key])
         return self._bodies[-1]
 
+    def _key(self, computation: Computation) -> tuple[object, ...]:
+        """What is equal for computations with the same digest, though not for all of them."""
+        body = self._module.alike.bodies.get(computation.number, f"only {computation.number}")
+        first, last, (offsets, before) = computation.rows.start, computation.rows.stop, self._before
+        called = [self._body(each) for row in self._calling[computation.number] for each in _of(self._called, row)]
+        counts = [end - offsets[first] for end in offsets[first : last + 1]] if offsets[first] < offsets[last] else []
+        order = [row - first for row in before[offsets[first] : offsets[last]]]
+        return body, computation.id in self._scheduled, *called, *counts, *order
+
+    def _computation(self, computation: Computation) -> bytes:
+        rows = computation.rows
+        digests, kinds, (offsets, operands) = self._rows, self._kinds, self._operands
+        for row in rows:
+            if row in self._linked:
+                digests[row] = self._instruction(row, computation)
+                continue
+            taken = operands[offsets[row] : offsets[row + 1]]
+            parts = b"".join([digests[other] for other in taken])
+            if len(parts) != len(taken) * _DIGEST_BYTES:
+                raise self._misplaced(row, computation)
+            digests[row] = hashlib.sha256(self._attributes[kinds[row]] + parts).digest()
+        listed = self._rows[rows.start : rows.stop]
+        in_order = listed if computation.id in self._scheduled else sorted(listed)
+        return _digest([self._rows[computation.root.row], *in_order])
+
+    def _body(self, computation: int) -> bytes:
+        return self._bodies[computation] if computation < len(self._bodies) else b""
+
     def _instruction(self, row: int, computation: Computation) -> bytes:
+        """Of one that takes more than operands."""
         # Control predecessors are a set; operands and called computations have places.
         operands = [self._rows[other] for other in _of(self._operands, row)]
-        called = [self._bodies[each] if each < len(self._bodies) else b"" for each in _of(self._called, row)]
+        called = [*map(self._body, _of(self._called, row))]
         before = sorted(self._rows[other] for other in _of(self._before, row))
         if not all(operands) or not all(called) or not all(before):
-            raise ModuleError(
-                f"{self._module.columns.names[row]} in {computation.name} refers to what does not precede it: the"
-                " module is damaged."
-            )
+            raise self._misplaced(row, computation)
         return _digest([self._attributes[self._kinds[row]], *operands, b"", *called, b"", *before])
+
+    def _misplaced(self, row: int, computation: Computation) -> ModuleError:
+        name = self._module.columns.names[row]
+        return ModuleError(f"{name} in {computation.name} refers to what does not precede it: the module is damaged.")
 
 
 def _of(links: tuple[list[int], list[int]], row: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -77,15 +78,16 @@ def _of_computations(module: Module) -> dict[str, Column]:
 
 def _of_kinds(module: Module) -> dict[str, Column]:
     """What all instructions of a kind share."""
-    first = [module.at(row) for row in module.alike.first.tolist()]
-    texts = {shape: str(shape) for shape in module.known_shapes}
-    sizes = {shape: shape.byte_size for shape in module.known_shapes}
+    columns, rows = module.columns, module.alike.first.tolist()
+    first, codes = [*map(module.at, rows)], columns.shapes.codes
+    texts, sizes = ([*map(of, module.known_shapes)] for of in (str, operator.attrgetter("byte_size")))
+    here = codes[rows].tolist()
     cycles = (estimated_cycles(instruction) for instruction in first)
     cells: dict[str, list[object]] = {
         "opcode": [instruction.opcode for instruction in first],
-        "shape": [texts[instruction.shape] for instruction in first],
-        "operand_bytes": [sum(sizes[operand.shape] for operand in instruction.operands) for instruction in first],
-        "output_bytes": [sizes[instruction.shape] for instruction in first],
+        "shape": [texts[code] for code in here],
+        "operand_bytes": [sum(sizes[code] for code in codes[columns.operands.of(row)].tolist()) for row in rows],
+        "output_bytes": [sizes[code] for code in here],
         "estimated_cycles": [None if isinstance(each, Unavailable) else each for each in cycles],
     }
     return {name: Column(values, module.alike.kinds) for name, values in cells.items()}

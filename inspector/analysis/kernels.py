@@ -9,7 +9,7 @@ launches a kernel or a library call, on TPUs what becomes a piece of the program
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -88,9 +88,9 @@ def structure(module: Module) -> Structure:
     )
 
 
-def _kernels(module: Module, where: dict[str, Place]) -> tuple[Kernel, ...]:
+def _kernels(module: Module, where: Mapping[str, Place]) -> tuple[Kernel, ...]:
     columns = module.columns
-    executes = np.array([*map(_executes, columns.opcodes.values)], bool)[columns.opcodes.codes]
+    executes = columns.opcode_is(_executes)
     by_computation = [where.get(name) for name in columns.computation_names]
     alone = np.array([place is not None and not place.fused for place in by_computation], bool)
     rows = np.flatnonzero(executes & alone[columns.in_computation]).tolist()

@@ -78,9 +78,8 @@ def bytes_put_in(opcode: str, operand_shapes: Sequence[Shape]) -> int:
 
 def operations(module: Module) -> Iterator[Operation]:
     """Every collective once, in the order of the module's proto."""
-    found, opcodes = _Operations(module), module.columns.opcodes
-    starting = np.array([*map(_can_start, opcodes.values)], bool)[opcodes.codes]
-    for instruction in map(module.at, np.flatnonzero(starting).tolist()):
+    found = _Operations(module)
+    for instruction in map(module.at, np.flatnonzero(module.columns.opcode_is(_can_start)).tolist()):
         callers = module.callers.get(instruction.computation.name, ())
         if not any(caller.opcode == "async-start" for caller in callers):  # else counted where they are started
             yield from found.of(instruction)

@@ -26,6 +26,7 @@ from inspector.analysis.roofline_point import Point
 from inspector.analysis.schedule import Bound, Work, play
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import AtLeast, Missing, Unavailable, missing
+from inspector.hlo.fused import Fused
 from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
@@ -115,9 +116,10 @@ def roofline(
       peak: the device's figures (`analysis.peaks.peak_of`).
       collectives: those of the module; None for none.
     """
-    main = peak if isinstance(peak, Unavailable) else main_algorithm(module, costs, peak)
+    multiplied = products(module)
+    main = peak if isinstance(peak, Unavailable) else main_algorithm(multiplied.instructions, costs, peak)
     exchanges = _exchanges(module, collectives, peak) if collectives is not None else {}
-    timed = [_timed(each, costs, peak, exchanges.get(each.instruction.name)) for each in kernels(module)]
+    timed = [_timed(each, multiplied, costs, peak, exchanges.get(each.instruction.name)) for each in kernels(module)]
     points = sorted(map(_point, timed), key=_rank)
     return Roofline(peak, main, tuple(points), _total(module, timed, points, peak))
 
@@ -200,7 +202,11 @@ class _Timed:
 
 
 def _timed(
-    kernel: Kernel, costs: Mapping[str, InstructionCost], peak: Peak | Unavailable, exchange: _Exchange | None
+    kernel: Kernel,
+    multiplied: Fused,
+    costs: Mapping[str, InstructionCost],
+    peak: Peak | Unavailable,
+    exchange: _Exchange | None,
 ) -> _Timed:
     cost = costs[kernel.instruction.name]
     timed = _Timed(kernel, cost, exchange, "", 0.0, 0.0)
@@ -210,18 +216,18 @@ def _timed(
     memory_s = moved if isinstance(moved, Unavailable) else moved / peak.memory_bytes_per_s
     if exchange is not None and kernel.instruction.opcode != "fusion":
         return dataclasses.replace(timed, memory_s=memory_s)
-    compute_s, algorithm = _computing(kernel.instruction, costs, peak)
+    compute_s, algorithm = _computing(kernel.instruction, multiplied, costs, peak)
     return dataclasses.replace(timed, compute_s=compute_s, memory_s=memory_s, algorithm=algorithm)
 
 
 def _computing(
-    instruction: Instruction, costs: Mapping[str, InstructionCost], peak: Peak
+    instruction: Instruction, multiplied: Fused, costs: Mapping[str, InstructionCost], peak: Peak
 ) -> tuple[float | Unavailable, str]:
     """The least time of all operations of a kernel, matrix products beside the others, and by which arithmetic."""
     whole = costs[instruction.name].flops
     if isinstance(whole, Unavailable):
         return whole, ""
-    counted = [(algorithm_of(product, peak), costs[product.name].flops) for product in products(instruction)]
+    counted = [(algorithm_of(product, peak), costs[product.name].flops) for product in multiplied.of(instruction)]
     known = [(a, f) for a, f in counted if isinstance(a, Algorithm) and not isinstance(f, Unavailable)]
     seconds = sum(float(flops) * a.passes / peak.flops_per_s[a.peak_name] for a, flops in known)
     rest = float(whole) - sum(float(f) for _, f in counted if not isinstance(f, Unavailable))

@@ -16,11 +16,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from inspector.errors import AtLeast, Missing, Unavailable, missing
 from inspector.errors import total as sum_of
 from inspector.hlo.executions import unknown_length
+from inspector.hlo.fused import Fused
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.shape import Shape
@@ -146,8 +149,7 @@ def costs(
     """
     given = [counts] * len(singles) if isinstance(counts, Unavailable) else counts
     by_kind = {kind: count for single, count in zip(singles, given, strict=True) for kind in single.kinds}
-    summed = _Sum(module, by_kind)
-    return {name: summed.of(row) for row, name in enumerate(module.columns.names)}
+    return dict(zip(module.columns.names, _Sum(module, by_kind).all(), strict=True))
 
 
 def total(module: Module, costs: Mapping[str, InstructionCost]) -> InstructionCost:
@@ -163,8 +165,14 @@ class _Sum:
         self._module = module
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._counts = counts
+        self._calls = Fused(module, np.flatnonzero(module.columns.opcode_is("custom-call".__eq__)).tolist())
         self._known: dict[int, InstructionCost] = {}
         self._totals: dict[int, InstructionCost] = {}
+
+    def all(self) -> list[InstructionCost]:
+        """Of each row."""
+        known = self._known
+        return [known.get(kind) or self.of(row) for row, kind in enumerate(self._kinds)]
 
     def of(self, row: int) -> InstructionCost:
         kind = self._kinds[row]
@@ -180,7 +188,8 @@ class _Sum:
         if instruction.opcode in FREE:
             return _NOTHING
         if instruction.opcode not in FLOW:
-            return _single_cost(instruction, self._counts[kind])
+            calls = [*self._calls.of(instruction)] if instruction.opcode == "fusion" else []
+            return _single_cost(instruction, self._counts[kind], calls)
         called = [self._total(computation) for computation in instruction.called_computations]
         if instruction.opcode == "while":
             return _looped(instruction, *called)
@@ -245,7 +254,9 @@ def _part(module: Module, row: int, cost: InstructionCost) -> InstructionCost:
     return _each(lambda number: nothing if isinstance(number, Unavailable) else number, cost)
 
 
-def _single_cost(instruction: Instruction, counts: Counts | Unavailable) -> InstructionCost:
+def _single_cost(
+    instruction: Instruction, counts: Counts | Unavailable, calls: Sequence[Instruction]
+) -> InstructionCost:
     if instruction.custom_call_target in _MARKS:
         return _NOTHING
     if isinstance(counts, Unavailable):
@@ -254,25 +265,15 @@ def _single_cost(instruction: Instruction, counts: Counts | Unavailable) -> Inst
         unknown = Unavailable(f"XLA does not know what a call to {instruction.custom_call_target!r} costs")
         return InstructionCost(unknown, unknown, unknown, unknown)
     moved, main = _bytes(instruction, counts)
-    flops, transcendentals = _fused(instruction, counts.get("flops", 0.0), counts.get("transcendentals", 0.0))
+    flops, transcendentals = _fused(calls, counts.get("flops", 0.0), counts.get("transcendentals", 0.0))
     return InstructionCost(flops, transcendentals, moved, main)
 
 
-def _fused(instruction: Instruction, flops: float, transcendentals: float) -> tuple[float, float]:
+def _fused(calls: Sequence[Instruction], flops: float, transcendentals: float) -> tuple[float, float]:
     """Operations without the -1 that XLA adds for each custom call in a fusion."""
-    calls = list(_custom_calls(instruction)) if instruction.opcode == "fusion" else []
     unknown = [Missing(c.name, "custom call") for c in calls if c.custom_call_target not in _MARKS]
     flops += len(calls)
     return (AtLeast(flops, unknown), AtLeast(transcendentals, unknown)) if unknown else (flops, transcendentals)
-
-
-def _custom_calls(fusion: Instruction) -> Iterator[Instruction]:
-    for computation in fusion.called_computations:
-        for instruction in computation.instructions:
-            if instruction.opcode == "custom-call":
-                yield instruction
-            elif instruction.opcode == "fusion":
-                yield from _custom_calls(instruction)
 
 
 def _bytes(instruction: Instruction, counts: Counts) -> tuple[float, float]:

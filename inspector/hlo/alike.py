@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -35,10 +35,13 @@ class Alike:
     Attributes:
       kinds: of each instruction, counted from 0.
       first: the first row of each kind.
+      bodies: of each computation that something calls, a number; equal for those with the same kinds of instructions
+        that feed each other alike.
     """
 
     kinds: Numbers
     first: Numbers
+    bodies: Mapping[int, int]
 
     @property
     def counts(self) -> Numbers:
@@ -67,20 +70,29 @@ def alike(
     fields = columns.fields if finer is None else Fields([*map(columns.fields.message, rows.tolist())])
     attributes = fields.without((*_NAMING, *without))
     sizes = _shapes(columns, rows, columns.shapes.codes if shapes is None else shapes[columns.shapes.codes])
-    known: dict[tuple[bytes, bytes, tuple[int, ...]], int] = {}
-    first: list[int] = []
-    kinds = np.zeros(len(rows), np.int64)
+    said = _numbered(zip(attributes, sizes, strict=True), len(rows))
+    calling = np.diff(columns.called.offsets)[rows] > 0
+    kinds, alone = np.full(len(rows), -1), np.flatnonzero(~calling)
+    _, firsts, kinds[alone] = np.unique(said[alone], return_index=True, return_inverse=True)
+    first: list[int] = rows[alone[firsts]].tolist()
     bodies = _Bodies(columns, kinds, finer)
-    # Kinds are counted in that order too.
-    order = _callees_first(columns) if finer is None else enumerate(map(columns.called.of, rows.tolist()))
-    for number, called in order:
-        key = attributes[number], sizes[number], bodies.of(called)
-        kind = known.get(key)
-        if kind is None:
-            kind = known[key] = len(first)
-            first.append(rows[number])
-        kinds[number] = kind
-    return Alike(kinds if finer is None else kinds[finer.kinds], np.array(first, np.int64))
+    known: dict[tuple[int, tuple[int, ...]], int] = {}
+    # Finer kinds are counted in that order too.
+    order = _callees_first(columns) if finer is None else np.flatnonzero(calling).tolist()
+    for number in order:
+        row = int(rows[number])
+        key = int(said[number]), bodies.of(columns.called.of(row))
+        if key not in known:
+            known[key] = len(first)
+            first.append(row)
+        kinds[number] = known[key]
+    return Alike(kinds if finer is None else kinds[finer.kinds], np.array(first, np.int64), bodies.numbers)
+
+
+def _numbered(keys: Iterable[Hashable], count: int) -> Numbers:
+    """A number for each key, equal for equal ones."""
+    known: dict[Hashable, int] = {}
+    return np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64, count)
 
 
 def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> list[bytes]:
@@ -102,23 +114,27 @@ def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> list[bytes]:
 
 
 class _Bodies:
-    """Numbers of computations, equal for equal ones; of those whose instructions have their kinds."""
+    """Numbers of computations, equal for equal ones; of those whose instructions have their kinds.
+
+    Attributes:
+      numbers: those that were asked for.
+    """
 
     def __init__(self, columns: Columns, kinds: Numbers, finer: Alike | None) -> None:
         self._columns = columns
         self._kinds = kinds
         self._finer = finer
         self._known: dict[tuple[bytes, ...], int] = {}
-        self._numbers: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
 
     def of(self, computations: list[int]) -> tuple[int, ...]:
-        return tuple(map(self._of, computations)) if computations else ()
+        return tuple(map(self._of, computations))
 
     def _of(self, computation: int) -> int:
-        if computation not in self._numbers:
+        if computation not in self.numbers:
             key = self._key(computation)
-            self._numbers[computation] = self._known.setdefault(key, len(self._known))
-        return self._numbers[computation]
+            self.numbers[computation] = self._known.setdefault(key, len(self._known))
+        return self.numbers[computation]
 
     def _key(self, computation: int) -> tuple[bytes, ...]:
         columns = self._columns
@@ -130,16 +146,9 @@ class _Bodies:
         return kinds.tobytes(), feeding.tobytes(), root.tobytes()
 
 
-def _callees_first(columns: Columns) -> Iterator[tuple[int, list[int]]]:
-    """Each row and what it calls: those that call nothing, then those that call, what is in a callee before its caller."""
-    having = set(columns.called.having.tolist())
-    calling: list[list[tuple[int, list[int]]]] = [[] for _ in columns.computations]
-    nothing: list[int] = []
-    for row in range(len(columns)):
-        if row in having:
-            calling[columns.in_computation[row]].append((row, columns.called.of(row)))
-        else:
-            yield row, nothing
+def _callees_first(columns: Columns) -> Iterator[int]:
+    """The rows that call others, what is in a callee before its caller."""
+    calling = columns.calling
     begun, finished = set[int](), set[int]()
     for start in range(len(calling)):
         waiting = [start]
@@ -148,7 +157,7 @@ def _callees_first(columns: Columns) -> Iterator[tuple[int, list[int]]]:
             if computation in finished:
                 waiting.pop()
                 continue
-            needed = [c for _, called in calling[computation] for c in called if c not in finished]
+            needed = [c for row in calling[computation] for c in columns.called.of(row) if c not in finished]
             if not needed:
                 finished.add(waiting.pop())
                 yield from calling[computation]

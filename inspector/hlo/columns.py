@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,19 @@ class Columns:
     def in_computation(self) -> npt.NDArray[np.int32]:
         """Which computation each instruction is in."""
         return np.repeat(np.arange(len(self.first) - 1, dtype=np.int32), np.diff(self.first))
+
+    def opcode_is(self, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+        """Whether each instruction's opcode is one that is wanted."""
+        return np.array([*map(wanted, self.opcodes.values)], bool)[self.opcodes.codes]
+
+    @functools.cached_property
+    def calling(self) -> list[list[int]]:
+        """Of each computation its rows that call others, ascending."""
+        found: list[list[int]] = [[] for _ in self.computations]
+        having = self.called.having
+        for number, row in zip(self.in_computation[having].tolist(), having.tolist(), strict=True):
+            found[number].append(row)
+        return found
 
     def coded(self, number: int) -> Coded:
         """A singular field of `xla.HloInstructionProto` by its number, as bytes."""

@@ -6,8 +6,10 @@ What `analysis/` and `compilation/cost.py` need to tell what a run does from wha
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, missing, total
+from inspector.hlo.held import kept
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.single import FLOW
@@ -42,7 +44,8 @@ def executions(module: Module) -> dict[str, int | Unavailable]:
     return {name: place.executions for name, place in places(module).items()}
 
 
-def places(module: Module) -> dict[str, Place]:
+@kept
+def places(module: Module) -> Mapping[str, Place]:
     """The place of the instructions of every computation, by its name; those that nothing calls are left out."""
     found: dict[str, Place] = {}
     for reached in _reached(module):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import collections
+import functools
 import threading
 import weakref
 from collections.abc import Callable
+from typing import TypeVar
 
 from inspector.hlo.module import Module
+
+T = TypeVar("T")
 
 MOST_ROWS = 500_000
 """Instructions of all modules that are held, some 400 bytes each; the one asked for last is held whatever its size."""
@@ -58,3 +62,18 @@ class Held:
 
 held = Held()
 """Those of this process."""
+
+
+def kept(say: Callable[[Module], T]) -> Callable[[Module], T]:
+    """The same function, that says of a module what it said before, as long as the module lives.
+
+    What it gives must not refer to the module, which would then live for ever.
+    """
+    known: weakref.WeakKeyDictionary[Module, T] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(say)
+    def said(module: Module) -> T:
+        found = known.get(module)
+        return found if found is not None else known.setdefault(module, say(module))
+
+    return said

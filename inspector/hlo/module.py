@@ -12,11 +12,10 @@ import functools
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import numpy as np
-
 from inspector.errors import ModuleError
 from inspector.hlo.alike import Alike, alike
 from inspector.hlo.columns import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, Columns
+from inspector.hlo.fields import Fields
 from inspector.hlo.group_mode import GroupMode, group_mode
 from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
@@ -147,6 +146,16 @@ class Module:
         """The kinds of its instructions."""
         return alike(self.columns)
 
+    def kind_attributes(self, without: Collection[int]) -> list[bytes]:
+        """`Instruction.attributes` of the first of each kind."""
+        rows = self.alike.first.tolist()
+        fields = Fields([*map(self.columns.fields.message, rows)])
+        found = fields.without(without)
+        unordered = () if FRONTEND_ATTRIBUTES in without else fields.field(FRONTEND_ATTRIBUTES).rows.tolist()
+        for kind in unordered:
+            found[kind] = self.at(rows[kind]).attributes(without)
+        return found
+
     @functools.cached_property
     def known_shapes(self) -> tuple[Shape, ...]:
         """The shapes of results, by the codes of `Columns.shapes`."""
@@ -193,9 +202,7 @@ class Computation:
     @property
     def calling(self) -> tuple[Instruction, ...]:
         """Its instructions that call others, in the proto's order."""
-        having = self.module.columns.called.having
-        first, last = np.searchsorted(having, [self.rows.start, self.rows.stop]).tolist()
-        return tuple(map(self.module.at, having[first:last].tolist()))
+        return tuple(map(self.module.at, self.module.columns.calling[self.number]))
 
     @property
     def schedule(self) -> tuple[Instruction, ...]:

@@ -33,7 +33,8 @@ from inspector.hlo.columns import (
     SHARDING,
     STATISTICS_VIZ,
 )
-from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.fields import Fields
+from inspector.hlo.module import Instruction, Module
 from inspector.varints import write_varint
 
 FLOW = frozenset({"while", "call", "conditional", "async-start"})
@@ -95,16 +96,18 @@ class _Plain:
     """
 
     def __init__(self, module: Module) -> None:
-        columns = module.columns
+        columns, first = module.columns, module.alike.first.tolist()
         self._module = module
         self._columns = columns
         self.calls = _calls(module)
-        self._attributes = columns.fields.without((*_RENUMBERED, *_UNCOUNTED, BACKEND_CONFIG))
         self._operands: tuple[list[int], list[int]] = columns.operands.offsets.tolist(), columns.operands.rows.tolist()
         self._calling = set(columns.called.having.tolist())
         messages = [columns.message("xla.ShapeProto", data) for data in columns.shapes.values]
-        self._codes: list[int] = columns.shapes.codes.tolist()
         self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
+        self._codes: list[int] = columns.shapes.codes.tolist()
+        self._kinds: list[int] = module.alike.kinds.tolist()
+        kept = Fields([*map(columns.fields.message, first)]).without((*_RENUMBERED, *_UNCOUNTED, BACKEND_CONFIG))
+        self._attributes = [data + _bytes(SHAPE, self._shape(row)) for data, row in zip(kept, first, strict=True)]
 
     @property
     def shape_numbers(self) -> npt.NDArray[np.int64]:
@@ -114,24 +117,26 @@ class _Plain:
 
     def single(self, row: int) -> bytes:
         """The serialized module of one instruction."""
-        numbers = _Numbers()
-        computations = self._called(row, numbers)
-        entry = numbers.computation()
-        operands = {other: numbers.instruction() for other in dict.fromkeys(self._taken(row))}
+        numbers = {computation: number for number, computation in enumerate(self._reached(row), 1)}
+        computations, last = [], 0
+        for computation in numbers:
+            computations.append(self._computation(computation, numbers, last))
+            last += len(self._module.computations[computation].rows)
+        entry, operands = len(numbers) + 1, list(dict.fromkeys(self._taken(row)))
         parameters = [
-            _text(NAME, f"p{n}") + _text(OPCODE, "parameter") + _bytes(SHAPE, self._shape(other))
-            + _number(PARAMETER_NUMBER, n) + _number(ID, number)
-            for n, (other, number) in enumerate(operands.items())
+            _named(last + 1 + n) + _text(OPCODE, "parameter") + _bytes(SHAPE, self._shape(other))
+            + _number(PARAMETER_NUMBER, n)
+            for n, other in enumerate(operands)
         ]  # fmt: skip
-        root, shape = self._instruction(row, "root", numbers.instruction(), operands, numbers), self._shape(row)
+        taking, last = [last + 1 + operands.index(other) for other in self._taken(row)], last + len(operands) + 1
+        root = self._instruction(row, last, taking, numbers)
         program = b"".join(
             [_bytes(1, self._shape(other)) for other in operands]
-            + [_bytes(2, shape)]
+            + [_bytes(2, self._shape(row))]
             + [_text(3, f"p{n}") for n in range(len(operands))]
         )
         body = b"".join(_bytes(_INSTRUCTIONS, each) for each in (*parameters, root))
-        main = _text(1, "main") + body + _bytes(4, program) + _number(5, entry) + _number(6, numbers.last)
-        computations.append(main)
+        computations.append(_text(1, "main") + body + _bytes(4, program) + _number(5, entry) + _number(6, last))
         return b"".join([
             _text(1, "single"), _text(2, "main"), *(_bytes(3, each) for each in computations), _bytes(4, program),
             _number(6, entry),
@@ -140,25 +145,29 @@ class _Plain:
     def _shape(self, row: int) -> bytes:
         return self._shapes[self._codes[row]]
 
-    def _instruction(self, row: int, name: str, number: int, operands: Mapping[int, int], numbers: _Numbers) -> bytes:
-        """A serialized instruction with other ids."""
-        taking = [operands[other] for other in self._taken(row)]
-        attributes, shape = self._attributes[row], self._shape(row)
+    def _instruction(self, row: int, number: int, taking: Sequence[int], numbers: Mapping[int, int]) -> bytes:
+        """A serialized instruction.
+
+        Args:
+          row: its own.
+          number: its place in the new module, from 1, which names it: so equal ones are the same bytes.
+          taking: the numbers of its operands.
+          numbers: of the computations.
+        """
         if row in self.calls:
-            plain = self._columns.message("xla.HloInstructionProto", attributes)
-            attributes, shape, taking = _as_operation(self._module.at(row), plain, taking)
-        parts = [_text(NAME, name), attributes, _bytes(SHAPE, shape), _number(ID, number), _packed(OPERAND_IDS, taking)]
+            written = _as_operation(self._module.at(row), self._attributes[self._kinds[row]], taking)
+        else:
+            written = self._attributes[self._kinds[row]] + _packed(OPERAND_IDS, tuple(taking))
         if row in self._calling:
-            calling = [numbers.computations[computation] for computation in self._columns.called.of(row)]
-            parts.append(_packed(CALLED_COMPUTATION_IDS, calling))
-        return b"".join(parts)
+            written += _packed(CALLED_COMPUTATION_IDS, tuple(numbers[each] for each in self._columns.called.of(row)))
+        return _named(number) + written
 
     def _taken(self, row: int) -> list[int]:
         offsets, rows = self._operands
         return rows[offsets[row] : offsets[row + 1]]
 
-    def _called(self, row: int, numbers: _Numbers) -> list[bytes]:
-        """The computations that an instruction leads to, serialized; in the module's order, callees before callers."""
+    def _reached(self, row: int) -> list[int]:
+        """The computations that an instruction leads to; in the module's order, callees before callers."""
         reached, waiting = set[int](), self._columns.called.of(row)
         while waiting:
             computation = waiting.pop()
@@ -167,27 +176,26 @@ class _Plain:
                 waiting += (
                     c.number for i in self._module.computations[computation].calling for c in i.called_computations
                 )
-        for computation in sorted(reached):
-            numbers.computations[computation] = numbers.computation()
-        return [self._computation(self._module.computations[number], numbers) for number in sorted(reached)]
+        return sorted(reached)
 
-    def _computation(self, computation: Computation, numbers: _Numbers) -> bytes:
-        proto, number = computation.proto, numbers.computations[computation.number]
-        ids = {row: numbers.instruction() for row in computation.rows}
+    def _computation(self, computation: int, numbers: Mapping[int, int], last: int) -> bytes:
+        """A serialized computation, whose instructions are numbered from `last` on."""
+        found, number = self._module.computations[computation], numbers[computation]
+        rows, proto = found.rows, found.proto
+        before = rows.start - 1 - last
+        written = [
+            _bytes(_INSTRUCTIONS, self._instruction(row, row - before, [r - before for r in self._taken(row)], numbers))
+            for row in rows
+        ]
         return b"".join([
-            _text(1, f"c{number}"),
-            *(_bytes(_INSTRUCTIONS, self._instruction(row, f"i{ids[row]}", ids[row], ids, numbers)) for row in ids),
-            _bytes(4, _plain_program(proto.program_shape).SerializeToString()), _number(5, number),
-            _number(6, ids[computation.root.row]), _number(7, int(proto.is_fusion_computation)),
+            _text(1, f"c{number}"), *written, _bytes(4, _plain_program(proto.program_shape).SerializeToString()),
+            _number(5, number), _number(6, found.root.row - before), _number(7, int(proto.is_fusion_computation)),
         ])  # fmt: skip
 
 
 def _calls(module: Module) -> frozenset[int]:
     """The rows that call libraries for a product or a convolution."""
-    opcodes = module.columns.opcodes
-    if "custom-call" not in opcodes.values:
-        return frozenset()
-    rows = np.flatnonzero(opcodes.codes == opcodes.values.index("custom-call")).tolist()
+    rows = np.flatnonzero(module.columns.opcode_is("custom-call".__eq__)).tolist()
     return frozenset(row for row in rows if module.at(row).custom_call_target.startswith(_AS_OPERATIONS))
 
 
@@ -206,50 +214,40 @@ def _number(number: int, value: int) -> bytes:
     return _varint(number << 3) + _varint(value)
 
 
-def _packed(number: int, values: Sequence[int]) -> bytes:
+@functools.lru_cache(1 << 12)
+def _packed(number: int, values: tuple[int, ...]) -> bytes:
     return _bytes(number, b"".join(map(_varint, values))) if values else b""
 
 
-def _as_operation(call: Instruction, plain: Any, operands: list[int]) -> tuple[bytes, bytes, list[int]]:
-    """A call to a library as the operation that it was: its attributes, its shape and its operands.
+@functools.lru_cache(1 << 12)
+def _named(number: int) -> bytes:
+    """Name and id of an instruction."""
+    return _text(NAME, f"i{number}") + _number(ID, number)
+
+
+def _as_operation(call: Instruction, attributes: bytes, operands: Sequence[int]) -> bytes:
+    """A call to a library as the operation that it was, serialized with its shape and operands.
 
     Its result may have a scratch buffer beside.
 
     Args:
       call: of the module.
-      plain: its proto with its attributes only; changed.
+      attributes: what it says itself, with its shape.
       operands: its own.
     """
-    dimensions, shape = product_dimensions(call), _plain_shape(call.shape_proto)
+    plain = call.module.columns.message("xla.HloInstructionProto", attributes)
+    dimensions = product_dimensions(call)
     is_product = plain.custom_call_target.startswith(_CUBLAS_PRODUCTS)
     if not is_product or dimensions:
         plain.opcode = "dot" if is_product else "convolution"
         plain.ClearField("custom_call_target")
         for name, numbers in dimensions.items() if is_product else ():
             getattr(plain.dot_dimension_numbers, name).extend(numbers)
-        shape, operands = shape.tuple_shapes[0] if shape.tuple_shapes else shape, operands[:2]
-    return plain.SerializeToString(), shape.SerializeToString(), operands
-
-
-class _Numbers:
-    """New ids: small ones, because XLA keeps tables as long as the largest.
-
-    Attributes:
-      computations: of those that are in the new module, by their numbers in the old one.
-      last: the instruction's that was numbered last.
-    """
-
-    def __init__(self) -> None:
-        self.computations: dict[int, int] = {}
-        self._computation = self.last = 0
-
-    def computation(self) -> int:
-        self._computation += 1
-        return self._computation
-
-    def instruction(self) -> int:
-        self.last += 1
-        return self.last
+        if plain.shape.tuple_shapes:
+            plain.shape.CopyFrom(type(plain.shape).FromString(plain.shape.tuple_shapes[0].SerializeToString()))
+        operands = operands[:2]
+    plain.operand_ids.extend(operands)
+    return bytes(plain.SerializeToString())
 
 
 def _plain_shape(shape: Any) -> Any:

@@ -23,7 +23,7 @@ ENTRY main {{
 def algorithm(chip: str, kind: str, marks: str = "", other: str = "", result: str = "") -> Algorithm | Unavailable:
     text = DOT.format(type=kind, other=other or kind, result=result or kind, marks=marks and f", {marks}")
     module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
-    (product,) = products(module.entry.root)
+    (product,) = products(module).of(module.entry.root)
     return algorithm_of(product, PEAKS[chip])
 
 

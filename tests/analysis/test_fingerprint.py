@@ -25,7 +25,7 @@ from inspector.engines.worker import WorkerEngine
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.module import Module
 from inspector.stages.compiled import Compiled
-from tests.modules import changed, proto_of
+from tests.modules import changed, module_of, proto_of
 
 X = jax.ShapeDtypeStruct((64, 64), jnp.float32)
 
@@ -146,6 +146,44 @@ def test_the_schedule_counts_and_mere_order_does_not(compiled: Compiled) -> None
     assert compiled.module().proto.schedule.sequences, "the CPU schedules its modules"
     assert module_digest(with_module(compiled, exchange_independent)) != module_digest(compiled.module())
     assert module_digest(with_module(compiled, both)) == module_digest(with_module(compiled, unscheduled))
+
+
+TWO_CALLS = """HloModule calls
+
+{name}inner {{
+  p = f32[8]{{0}} parameter(0)
+  a = f32[8]{{0}} cosine(p)
+  b = f32[8]{{0}} sine(p){inner}
+  ROOT r = f32[8]{{0}} add(a, b)
+}}
+
+{name}outer {{
+  p = f32[8]{{0}} parameter(0)
+  ROOT c = f32[8]{{0}} call(p), to_apply={name}inner
+}}
+"""
+ENTRY = """
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  y = f32[8]{0} call(x), to_apply=first_outer
+  ROOT z = f32[8]{0} call(y), to_apply=second_outer
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["inner", "outer"])
+def test_the_order_in_one_of_two_equal_computations_counts(level: str) -> None:
+    def digest(first: str, second: str) -> str:
+        text = TWO_CALLS.format(name="first_", inner=first) + TWO_CALLS.partition("\n")[2].format(
+            name="second_", inner=second
+        )
+        main = ENTRY if level == "outer" else ENTRY.replace("_outer", "_inner")
+        return module_digest(module_of(text + main))
+
+    ordered = ", control-predecessors={a}"
+    digests = [digest(first, second) for first in ("", ordered) for second in ("", ordered)]
+    assert len(set(digests)) == 4
+    assert digest("", ordered) == digests[1]
 
 
 def test_damaged_module(compiled: Compiled) -> None:

@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from inspector.hlo.held import Held
+from inspector.hlo.held import Held, kept
 from inspector.hlo.module import Module
 from tests.modules import module_of
 
@@ -79,3 +79,21 @@ def test_an_instruction_is_the_same_object_in_every_thread() -> None:
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         seen = list(threads.map(lambda _: list(module.instructions()), range(50)))
     assert len({tuple(map(id, each)) for each in seen}) == 1
+
+
+def test_what_is_kept_goes_with_the_module() -> None:
+    asked = []
+
+    @kept
+    def names(module: Module) -> list[str]:
+        asked.append(module.name)
+        return [*module.columns.names]
+
+    module = read()
+    assert names(module) is names(module)
+    assert names(read()) == names(module)
+    assert len(asked) == 2
+    gone = weakref.ref(module)
+    del module
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,34 @@
+"""Instructions that are looked for wherever they stand: alone, or in the fusions that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from inspector.hlo.module import Instruction, Module
+
+
+class Fused:
+    """Some instructions of a module, found by the fusion that holds them.
+
+    Attributes:
+      instructions: all of them, in the module's order.
+    """
+
+    def __init__(self, module: Module, rows: Iterable[int]) -> None:
+        """Takes the rows of those that are looked for."""
+        self._by_computation: dict[int, list[Instruction]] = {}
+        self._rows = set(rows)
+        self.instructions = tuple(map(module.at, sorted(self._rows)))
+        for instruction in self.instructions:
+            self._by_computation.setdefault(instruction.computation.number, []).append(instruction)
+
+    def of(self, instruction: Instruction) -> Iterator[Instruction]:
+        """Those that an instruction is, or has fused into it, those in a fusion's fusions last."""
+        if instruction.row in self._rows:
+            yield instruction
+        elif self._rows and instruction.opcode == "fusion":
+            for computation in instruction.called_computations:
+                yield from self._by_computation.get(computation.number, ())
+                for inner in computation.calling:
+                    if inner.row not in self._rows:
+                        yield from self.of(inner)
