@@ -106,8 +106,11 @@ class Tabular:
 def _column(column: Column, kind: Kind) -> pd.Series:
     import pandas as pd
 
-    known = [None if isinstance(value, Unavailable) else value for value in column.cells]
-    is_text = kind == "text" and any(isinstance(value, str) for value in known)
+    known: Any = column.cells
+    types = _types(column)
+    if any(issubclass(each, Unavailable) for each in types):
+        known = [None if isinstance(value, Unavailable) else value for value in known]
+    is_text = kind == "text" and any(issubclass(each, str) for each in types)
     dtype = _NUMBERS.get(kind, None if is_text else object)
     cells = pd.Series(pd.array(known, dtype=dtype)) if kind in _NUMBERS else pd.Series(known, dtype=dtype)
     return cells if column.codes is None else cells.take(column.codes).reset_index(drop=True)
@@ -115,7 +118,7 @@ def _column(column: Column, kind: Kind) -> pd.Series:
 
 def _reasons(columns: Mapping[str, Column]) -> npt.NDArray[Any] | None:
     """Of each row, what is missing and why; None where nothing is."""
-    doubtful = {name: column for name, column in columns.items() if any(map(_is_doubtful, column.cells))}
+    doubtful = {name: column for name, column in columns.items() if any(map(_is_doubtful, _types(column)))}
     if not doubtful:
         return None
     codes = [column.spread(np.arange(len(column.cells))) for column in doubtful.values()]
@@ -124,8 +127,12 @@ def _reasons(columns: Mapping[str, Column]) -> npt.NDArray[Any] | None:
     return np.array([_reason(dict(zip(doubtful, row, strict=True))) for row in rows], object)[which]
 
 
-def _is_doubtful(cell: object) -> bool:
-    return isinstance(cell, (Unavailable, AtLeast))
+def _types(column: Column) -> set[type]:
+    return {*map(type, column.cells)}
+
+
+def _is_doubtful(kind: type) -> bool:
+    return issubclass(kind, (Unavailable, AtLeast))
 
 
 def _combined(codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:

@@ -158,7 +158,7 @@ class _Digests:
             digests[row] = hashlib.sha256(self._attributes[kinds[row]] + parts).digest()
         listed = self._rows[rows.start : rows.stop]
         in_order = listed if computation.id in self._scheduled else sorted(listed)
-        return _digest([self._rows[computation.root.row], *in_order])
+        return _digest([self._rows[computation.root.row], b"".join(in_order)])
 
     def _body(self, computation: int) -> bytes:
         return self._bodies[computation] if computation < len(self._bodies) else b""

@@ -151,9 +151,10 @@ class Module:
         rows = self.alike.first.tolist()
         fields = Fields([*map(self.columns.fields.message, rows)])
         found = fields.without(without)
-        unordered = () if FRONTEND_ATTRIBUTES in without else fields.field(FRONTEND_ATTRIBUTES).rows.tolist()
-        for kind in unordered:
-            found[kind] = self.at(rows[kind]).attributes(without)
+        if FRONTEND_ATTRIBUTES not in without:  # whose order is anybody's
+            noted = fields.field(FRONTEND_ATTRIBUTES)
+            for kind in noted.rows[noted.lengths > 0].tolist():
+                found[kind] = self.at(rows[kind]).attributes(without)
         return found
 
     @functools.cached_property

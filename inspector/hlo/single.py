@@ -122,14 +122,14 @@ class _Plain:
         for computation in numbers:
             computations.append(self._computation(computation, numbers, last))
             last += len(self._module.computations[computation].rows)
-        entry, operands = len(numbers) + 1, list(dict.fromkeys(self._taken(row)))
+        entry = len(numbers) + 1
+        operands = {other: last + n for n, other in enumerate(dict.fromkeys(self._taken(row)), 1)}
         parameters = [
-            _named(last + 1 + n) + _text(OPCODE, "parameter") + _bytes(SHAPE, self._shape(other))
-            + _number(PARAMETER_NUMBER, n)
-            for n, other in enumerate(operands)
-        ]  # fmt: skip
-        taking, last = [last + 1 + operands.index(other) for other in self._taken(row)], last + len(operands) + 1
-        root = self._instruction(row, last, taking, numbers)
+            _named(number) + _PARAMETER + _bytes(SHAPE, self._shape(other)) + _number(PARAMETER_NUMBER, n)
+            for n, (other, number) in enumerate(operands.items())
+        ]
+        last += len(operands) + 1
+        root = self._instruction(row, last, [operands[other] for other in self._taken(row)], numbers)
         program = b"".join(
             [_bytes(1, self._shape(other)) for other in operands]
             + [_bytes(2, self._shape(row))]
@@ -202,10 +202,16 @@ def _calls(module: Module) -> frozenset[int]:
 _varint = functools.lru_cache(1 << 12)(write_varint)  # lengths and ids come again
 
 
+@functools.lru_cache(1 << 12)
+def _head(number: int, length: int) -> bytes:
+    return write_varint(number << 3 | 2) + write_varint(length)
+
+
 def _bytes(number: int, data: bytes) -> bytes:
-    return b"%b%b%b" % (_varint(number << 3 | 2), _varint(len(data)), data)
+    return _head(number, len(data)) + data
 
 
+@functools.lru_cache(1 << 12)
 def _text(number: int, text: str) -> bytes:
     return _bytes(number, text.encode())
 
@@ -217,6 +223,9 @@ def _number(number: int, value: int) -> bytes:
 @functools.lru_cache(1 << 12)
 def _packed(number: int, values: tuple[int, ...]) -> bytes:
     return _bytes(number, b"".join(map(_varint, values))) if values else b""
+
+
+_PARAMETER = _text(OPCODE, "parameter")
 
 
 @functools.lru_cache(1 << 12)
