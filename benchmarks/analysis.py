@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import jax
 import pandas as pd
 
-from benchmarks.measuring import machine
+from benchmarks.measuring import Figure, lines, machine
 from benchmarks.workloads import make
 from inspector.analysis.collectives import collectives
 from inspector.analysis.diff import instruction_changes, instruction_multiset
@@ -39,7 +39,8 @@ from inspector.hlo.module import Module
 from inspector.hlo.single import singles
 
 WORKLOADS = ("mlp", "cnn", "tf2", "tf6", "tfscan12")
-AIM_COLUMNS, AIM_INSTRUCTIONS = 4.0, 1.0  # times as fast as the bare table
+QUICK = ("mlp", "cnn", "tf2")
+AIM_COLUMNS, AIM_INSTRUCTIONS = 0.25, 1.0  # of the bare table's time
 AIM_BYTES = 400  # an instruction
 AIM_VIEWS, AIM_COMPARED = 0.03, 0.03  # of the compile
 AIM_AROUND_S = 0.1
@@ -70,30 +71,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("workloads", nargs="*", default=list(WORKLOADS))
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
+    figures(options.workloads, options.rounds)
+
+
+def figures(workloads: Sequence[str] = QUICK, rounds: int = 3) -> list[Figure]:
+    """Measures and prints, a workload after the other."""
     pd.DataFrame({"warm": [1]}).take([0])
-    found = []
-    for name in options.workloads:
-        measured = _measure(*_compiled(name), options.rounds)
-        found.append(measured)
-        print(f"{name}: {_line(measured)}  {machine()}", flush=True)
-    if len(found) > 1:
-        grown = _exponent([(m.rows, m.columns + m.views) for m in found])
-        print(f"columns and views grow with instructions to the power {grown:.2f} (aim {AIM_EXPONENT})")
+    found: list[Figure] = []
+    points: list[tuple[int, float]] = []
+    for name in workloads:
+        measured = _measure(*_compiled(name), rounds)
+        mine = _figures(name, measured)
+        print(f"{name}: {_heading(measured)} {machine()}\n{lines(mine)}", flush=True)
+        found += mine
+        points.append((measured.rows, measured.columns + measured.views))
+    if len(points) > 1:
+        print(f"columns and views grow with instructions to the power {_exponent(points):.2f} (aim {AIM_EXPONENT})")
+    return found
 
 
-def _line(m: Measured) -> str:
-    parts = [
-        f"{m.rows:,} instructions",
-        f"bare table {m.rows / m.bare / 1e6:.2f} M/s",
-        f"columns x{m.bare / m.columns:.2f} (aim {AIM_COLUMNS:g})",
-        f"instructions() x{m.bare / m.table:.2f} (aim {AIM_INSTRUCTIONS:g})",
-        f"{m.bytes:.0f} B an instruction (aim {AIM_BYTES})",
-        f"all views {m.views / m.compile:.3f} of the compile's {m.compile:.1f} s (aim {AIM_VIEWS:g})",
-        f"of them XLA's counting {m.counting / m.compile:.3f}",
-        f"around an instruction {m.around * 1e3:.0f} ms (aim {AIM_AROUND_S * 1e3:.0f})",
-        f"compared {m.compared / m.compile:.3f} (aim {AIM_COMPARED:g})",
+def _figures(name: str, m: Measured) -> list[Figure]:
+    table, compiled = "the bare table", "the compile"
+    return [
+        Figure(name, "columns", table, m.columns / m.bare, AIM_COLUMNS),
+        Figure(name, "instructions()", table, m.table / m.bare, AIM_INSTRUCTIONS),
+        Figure(name, "around an instruction", table, m.around / m.bare),
+        Figure(name, "bytes held", "an instruction", m.bytes, AIM_BYTES),
+        Figure(name, "all views", compiled, m.views / m.compile, AIM_VIEWS),
+        Figure(name, "XLA's counting", compiled, m.counting / m.compile),
+        Figure(name, "a pair compared", compiled, m.compared / m.compile, AIM_COMPARED),
     ]
-    return "; ".join(parts)
+
+
+def _heading(m: Measured) -> str:
+    return (
+        f"{m.rows:,} instructions; bare table {m.rows / m.bare / 1e6:.2f} M/s, compile {m.compile:.1f} s;"
+        f" columns x{m.bare / m.columns:.2f} as fast as the table, instructions() x{m.bare / m.table:.2f};"
+        f" around an instruction {m.around * 1e3:.0f} ms (aim {AIM_AROUND_S * 1e3:.0f})"
+    )
 
 
 def _compiled(name: str) -> tuple[bytes, float]:

@@ -29,7 +29,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks.measuring import NEUTRAL_FLAG, machine, verdict
+from benchmarks.measuring import NEUTRAL_FLAG, Figure, machine, verdict
 from benchmarks.workloads import make
 
 AIM_BYTES_PER_1000 = 10 << 20
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(dataclasses.asdict(course)))
         return
     if options.explores:
-        _report_explores(_course("explores", options.workload, options.explores))
+        figures(options.workload, options.explores)
         return
     print(f"{options.workload} {machine()}", flush=True)
     bare = _course("bare", options.workload, options.bare)
@@ -89,6 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     resident, maps = ours.per_1000(ours.resident_bytes), ours.per_1000(ours.maps)
     said = verdict((resident / (1 << 20), AIM_BYTES_PER_1000 >> 20), (maps, AIM_MAPS_PER_1000))
     print(f"  {ours.toggles[-1]} toggles, MB and maps per 1,000: {said} {machine()}")
+
+
+def figures(workload: str = "mlp", explores: int = 60) -> list[Figure]:
+    """Opens and closes Explorers, and prints."""
+    course = _course("explores", workload, explores)
+    _report_explores(course)
+    resident, looks = course.resident_bytes, course.toggles
+    name = f"{looks[-1]} explores"
+    return [Figure(name, "resident at the end", f"after {looks[0]}", resident[-1] / resident[0])]
 
 
 def _course(kernel: str, workload: str, toggles: int) -> Course:

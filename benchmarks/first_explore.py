@@ -25,12 +25,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.measuring import machine, verdict
+from benchmarks.measuring import Figure, machine, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 AIM_S = 0.7
 UNSET = ("XLA_FLAGS", "PYTHONDONTWRITEBYTECODE")
 MOMENTS = ("import", "returns", "preview", "all")
+KINDS = {"wall": 0, "CPU of all processes": 2}
+WORKLOAD = "one line"
 
 KERNEL = """
 import json, os, sys, time
@@ -88,9 +90,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--new", action="store_true", help="no cache folder and no .pyc yet, in every round")
     options = parser.parse_args(arguments)
+    figures(options.rounds, options.new)
+
+
+def figures(rounds: int = 5, new: bool = False) -> list[Figure]:
+    """Measures and prints."""
     with tempfile.TemporaryDirectory(prefix="first-explore-") as folder:
-        rounds = [_round(folder, options.new) for _ in range(options.rounds + (not options.new))]
-    _report(rounds if options.new else rounds[1:])
+        found = [_round(folder, new) for _ in range(rounds + (not new))]
+    measured = found if new else found[1:]
+    _report(measured)
+    return [
+        Figure(WORKLOAD, f"{moment}, {kind}", "the bare first compile", _median_ratio(measured, moment, at))
+        for moment in MOMENTS[1:]
+        for kind, at in KINDS.items()
+    ]
+
+
+def _median_ratio(rounds: Sequence[tuple[Times, Times]], moment: str, kind: int) -> float:
+    return statistics.median(explore[moment][kind] / bare["all"][kind] for bare, explore in rounds)
 
 
 def _round(folder: str, new: bool) -> tuple[Times, Times]:

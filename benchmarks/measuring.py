@@ -1,4 +1,4 @@
-"""What the benchmarks share: CPU times of processes, the machine's load, statistics in words, neutral flags.
+"""What the benchmarks share: figures, CPU times of processes, the machine's load, statistics in words, neutral flags.
 
 Wall times on a busy machine swing, so CPU times stand beside them, and every line ends with the load.
 """
@@ -6,10 +6,12 @@ Wall times on a busy machine swing, so CPU times stand beside them, and every li
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +21,38 @@ from inspector.engines.worker import WorkerEngine
 
 NEUTRAL_FLAG = "xla_gpu_collective_permute_decomposer_threshold"
 """Of no effect on a CPU: another value is another setting, so that nothing is remembered."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """What something costs, held to something that was measured in the same run. Less is better.
+
+    Attributes:
+      workload: of which program.
+      name: what was measured, with its kind of time or size: "preview, wall".
+      over: what `value` is a multiple of: "the bare compile".
+      value: the ratio, above 0.
+      aim: the most that it may be, or None.
+
+    Raises:
+      ValueError: a value that is no ratio.
+    """
+
+    workload: str
+    name: str
+    over: str
+    value: float
+    aim: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.value) and self.value > 0):
+            raise ValueError(
+                f"{self.workload}, {self.name} over {self.over}: got {self.value}, expected a ratio above 0"
+            )
+
+    def __str__(self) -> str:
+        said = "" if self.aim is None else f" ({verdict((self.value, self.aim))})"
+        return f"{self.name} over {self.over}: {self.value:.4g}{said}"
 
 
 def cpu_s(process: psutil.Process | None = None) -> float:
@@ -82,6 +116,11 @@ def verdict(*pairs: tuple[float, float]) -> str:
     """Whether each (value, aim) is at most its aim."""
     aims = " and ".join(f"{aim:g}" for _, aim in pairs)
     return f"aim {aims}: {'met' if all(value <= aim for value, aim in pairs) else 'missed'}"
+
+
+def lines(figures: Iterable[Figure]) -> str:
+    """A line a figure, indented, without its workload."""
+    return "\n".join(f"  {figure}" for figure in figures)
 
 
 def machine() -> str:

@@ -10,7 +10,9 @@ kernel's resident memory over bare with the Explorer open and 5 s after it was c
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import gc
+import json
 import subprocess
 import sys
 import time
@@ -19,12 +21,27 @@ from collections.abc import Sequence
 import jax
 import psutil  # type: ignore[import-untyped]  # no py.typed upstream
 
-from benchmarks.measuring import machine, verdict
+from benchmarks.measuring import Figure, machine, verdict
 from benchmarks.workloads import make
 
 AIM_OPEN_MB = 600.0
 _SETTLE_S = 5.0
 _MB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Resident:
+    """MB of a kernel at one moment.
+
+    Attributes:
+      moment: in words.
+      kernel: of itself.
+      workers: of its fork server and each of its workers, [n].
+    """
+
+    moment: str
+    kernel: float
+    workers: list[float]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,49 +53,67 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.kernel:
         _kernel(options.workload, options.times)
-        return
-    command = [sys.executable, "-m", "benchmarks.memory", "--kernel", options.workload, "--times", str(options.times)]
-    subprocess.run(command, check=True)
+    else:
+        figures(options.workload, options.times)
+
+
+def figures(name: str = "tf2", times: int = 2) -> list[Figure]:
+    """Measures in a kernel of its own, and prints."""
+    command = [sys.executable, "-m", "benchmarks.memory", "--kernel", name, "--times", str(times)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as kernel:
+        assert kernel.stdout is not None
+        bare, *later = (Resident(**json.loads(line)) for line in kernel.stdout if line.startswith("{"))
+    print(f"{name}: bare {bare.kernel:.0f} MB {machine()}", flush=True)
+    for each in later:
+        over = each.kernel - bare.kernel
+        said = f", {verdict((over, AIM_OPEN_MB))}" if each.moment == "open" else ""
+        workers = " + ".join(f"{workers:.0f}" for workers in each.workers)
+        print(f"  {each.moment}: {over:+.0f} MB{said}; workers {workers} MB", flush=True)
+    *_, opened, closed = later
+    return [
+        Figure(name, "resident with an Explorer open", "bare", opened.kernel / bare.kernel),
+        Figure(name, "workers then", "bare", sum(opened.workers) / bare.kernel),
+        Figure(name, "resident after it was closed", "bare", closed.kernel / bare.kernel),
+        Figure(name, "workers then idle", "bare", sum(closed.workers) / bare.kernel),
+    ]
 
 
 def _kernel(name: str, times: int) -> None:
     workload = make(name)
     jax.jit(workload.fun).lower(*workload.args)
     gc.collect()
-    bare = _resident_mb()
-    print(f"{name}: bare {bare:.0f} MB {machine()}", flush=True)
-    for number in range(1, times + 1):
-        _open_and_close(name, f"Explorer {number}", bare)
+    _tell("bare")
+    for _ in range(times):
+        _open_and_close(name)
 
 
-def _open_and_close(name: str, who: str, bare: float) -> None:
+def _open_and_close(name: str) -> None:
     from inspector import explore
 
     workload = make(name)
     explorer = explore(workload.fun, *workload.args, target="cpu").wait()
     explorer._repr_mimebundle_()  # what a cell shows
     compiled = explorer.baseline.compiled
-    rows = len(compiled.instructions())
+    compiled.instructions()
     del compiled
     time.sleep(_SETTLE_S)
-    held = _resident_mb() - bare
-    said = verdict((held, AIM_OPEN_MB))
-    print(f"  {who} of {rows:,} instructions open: +{held:.0f} MB, {said}; workers {_workers_mb()} MB", flush=True)
+    _tell("open")
     explorer.close()
     del explorer, workload
     gc.collect()
     time.sleep(_SETTLE_S)
-    held = _resident_mb() - bare
-    print(f"  {_SETTLE_S:g} s after it was closed: +{held:.0f} MB; workers {_workers_mb()} MB {machine()}", flush=True)
+    _tell(f"{_SETTLE_S:g} s after it was closed")
 
 
-def _resident_mb(process: psutil.Process | None = None) -> float:
-    return float((process or psutil.Process()).memory_info().rss) / _MB
+def _tell(moment: str) -> None:
+    """To the process that measures."""
+    own = psutil.Process()
+    workers = [_resident_mb(process) for process in own.children(recursive=True)]
+    print(json.dumps(dataclasses.asdict(Resident(moment, _resident_mb(own), workers))), flush=True)
 
 
-def _workers_mb() -> str:
-    """Of the fork server and of each of its workers."""
-    return " + ".join(f"{_resident_mb(process):.0f}" for process in psutil.Process().children(recursive=True)) or "0"
+def _resident_mb(process: psutil.Process) -> float:
+    return float(process.memory_info().rss) / _MB
 
 
 if __name__ == "__main__":

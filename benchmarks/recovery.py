@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -30,6 +31,7 @@ import psutil  # type: ignore[import-untyped]  # no py.typed upstream
 
 from benchmarks.measuring import (
     NEUTRAL_FLAG,
+    Figure,
     cpu_s,
     machine,
     own_cpu_s,
@@ -53,6 +55,13 @@ from inspector.stages.lowered import Lowered
 AIM_P50, AIM_P95 = 1.25, 1.8
 AIM_CANCEL_S = 0.1
 AIM_FIRST = 0.15
+FIGURES = (
+    ("result after SIGKILL, wall", "killed", "a warm compile", "warm", AIM_P50),
+    ("result after SIGKILL, CPU", "killed_cpu", "a warm compile", "warm_cpu", None),
+    ("a new worker's first result, wall", "first", "a fresh interpreter's", "fresh", AIM_FIRST),
+    ("a new worker's first result, CPU", "first_cpu", "a fresh interpreter's", "fresh_cpu", None),
+)
+"""In words, its name among the values, over what, and that one's name; the aim."""
 FRESH = "import jax; jax.jit(lambda x: jax.numpy.sin(x) @ x).lower(jax.numpy.ones((8, 8))).compile()"
 
 
@@ -180,22 +189,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workload", default="tf2")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    rounds = Rounds(options.workload, options.seed)
+    figures(options.workload, options.rounds, options.seed)
+
+
+def figures(name: str = "tf2", count: int = 5, seed: int = 0) -> list[Figure]:
+    """Measures and prints."""
+    rounds = Rounds(name, seed)
     try:
-        for _ in range(options.rounds):
+        for _ in range(count):
             rounds.round()
     finally:
         rounds.close()
-    report(options.workload, rounds.values)
+    report(name, rounds.values)
+    return [
+        Figure(name, words, over, statistics.median(_ratios(rounds.values, key, under)), aim)
+        for words, key, over, under, aim in FIGURES
+    ]
+
+
+def _ratios(values: Mapping[str, Sequence[float]], over: str, under: str) -> list[float]:
+    return [a / b for a, b in zip(values[over], values[under], strict=True)]
 
 
 def report(name: str, values: dict[str, list[float]]) -> None:
     """Prints what was measured."""
     middle: dict[str, Any] = {key: statistics.median(v) for key, v in values.items()}
 
-    def ratios(over: str, under: str) -> list[float]:
-        return [a / b for a, b in zip(values[over], values[under], strict=True)]
-
+    ratios = functools.partial(_ratios, values)
     count = len(values["warm"])
     killed = ratios("killed", "warm")
     print(
