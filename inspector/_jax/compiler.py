@@ -29,10 +29,10 @@ from inspector._jax.dump import Dump
 from inspector._jax.execution import Runnable, make_runnable
 from inspector._jax.final_hlo import FLAGS as FINAL_HLO
 from inspector._jax.final_hlo import FinalHlo, can_watch, dumps_elsewhere, split_hlo_proto, with_sorted_configurations
-from inspector._jax.report import Costing, EarlyReport, Report, as_reported, named_cost, read_report
+from inspector._jax.report import Costing, Early, EarlyReport, Report, as_reported, named_cost, read_report
 from inspector._jax.signature import parse_module, read_signature
 from inspector._jax.values import Facts
-from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError
+from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError, Unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -48,12 +48,14 @@ class Watch:
       directory: a path for the dump; made for it, and deleted.
       take: gets the early report, where XLA can be watched (`final_hlo.can_watch`): called at most
         once, on another thread, before `Compiler.compile` returns.
+      counted: gets its operation counts after that, likewise.
       see: gets every file of the dump, likewise; None when nobody wants them.
       flags: what XLA shall dump for `see`.
     """
 
     directory: str
     take: Callable[[EarlyReport], None] | None = None
+    counted: Callable[[Facts | Unavailable], None] | None = None
     see: Callable[[Path], None] | None = None
     flags: Facts = dataclasses.field(default_factory=dict)
 
@@ -140,7 +142,7 @@ class Compiler:
         detailed_logging = compiler.use_detailed_logging(parsed)
         compiling = time.perf_counter()
         progress("compiling")
-        early: list[EarlyReport] = []
+        early = Early()
         try:
             with self._watched(watch, build_options, assignment, detailed_logging, early, costing) as options:
                 raw = self._compile_module(parsed, assignment, options, raw_callbacks(callbacks))
@@ -152,8 +154,7 @@ class Compiler:
         progress("reading")
         runnable = make_runnable(raw, signature, assignment, callbacks) if self.can_run else None
         devices = _device_texts(assignment)
-        known = early[0] if early else None
-        report = read_report(raw, self.versions, bool(raw_callbacks(callbacks)), devices, known, costing)
+        report = read_report(raw, self.versions, bool(raw_callbacks(callbacks)), devices, early, costing)
         timings = {
             "parse_s": compiling - started,
             "compile_s": reading - compiling,
@@ -209,10 +210,10 @@ class Compiler:
         build_options: Mapping[str, Any],
         assignment: Any,
         detailed_logging: bool,
-        early: list[EarlyReport],
+        early: Early,
         costing: Costing,
     ) -> Iterator[xla_client.CompileOptions]:
-        """The options to compile with, while `watch` gets what XLA dumps, and `early` the early report."""
+        """The options to compile with, while `watch` gets what XLA dumps, and `early` what is known early."""
         options = self._options(build_options, assignment, detailed_logging)
         flags = dict(build_options.get("flags") or {})
         build = options.executable_build_options  # held: its debug_options do not keep it alive
@@ -223,14 +224,8 @@ class Compiler:
         see = [watch.see] if watch.see is not None else []
         final = None
         if watch.take is not None:
-            take = watch.take
             flags |= FINAL_HLO
-
-            def keep(dumped: str, proto: bytes) -> None:
-                early.append(self._early(dumped, proto, costing))
-                take(early[-1])
-
-            final = FinalHlo(keep)
+            final = FinalHlo(lambda text, proto: self._tell_early(text, proto, watch, early, costing))
             see.append(final.see)
         with contextlib.ExitStack() as stack:
             try:
@@ -261,18 +256,24 @@ class Compiler:
             )
         return True
 
-    def _early(self, dumped: str, proto: bytes, costing: Costing) -> EarlyReport:
+    def _tell_early(self, dumped: str, proto: bytes, watch: Watch, early: Early, costing: Costing) -> None:
+        """Tells the HLO as it is, then what XLA counts in it, for which XLA has to read it again."""
         hlo_proto, buffer_assignment = split_hlo_proto(proto)
-        module = _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto)
-        cost = named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module))
-        return EarlyReport(self._early_text(dumped, module), hlo_proto, buffer_assignment, costing(hlo_proto, cost))
+        module = functools.cache(lambda: _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto))
+        early.report = EarlyReport(self._early_text(dumped, module), hlo_proto, buffer_assignment)
+        if watch.take is not None:
+            watch.take(early.report)
+        reported = named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module()))
+        early.cost = costing(hlo_proto, reported)
+        if watch.counted is not None:
+            watch.counted(early.cost)
 
-    def _early_text(self, dumped: str, module: Any) -> str:
+    def _early_text(self, dumped: str, module: Callable[[], Any]) -> str:
         """The text that the executable will have."""
         on_cpu = self.platform == "cpu"
         if on_cpu and _ELEMENT_OF_TUPLE not in dumped:
             return with_sorted_configurations(dumped)
-        own_header, newline, body = str(module.to_string()).partition("\n")
+        own_header, newline, body = str(module().to_string()).partition("\n")
         header = dumped.partition("\n")[0] or own_header  # says more than the proto does
         text: str = header + newline + (with_sorted_configurations(body) if on_cpu else body)
         return text

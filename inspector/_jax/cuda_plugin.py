@@ -23,8 +23,9 @@ from jaxlib import _jax, xla_client
 from inspector import packages
 from inspector._jax.descriptors import installed_descriptors
 from inspector._jax.library import cached_of
-from inspector._jax.report import EarlyReport, Report
+from inspector._jax.report import Early, EarlyReport, Report
 from inspector._jax.slices import Slice
+from inspector._jax.values import Facts
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.platforms import CUDA, Chip
 
@@ -159,14 +160,19 @@ def compile_with(
     tools, flags = toolkit(), dict(build_options.get("flags") or {})
     # Without one, XLA would look for the machine's own toolkit.
     flags.setdefault(_DATA_FOLDER_FLAG, "/nonexistent" if isinstance(tools, Unavailable) else str(tools))
-    early: list[EarlyReport] = []
+    early = Early()
 
     def take(report: EarlyReport) -> None:
-        early.append(report)
+        early.report = report
         if watch is not None and watch.take is not None:
             watch.take(report)
 
-    watching = None if watch is None else dataclasses.replace(watch, take=take)
+    def counted(cost: Facts | Unavailable) -> None:
+        early.cost = cost
+        if watch is not None and watch.counted is not None:
+            watch.counted(cost)
+
+    watching = None if watch is None else dataclasses.replace(watch, take=take, counted=counted)
     try:
         executable, report = compile_(module, {**build_options, "flags": flags}, watch=watching, **rest)
     except CompilationError as error:
@@ -176,20 +182,22 @@ def compile_with(
                 f"{error} The program {lacking}, which the set for GPUs that are not here does not have. Compile it"
                 " on a machine with a GPU, for 'attached'."
             ) from error
-        if not isinstance(tools, Unavailable) or not early:
+        if not isinstance(tools, Unavailable) or early.report is None:
             raise
-        return None, _without_code(early[0], compiler.versions, tools)
+        return None, _without_code(early.report, early.cost, compiler.versions, tools)
     if isinstance(tools, Unavailable):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
         report = dataclasses.replace(report, executable=tools)
     return executable, report
 
 
-def _without_code(early: EarlyReport, versions: Mapping[str, str], reason: Unavailable) -> Report:
+def _without_code(
+    early: EarlyReport, cost: Facts | Unavailable | None, versions: Mapping[str, str], reason: Unavailable
+) -> Report:
     return Report(
         hlo=early.hlo,
         hlo_proto=early.hlo_proto,
         memory=Unavailable("there was no code to ask"),
-        cost=early.cost,
+        cost=Unavailable("counting its operations failed") if cost is None else cost,
         executable=reason,
         timings={},
         versions=versions,

@@ -57,13 +57,24 @@ class EarlyReport:
         XLA's dump writes it in another form.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
-      cost: as in `Report`.
     """
 
     hlo: str
     hlo_proto: bytes
     buffer_assignment: bytes
-    cost: Facts | Unavailable
+
+
+@dataclasses.dataclass(slots=True)
+class Early:
+    """What became known in the course of a compile; None for what did not.
+
+    Attributes:
+      report: what XLA's passes made.
+      cost: its operation counts, as in `Report`.
+    """
+
+    report: EarlyReport | None = None
+    cost: Facts | Unavailable | None = None
 
 
 def read_report(
@@ -71,7 +82,7 @@ def read_report(
     versions: Mapping[str, str],
     host_callbacks: bool,
     devices: tuple[str, ...],
-    early: EarlyReport | None = None,
+    early: Early,
     costing: Costing = as_reported,
 ) -> Report:
     """Asks an executable for everything but timings.
@@ -81,7 +92,7 @@ def read_report(
       versions: as in `Report`.
       host_callbacks: whether the program has some.
       devices: as in `Report`.
-      early: what was known of it before; not read twice where it is the same.
+      early: what was known of it before: where it is the same, nothing is made or held twice.
       costing: makes the operation counts.
     """
     memory, assignment = _memory(raw)
@@ -89,18 +100,20 @@ def read_report(
         executable = beside.submit(_serialized, raw, host_callbacks)  # takes as long as all the rest
         modules = raw.hlo_modules()
         text = _text(raw, modules)
-        known = early if early is not None and early.hlo == text else None  # the same module: not read twice
+        told = early.report
+        known = told if told is not None and told.hlo == text else None  # the same module
         hlo_proto = known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto()
+        counted = early.cost if known else None
         return Report(
-            hlo=text,
+            hlo=known.hlo if known else text,
             hlo_proto=hlo_proto,
             memory=memory,
-            cost=known.cost if known else costing(hlo_proto, _cost(raw)),
+            cost=costing(hlo_proto, _cost(raw)) if counted is None else counted,
             executable=executable.result(),
             timings={},
             versions=versions,
             devices=devices,
-            buffer_assignment=early.buffer_assignment if early is not None else assignment,
+            buffer_assignment=told.buffer_assignment if told is not None else assignment,
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from inspector.analysis.kernels import structure
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
+from inspector.compilation.preview import NO_CODE, Preview
 from inspector.errors import AtLeast, ParameterError, Unavailable
 from inspector.tables import UNKNOWN, Kind, make_table
 
@@ -66,10 +67,10 @@ _STRUCTURE: tuple[tuple[str, str, Unit, bool], ...] = (
 )
 
 
-def stats(compiled: CompiledProgram) -> tuple[Stat, ...]:
+def stats(program: CompiledProgram | Preview) -> tuple[Stat, ...]:
     """Memory, cost and compile time of a program. Host memory only where some is used."""
-    memory = compiled.memory
-    cost = compiled.cost
+    memory = program.memory
+    cost = program.cost
     rows = [_memory_stat(memory, key, label, better) for key, label, better in _MEMORY]
     if not isinstance(memory, Unavailable):
         host = [
@@ -80,7 +81,9 @@ def stats(compiled: CompiledProgram) -> tuple[Stat, ...]:
     for key, label, better in _COST:
         value = cost if isinstance(cost, Unavailable) else getattr(cost, key)
         rows.append(Stat(key, label, "bytes" if key.startswith("bytes") else "count", value, better))
-    compile_s = compiled.timings.get("compile_s", Unavailable("the engine did not measure it"))
+    compile_s: Value = NO_CODE
+    if isinstance(program, CompiledProgram):
+        compile_s = program.timings.get("compile_s", Unavailable("the engine did not measure it"))
     return (*rows, Stat("compile_s", "compile time", "seconds", compile_s))
 
 

@@ -90,7 +90,7 @@ class CompiledProgram:
 
     def module(self) -> Module:
         """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
-        return held.module(self, lambda: Module.from_proto(self.hlo_proto))
+        return held.module(self, self.hlo_proto)
 
     def __repr__(self) -> str:
         memory = "" if isinstance(self.memory, Unavailable) else f", peak {format_bytes(self.memory.peak_bytes)}"

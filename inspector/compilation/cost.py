@@ -22,6 +22,7 @@ import numpy as np
 
 from inspector.errors import AtLeast, Missing, Unavailable, missing
 from inspector.errors import total as sum_of
+from inspector.hlo.columns import OPCODE
 from inspector.hlo.executions import unknown_length
 from inspector.hlo.fused import Fused
 from inspector.hlo.loops import trip_count
@@ -111,9 +112,9 @@ def program_cost(
         known to XLA; or why there is none.
       count: XLA's cost analysis of other modules, or why there is none.
     """
-    module = Module.from_proto(hlo_proto)
-    if not isinstance(reported, Unavailable) and is_reported(module):
+    if not isinstance(reported, Unavailable) and is_reported(hlo_proto):
         return Cost(*(reported.get(name, 0.0) for name in ("flops", "transcendentals", _BYTES)))
+    module = Module.from_proto(hlo_proto)
     parts = singles(module)
     counts = count([part.module for part in parts])
     if isinstance(counts, Unavailable):
@@ -122,12 +123,17 @@ def program_cost(
     return Cost(*(_known_at_all(getattr(whole, name)) for name in _NUMBERS[:-1]))
 
 
-def is_reported(module: Module) -> bool:
+def is_reported(hlo_proto: bytes) -> bool:
     """Whether XLA's own analysis counts all that a module does: nothing unknown, nothing that runs more than once."""
-    return _NOT_REPORTED.isdisjoint(module.columns.opcodes.values)
+    if not any(field in hlo_proto for field in _NOT_REPORTED.values()):
+        return True  # without reading the module, which takes longer than to count in it
+    return _NOT_REPORTED.keys().isdisjoint(Module.from_proto(hlo_proto).columns.opcodes.values)
 
 
-_NOT_REPORTED = frozenset({"while", "conditional", "custom-call"})
+_NOT_REPORTED = {
+    opcode: bytes([OPCODE << 3 | 2, len(opcode)]) + opcode.encode()  # as protobuf writes the field
+    for opcode in ("while", "conditional", "custom-call")
+}
 
 
 def _known_at_all(number: Number) -> Number:

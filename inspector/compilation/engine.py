@@ -9,6 +9,7 @@ so they must be short and must not wait for another job. Every engine passes `te
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import threading
 import time
 import weakref
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.preview import Preview
+from inspector.compilation.preview import NOT_COUNTED, Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.errors import CancelledError, InspectorError
 from inspector.units import format_seconds
@@ -45,10 +46,11 @@ class Job(Generic[T]):
         self._started = time.monotonic()
         self._ended: float | None = None
         self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._preview: concurrent.futures.Future[Preview] = concurrent.futures.Future()
+        self._first: concurrent.futures.Future[Preview] = concurrent.futures.Future()
+        self._counted: concurrent.futures.Future[Preview] = concurrent.futures.Future()
         self._cancel = cancel
         self._progress: list[Callable[[Job[T]], None]] = []
-        self._shown = False
+        self._shown: Preview | None = None
         self._ending = threading.Lock()
 
     def __repr__(self) -> str:
@@ -85,18 +87,20 @@ class Job(Generic[T]):
         """
         return self._wait(self._future, timeout, "result")
 
-    def preview(self, timeout: float | None = None) -> Preview:
-        """Waits for what is known before there is code: optimized HLO, memory, cost.
+    def preview(self, timeout: float | None = None, *, counted: bool = False) -> Preview:
+        """Waits for what is known before there is code: optimized HLO and memory; the cost a moment later.
 
         Args:
           timeout: seconds, None for no limit.
+          counted: to wait for the cost too, or for the end of a job that has none by then.
 
         Raises:
           TimeoutError: not there in time; the job goes on.
           CancelledError: the job was cancelled before.
           InspectorError: it failed before, or is none that compiles.
         """
-        return self._wait(self._preview, timeout, "preview")
+        preview = self._wait(self._counted if counted else self._first, timeout, "preview")
+        return self._counted.result() if self._counted.done() else preview
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The job's error, or None; waits like `result`."""
@@ -124,8 +128,18 @@ class Job(Generic[T]):
         self._future.add_done_callback(call)
 
     def add_preview_callback(self, callback: Callable[[Preview], None]) -> None:
-        """Calls `callback(preview)` once, when it is there, at once if it already is; never without one."""
-        self._preview.add_done_callback(lambda done: None if done.exception() else callback(done.result()))
+        """Calls `callback(preview)` when it is there, at once if it already is, and once more when its cost follows.
+
+        Never without one.
+        """
+        counted = self._counted  # not `self`: the future keeps its callbacks
+
+        def call(done: concurrent.futures.Future[Preview]) -> None:
+            if done.exception() is None and (done is counted or not counted.done()):
+                callback(done.result())
+
+        self._first.add_done_callback(call)
+        counted.add_done_callback(call)
 
     def add_progress_callback(self, callback: Callable[[Job[T]], None]) -> None:
         """Calls `callback(job)` at each new stage."""
@@ -141,12 +155,19 @@ class Job(Generic[T]):
             callback(self)
 
     def show(self, preview: Preview) -> bool:
-        """For engines: tells the preview. False when there was one, or the job had ended before."""
+        """For engines: tells the preview, and again with its cost where it came without.
+
+        False when there was one that says as much, or the job had ended before.
+        """
         with self._ending:
-            if self._ended is not None or self._shown:
+            before = self._shown
+            if self._ended is not None or (before is not None and before.is_counted >= preview.is_counted):
                 return False
-            self._shown = True
-        self._preview.set_result(preview)
+            self._shown = preview
+        if preview.is_counted:
+            self._counted.set_result(preview)
+        if before is None:
+            self._first.set_result(preview)
         return True
 
     def resolve(self, value: T) -> bool:
@@ -162,10 +183,14 @@ class Job(Generic[T]):
             if self._ended is not None:
                 return False
             self.stage, self._ended = stage, time.monotonic()
-            shown, self._shown = self._shown, True
+            shown, self._shown = self._shown, None
+        if shown is not None and not shown.is_counted:
+            self._counted.set_result(dataclasses.replace(shown, cost=NOT_COUNTED))
         settle()
-        if not shown:
-            self._preview.set_exception(self._future.exception() or InspectorError("This job has no preview."))
+        if shown is None:
+            error = self._future.exception() or InspectorError("This job has no preview.")
+            for preview in (self._first, self._counted):
+                preview.set_exception(error)
         self._cancel = None  # both may refer to the job
         self._progress.clear()
         return True
@@ -188,7 +213,7 @@ class Engine(Protocol):
         """Starts compiling and returns at once. Errors arrive through the job, none are raised here.
 
         The job gets a preview before its result: as soon as XLA's passes are through where the engine
-        can see that, else together with the result (`Preview.before_code`).
+        can see that, else together with the result (`Preview.before_code`). Its cost may follow.
         """
         ...
 

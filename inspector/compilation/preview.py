@@ -16,12 +16,16 @@ from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.buffer_assignment import assigned_bytes
+from inspector.hlo.held import held
 from inspector.hlo.module import Module
 
 NO_CODE = Unavailable("not known before code generation", "Wait for the compile to end.")
+COUNTING = Unavailable("being counted", "It follows by itself; Job.preview(counted=True) waits for it.")
+"""The cost of a preview that is followed by another one, which has it."""
+NOT_COUNTED = Unavailable("the compile ended before it was counted", "Compile it again.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
 class Preview:
     """A program after XLA's passes.
 
@@ -34,7 +38,7 @@ class Preview:
       hlo: the optimized HLO.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       memory: sums of the buffer assignment, or why there are none yet.
-      cost: operation counts, or why there are none.
+      cost: operation counts, or why there are none: `COUNTING` where they follow.
       elapsed_s: from the request until the engine had this.
       before_code: False when the engine could not tell before it had the result.
     """
@@ -57,13 +61,18 @@ class Preview:
         return cls(**shared, elapsed_s=elapsed_s, before_code=False)
 
     @property
+    def is_counted(self) -> bool:
+        """Whether there is no more to follow."""
+        return self.cost != COUNTING
+
+    @property
     def build_options(self) -> Options:
         """All that the compiler was told: the program's implied options with the user's on top."""
         return self.program.options.merge(self.options)
 
     def module(self) -> Module:
-        """The optimized HLO as a model: computations, instructions, shapes."""
-        return Module.from_proto(self.hlo_proto)
+        """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
+        return held.module(self, self.hlo_proto)
 
     def __repr__(self) -> str:
         return f"<Preview of {self.program.name} for {self.target}, {self.options}, after {self.elapsed_s:.3g} s>"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from inspector._jax.execution import Execution
@@ -14,10 +15,11 @@ from inspector.compilation.engine import Job
 from inspector.compilation.flag_targets import check_targets, target_warnings
 from inspector.compilation.memory import Memory
 from inspector.compilation.pass_names import pass_warnings
-from inspector.compilation.preview import Preview, assigned_memory
+from inspector.compilation.preview import COUNTING, Preview, assigned_memory
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply
+from inspector.engines import messages
 from inspector.errors import OptionError, TargetError, Unavailable
 from inspector.platforms import PLATFORMS
 
@@ -125,18 +127,42 @@ def make_compiled(
 
 
 class Shower:
-    """Shows a compile's preview on its job, early or with the result."""
+    """Shows a compile's preview on its job: early and without its cost, which follows, or with the result."""
 
     def __init__(self, job: Job[CompiledProgram], request: CompileRequest, engine: str) -> None:
         """For one compile by the engine of that name."""
         self._job = job
         self._request = request
         self._engine = engine
+        self._told: EarlyReport | None = None
+        self._preview: Preview | None = None
 
-    def early(self, early: EarlyReport) -> None:
-        """XLA's passes are through."""
+    def hear(self, header: messages.Header, blobs: Sequence[bytes]) -> None:
+        """A message of a worker on the way to its report."""
+        if "preview" in header:
+            self._told = messages.read_early(blobs)
+            self._preview = self._early(self._told)
+            self._job.show(self._preview)
+        elif self._preview is not None:
+            self._show_counted(self._preview, _cost(messages.read_counted(header)))
+
+    def report(self, header: messages.Header, blobs: Sequence[bytes]) -> Report:
+        """That report, which refers to what came before it."""
+        return messages.read_report(header, blobs, self._told)
+
+    def result(self, compiled: CompiledProgram) -> None:
+        """There is a result, which has all that was not shown before."""
+        if self._preview is None:
+            self._job.show(Preview.of(compiled, self._job.elapsed_s))
+        else:
+            self._show_counted(self._preview, compiled.cost)
+
+    def _show_counted(self, preview: Preview, cost: Cost | Unavailable) -> None:
+        self._job.show(dataclasses.replace(preview, cost=cost))
+
+    def _early(self, early: EarlyReport) -> Preview:
         request = self._request
-        preview = Preview(
+        return Preview(
             program=request.program,
             options=request.options,
             target=request.target,
@@ -144,14 +170,9 @@ class Shower:
             hlo=early.hlo,
             hlo_proto=early.hlo_proto,
             memory=assigned_memory(early.buffer_assignment, request.program.platform),
-            cost=_cost(early.cost),
+            cost=COUNTING,
             elapsed_s=self._job.elapsed_s,
         )
-        self._job.show(preview)
-
-    def result(self, compiled: CompiledProgram) -> None:
-        """There is a result, and no preview before it unless `early` came."""
-        self._job.show(Preview.of(compiled, self._job.elapsed_s))
 
 
 def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply:

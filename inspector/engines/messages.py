@@ -3,7 +3,8 @@
     notebook kernel -> worker                    worker -> notebook kernel
     compile  module, build options, config       taken    the request is here, work begins
     run      module, executable, inputs          stage    what it is doing now
-                                                 preview  what is known before there is code
+                                                 preview  the optimized HLO, before there is code
+                                                 counted  its cost, after that
                                                  compiled | ran | error, with "recycle"
 
 Both sides import this module, so a message is written and read in one place.
@@ -163,25 +164,37 @@ def read_run(header: Header, blobs: Sequence[bytes]) -> PlainRun:
 
 def write_early(early: EarlyReport) -> Message:
     """`EarlyReport` as a message."""
-    return {"preview": True, "cost": _write_value(early.cost)}, [
-        early.hlo.encode(),
-        early.hlo_proto,
-        early.buffer_assignment,
-    ]
+    return {"preview": True}, [early.hlo.encode(), early.hlo_proto, early.buffer_assignment]
 
 
-def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyReport:
+def read_early(blobs: Sequence[bytes]) -> EarlyReport:
     """The inverse of `write_early`."""
     from inspector._jax.report import EarlyReport
 
-    return EarlyReport(blobs[0].decode(), blobs[1], blobs[2], _read_value(header["cost"]))
+    return EarlyReport(blobs[0].decode(), blobs[1], blobs[2])
 
 
-def write_report(report: Report) -> Message:
-    """`Report` as a message."""
+def write_counted(cost: Mapping[str, Any] | Unavailable) -> Message:
+    """The cost of an `EarlyReport` as a message."""
+    return {"counted": _write_value(cost)}, []
+
+
+def read_counted(header: Header) -> Mapping[str, Any] | Unavailable:
+    """The inverse of `write_counted`."""
+    cost: Mapping[str, Any] | Unavailable = _read_value(header["counted"])
+    return cost
+
+
+def write_report(report: Report, told: EarlyReport | None = None) -> Message:
+    """`Report` as a message; what is as it was `told` is not sent again."""
+    from inspector._jax.report import EarlyReport
+
     names, recorded = _write_recorded(report.recorded)
+    early = EarlyReport(report.hlo, report.hlo_proto, report.buffer_assignment)
+    as_told = early == told
     header = {
         "reply": "compiled",
+        "as_told": as_told,
         "recorded": names,
         "memory": _write_value(report.memory),
         "cost": _write_value(report.cost),
@@ -191,24 +204,30 @@ def write_report(report: Report) -> Message:
         "executable": None if isinstance(report.executable, bytes) else _write_value(report.executable),
     }
     executable = report.executable if isinstance(report.executable, bytes) else b""
-    return header, [report.hlo.encode(), report.hlo_proto, executable, report.buffer_assignment, *recorded]
+    return header, [executable, *([] if as_told else write_early(early)[1]), *recorded]
 
 
-def read_report(header: Header, blobs: Sequence[bytes]) -> Report:
+def read_report(header: Header, blobs: Sequence[bytes], told: EarlyReport | None = None) -> Report:
     """The inverse of `write_report`."""
     from inspector._jax.report import Report
 
+    executable, *rest = blobs
+    if header["as_told"]:
+        assert told is not None, "a report refers to what came before it"
+        early = told
+    else:
+        early, rest = read_early(rest), rest[3:]
     return Report(
-        hlo=blobs[0].decode(),
-        hlo_proto=blobs[1],
+        hlo=early.hlo,
+        hlo_proto=early.hlo_proto,
         memory=_read_value(header["memory"]),
         cost=_read_value(header["cost"]),
-        executable=blobs[2] if header["executable"] is None else _read_value(header["executable"]),
+        executable=executable if header["executable"] is None else _read_value(header["executable"]),
         timings=header["timings"],
         versions=header["versions"],
         devices=tuple(header["devices"]),
-        buffer_assignment=blobs[3],
-        recorded=_read_recorded(header["recorded"], blobs[4:]),
+        buffer_assignment=early.buffer_assignment,
+        recorded=_read_recorded(header["recorded"], rest),
     )
 
 

@@ -134,9 +134,7 @@ class WorkerEngine:
         warnings = request_warnings(request)
         show = Shower(job, request, self.name)
         try:
-            report, said = lane.ask(
-                job, WorkerRequest(message, compiling(request), request.options, messages.read_report, show)
-            )
+            report, said = lane.ask(job, WorkerRequest(message, compiling(request), request.options, show.report, show))
         except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
             if not warnings:
                 raise

@@ -20,7 +20,7 @@ from inspector.engines.environment import Environment
 from inspector.engines.fork_server import Starter
 from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.last_words import Death
-from inspector.engines.messages import Header, Message, read_early
+from inspector.engines.messages import Header, Message
 from inspector.engines.process import START_LIMIT_S, Process, StartError, StartTimeoutError
 from inspector.engines.wire import WireError
 from inspector.errors import InspectorError, StartLimitError, TimeLimitError, WorkerDiedError, WorkerLostError
@@ -72,7 +72,7 @@ class WorkerRequest(Generic[T_co]):
       what: for messages, such as "compiling 'jit_f' for cpu:8".
       options: the user's, to name them when the worker dies.
       read: makes a value of header and blobs of the answer.
-      show: gets a preview on its way.
+      show: gets what comes before the answer.
     """
 
     message: Message
@@ -201,7 +201,7 @@ class WorkerLane:
                     taken = True
                 elif "stage" in header:
                     advance(job, str(header["stage"]))
-                elif "preview" in header:
+                elif "preview" in header or "counted" in header:
                     _show(request.show, header, blobs)
                 else:
                     return worker, _read_reply(header, blobs, request.read, request.what), header.get("recycle") is True
@@ -283,8 +283,8 @@ class WorkerLane:
 def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:
     try:
         if show is not None:
-            show.early(read_early(header, blobs))
-    except Exception:  # the conversation goes on, and the result has the same and more
+            show.hear(header, blobs)
+    except Exception:  # the conversation goes on to the result
         _log.exception("A preview could not be read.")
 
 

@@ -42,6 +42,7 @@ from inspector.engines.last_words import MEMORY_LIMIT
 from inspector.engines.scratch import Scratch, delete_orphans, delete_orphans_of
 
 if TYPE_CHECKING:
+    from inspector._jax.report import EarlyReport
     from inspector.engines.wire import Blob
 
 _PARENT_CHECK_S = 0.5
@@ -291,8 +292,14 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
         if header["do"] == "compile":
             request = messages.read_compile(header, blobs)
             apply_config(request.config)
-            watch = Watch(f"{scratch}/hlo", lambda early: sender.send(*messages.write_early(early)))
-            return messages.write_report(server.compile(request, progress, watch=watch))
+            told: list[EarlyReport] = []
+
+            def take(early: EarlyReport) -> None:
+                sender.send(*messages.write_early(early))
+                told.append(early)
+
+            watch = Watch(f"{scratch}/hlo", take, lambda cost: sender.send(*messages.write_counted(cost)))
+            return messages.write_report(server.compile(request, progress, watch=watch), *told)
         if header["do"] == "count":
             return counting.serve(blobs)
         run = messages.read_run(header, blobs)

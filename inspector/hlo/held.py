@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import threading
 import weakref
@@ -17,47 +18,58 @@ MOST_ROWS = 500_000
 """Instructions of all modules that are held, some 400 bytes each; the one asked for last is held whatever its size."""
 
 
-class Held:
-    """Modules by the values that they belong to. Thread-safe.
+@dataclasses.dataclass(slots=True)
+class _Entry:
+    """A module, and the values that have it, by id."""
 
-    None is held longer than its value lives, and of many large ones those that were asked for last.
+    module: Module
+    owners: dict[int, weakref.ref[object]] = dataclasses.field(default_factory=dict)
+
+
+class Held:
+    """Modules by their bytes. Thread-safe.
+
+    Values with equal bytes, such as a preview and what was compiled then, have one module. None is held longer than
+    the values live, and of many large ones those that were asked for last.
     """
 
     def __init__(self, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
         self._lock = threading.RLock()  # a value may die, and call back, wherever memory is taken
-        self._modules: collections.OrderedDict[int, tuple[weakref.ref[object], Module]] = collections.OrderedDict()
+        self._entries: collections.OrderedDict[bytes, _Entry] = collections.OrderedDict()
 
-    def module(self, owner: object, read: Callable[[], Module]) -> Module:
-        """The module of a value, which `read` gives where it is not held."""
+    def module(self, owner: object, hlo_proto: bytes) -> Module:
+        """The module of a value; arguments and errors as for `Module.from_proto`."""
         with self._lock:
-            found = self._modules.get(id(owner))
-            if found is not None and found[0]() is owner:
-                self._modules.move_to_end(id(owner))
-                return found[1]
-        module = read()
+            entry = self._entries.get(hlo_proto)
+        if entry is None:
+            module = Module.from_proto(hlo_proto)
         with self._lock:
+            found = self._entries.get(hlo_proto) or entry  # read by another thread meanwhile
+            entry = self._entries[hlo_proto] = found or _Entry(module)
             number = id(owner)
-            found = self._modules.get(number)
-            if found is not None and found[0]() is owner:  # read by another thread meanwhile
-                return found[1]
-            self._modules[number] = weakref.ref(owner, lambda _: self._drop(number)), module
-            self._modules.move_to_end(number)
-            while len(self._modules) > 1 and self._rows() > self._most_rows:
-                self._modules.popitem(last=False)
-        return module
+            entry.owners[number] = weakref.ref(owner, lambda _: self._drop(hlo_proto, number))
+            self._entries.move_to_end(hlo_proto)
+            while len(self._entries) > 1 and self._rows() > self._most_rows:
+                self._entries.popitem(last=False)
+        return entry.module
 
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(self._entries)
 
     def _rows(self) -> int:
-        return sum(len(module.columns) for _, module in list(self._modules.values()))
+        return sum(len(entry.module.columns) for entry in list(self._entries.values()))
 
-    def _drop(self, number: int) -> None:
+    def _drop(self, hlo_proto: bytes, number: int) -> None:
         with self._lock:
-            found = self._modules.get(number)
-            if found is not None and found[0]() is None:  # not of a new value in the same place
-                del self._modules[number]
+            entry = self._entries.get(hlo_proto)
+            if entry is None:
+                return
+            owner = entry.owners.get(number)
+            if owner is not None and owner() is None:  # not a new value in the same place
+                del entry.owners[number]
+            if not entry.owners:
+                del self._entries[hlo_proto]
 
 
 held = Held()

@@ -128,7 +128,7 @@ class Lowered(Portable):
 
     def module(self) -> Module:
         """The HLO before optimization as a model. Read once, as long as there is room."""
-        return held.module(self, lambda: Module.from_proto(self.hlo_proto))
+        return held.module(self, self.hlo_proto)
 
     def dot(self) -> str:
         """XLA's own graph of the HLO, as DOT text; `graph` is drawn in a notebook."""
@@ -259,7 +259,7 @@ class Lowered(Portable):
 
         request = self.request(options, target)
         job = engine_for(engine, request.program, request.target).submit(request)
-        preview = job.preview()
+        preview = job.preview(counted=True)
         job.cancel()
         return preview
 

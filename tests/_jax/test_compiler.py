@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +42,44 @@ def test_a_system_without_watches_costs_the_preview_and_is_told(
     assert compile_watched(tmp_path / "dump") == ([], hlo)
     assert "no preview before the result: [Errno 24] inotify: Too many open files" in caplog.text
     assert not (tmp_path / "dump").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+def test_the_hlo_is_told_before_anything_is_counted(tmp_path: Path) -> None:
+    plain = plain_compile(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+    told: list[Any] = []
+
+    def costing(hlo_proto: bytes, reported: Any) -> dict[str, float]:
+        told.append(hlo_proto)
+        return {"transcendentals": reported["transcendentals"]}
+
+    watch = Watch(str(tmp_path / "dump"), lambda early: told.append(early.hlo_proto), told.append)
+    _, report = Compiler("cpu", 1).compile(
+        plain.module, plain.build_options, platform="cpu", watch=watch, costing=costing
+    )
+    assert told == [report.hlo_proto, report.hlo_proto, {"transcendentals": 4.0}]  # and not counted again
+    assert report.cost is told[2]
+
+
+def test_a_count_that_fails_early_is_made_again_with_the_result(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = plain_compile(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+    fails = iter([True, False])
+    early: list[EarlyReport] = []
+
+    def costing(hlo_proto: bytes, reported: Any) -> dict[str, float]:
+        if next(fails):
+            raise ValueError("nobody counts this")
+        return {"flops": 1.0}
+
+    watch = Watch(str(tmp_path / "dump"), early.append, lambda cost: pytest.fail(str(cost)))
+    _, report = Compiler("cpu", 1).compile(
+        plain.module, plain.build_options, platform="cpu", watch=watch, costing=costing
+    )
+    assert [report.hlo] == [e.hlo for e in early]
+    assert report.cost == {"flops": 1.0}
+    assert "nobody counts this" in caplog.text
 
 
 NAMED_LATER = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import inspector
 from inspector.analysis.algorithms import algorithm_of
 from inspector.compilation import plain
-from inspector.compilation.cost import Cost, InstructionCost, costs, program_cost, total
+from inspector.compilation.cost import Cost, InstructionCost, costs, is_reported, program_cost, total
 from inspector.engines.counting import count
 from inspector.engines.inline import InlineEngine
 from inspector.engines.shared import worker_engine
@@ -419,3 +420,20 @@ def test_very_deep_fusions_cost_what_they_cost() -> None:
     outer.instructions[1].called_computation_ids[:] = [1000 + 1499]
     module = changed(proto)
     assert len(singles(module)) > 0
+
+
+def test_what_xla_counts_as_a_whole_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = proto_of(module_of("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"))
+    named = copy.deepcopy(plain)
+    named.computations[0].instructions[1].metadata.op_name = "while"  # the same bytes, and no loop
+    reported = {"flops": 4.0, "bytes accessed": 32.0}
+    for proto in (plain, named):
+        assert program_cost(proto.SerializeToString(), reported, lambda _: pytest.fail("counted")) == Cost(
+            4.0, 0.0, 32.0
+        )
+    for opcode in ("while", "conditional", "custom-call"):
+        other = copy.deepcopy(plain)
+        other.computations[0].instructions[1].opcode = opcode
+        assert not is_reported(other.SerializeToString())
+    monkeypatch.setattr(Module, "from_proto", lambda data: pytest.fail("read"))
+    assert is_reported(plain.SerializeToString())

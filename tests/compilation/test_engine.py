@@ -6,15 +6,17 @@ import gc
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
 import pytest
 
+from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
-from inspector.compilation.preview import NO_CODE, Preview
+from inspector.compilation.preview import COUNTING, NO_CODE, NOT_COUNTED, Preview
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError, CompilationError, InspectorError
+from inspector.errors import CancelledError, CompilationError, InspectorError, Unavailable
 
 
 def test_a_job_goes_through_stages_and_ends_once() -> None:
@@ -101,9 +103,9 @@ def test_many_threads_end_a_job_and_one_of_them_wins() -> None:
         assert won == [job.stage]
 
 
-def preview() -> Preview:
+def preview(cost: Cost | Unavailable = NO_CODE) -> Preview:
     program = Program("f", b"", (), (), Options(), None, "cpu")
-    return Preview(program, Options(), Target.parse("cpu"), "worker", "HloModule f", b"", NO_CODE, NO_CODE, 0.1)
+    return Preview(program, Options(), Target.parse("cpu"), "worker", "HloModule f", b"", NO_CODE, cost, 0.1)
 
 
 def test_a_preview_is_shown_once_and_outlives_a_failure() -> None:
@@ -123,6 +125,41 @@ def test_a_preview_is_shown_once_and_outlives_a_failure() -> None:
         job.result()
 
 
+def test_a_cost_follows_the_rest_of_its_preview() -> None:
+    job: Job[int] = Job()
+    seen: list[Preview] = []
+    job.add_preview_callback(seen.append)
+    assert job.show(preview(COUNTING))
+    assert not job.show(preview(COUNTING))
+    assert seen == [job.preview(0)] == [preview(COUNTING)]
+    assert not seen[0].is_counted
+    with pytest.raises(TimeoutError, match=r"No preview after 0\.01 s"):
+        job.preview(0.01, counted=True)
+    counted = preview(Cost(2.0, 0.0, 16.0))
+    assert job.show(counted)
+    assert not job.show(preview())
+    assert job.preview(0) is job.preview(0, counted=True) is counted
+    late: list[Preview] = []
+    job.add_preview_callback(late.append)
+    assert (seen[1:], late) == ([counted], [counted])
+    job.resolve(1)
+    assert job.preview() is counted
+
+
+@pytest.mark.parametrize(
+    "end", [lambda job: job.resolve(1), lambda job: job.fail(CompilationError("no code")), Job.cancel]
+)
+def test_a_cost_that_never_came_is_no_longer_on_its_way(end: Callable[[Job[int]], bool]) -> None:
+    job: Job[int] = Job()
+    told: list[tuple[Cost | Unavailable, bool]] = []
+    job.add_preview_callback(lambda p: told.append((p.cost, job.done())))
+    job.show(preview(COUNTING))
+    assert end(job)
+    assert told == [(COUNTING, False), (NOT_COUNTED, False)]  # before whoever waits for the end is woken
+    assert job.preview() == job.preview(counted=True) == preview(NOT_COUNTED)
+    assert not job.show(preview())
+
+
 def test_without_a_preview_the_job_says_why() -> None:
     failed: Job[int] = Job()
     ended: Job[int] = Job()
@@ -135,7 +172,7 @@ def test_without_a_preview_the_job_says_why() -> None:
     with pytest.raises(CancelledError):
         failed.preview()
     with pytest.raises(InspectorError, match="no preview"):
-        ended.preview()
+        ended.preview(counted=True)
     assert called == []
 
 

@@ -182,10 +182,14 @@ def test_the_preview_comes_before_the_result_and_says_the_same(engine: Engine, n
         "replicas": lambda: (programs.replicas(4), Target.parse("cpu:4")),
     }[name]()
     job = engine.submit(CompileRequest(program, Options(), target))
-    before: list[bool] = []
-    job.add_preview_callback(lambda preview: before.append(not job.done()))
-    preview, compiled = job.preview(120), job.result(120)
-    assert before in ([True], [])  # [] where the callback came after the preview
+    told: list[tuple[Preview, bool]] = []
+    job.add_preview_callback(lambda preview: told.append((preview, job.done())))
+    preview, compiled = job.preview(120, counted=True), job.result(120)
+    assert [p for p, _ in told][-1:] == [preview]
+    assert all(not p.is_counted and p.before_code for p, _ in told[:-1])  # HLO first, its cost with no further asking
+    assert {p.hlo for p, _ in told} == {preview.hlo}
+    assert preview.is_counted
+    assert job.preview() is preview
     assert preview.before_code is (engine.name == "worker" and final_hlo.can_watch({}, DebugOptions))
     assert without_metadata(preview.hlo_proto) == without_metadata(compiled.hlo_proto)
     assert list(hlo_lines(preview.hlo)) == list(hlo_lines(compiled.hlo))

@@ -29,7 +29,7 @@ def test_preview_is_the_result(engine: WorkerEngine, name: str) -> None:
     workload = make(name)
     lowered = lower(workload.fun, *workload.args)
     job = engine.submit(lowered.request(None, "cpu:8" if name.startswith("fsdp8") else "cpu"))
-    preview, compiled = job.preview(300), job.result(300)
+    preview, compiled = job.preview(300, counted=True), job.result(300)
     assert preview.before_code
     early = hlo_listing(preview.hlo, preview.module(), lowered.root)
     late = hlo_listing(compiled.hlo, compiled.module(), lowered.root)

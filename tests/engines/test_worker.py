@@ -26,9 +26,11 @@ import pytest
 import inspector
 from inspector import settings
 from inspector.compilation.options import Options
+from inspector.compilation.preview import NOT_COUNTED
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines import fork_server, messages, process, worker_main
+from inspector.engines.assemble import Shower
 from inspector.engines.messages import read_error, write_error
 from inspector.engines.worker import WorkerEngine, WorkerSettings
 from inspector.errors import (
@@ -550,8 +552,41 @@ def test_a_reader_does_not_wait_for_code(engine: WorkerEngine) -> None:
     assert not job.done()
     assert "sine" in preview.hlo
     assert job.cancel()
-    assert job.preview() is preview
+    assert job.preview().hlo is preview.hlo
+    assert job.preview().is_counted
     assert engine.submit(request(product)).result(120).hlo
+
+
+@linux
+def test_a_worker_that_dies_before_it_has_counted_leaves_the_hlo(
+    engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hear = Shower.hear
+
+    def die_next(shower: Shower, header: dict[str, Any], blobs: list[bytes]) -> None:
+        if "preview" in header:
+            hear(shower, header, blobs)
+            for pid in worker_pids(os.getpid()):
+                os.kill(pid, signal.SIGKILL)
+
+    engine.submit(request(product)).result(120)
+    with monkeypatch.context() as patched:
+        patched.setattr(Shower, "hear", die_next)
+        job = engine.submit(request(slow))
+        assert isinstance(job.exception(120), WorkerDiedError)
+    assert "sine" in job.preview().hlo
+    assert job.preview(counted=True).cost == NOT_COUNTED
+    assert engine.submit(request(product)).result(120).hlo
+
+
+@linux
+def test_what_was_told_early_is_not_sent_held_or_read_again(engine: WorkerEngine) -> None:
+    job = engine.submit(request(product))
+    preview, compiled = job.preview(120, counted=True), job.result(120)
+    assert compiled.hlo is preview.hlo
+    assert compiled.hlo_proto is preview.hlo_proto
+    assert compiled.cost == preview.cost
+    assert compiled.module() is preview.module()
 
 
 @linux

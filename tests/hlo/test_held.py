@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import gc
 import threading
 import weakref
@@ -13,32 +14,45 @@ from inspector.hlo.held import Held, kept
 from inspector.hlo.module import Module
 from tests.modules import module_of
 
-TEXT = "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"
+
+@functools.cache
+def written(name: str) -> bytes:
+    text = f"HloModule {name}\nENTRY e {{\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}}\n"
+    return module_of(text).columns.data
+
+
+def proto(name: str = "m") -> bytes:
+    """Of a module of two instructions; always equal, and never the same object."""
+    return bytes(bytearray(written(name)))
 
 
 class Owner:
     """Holds a module."""
 
 
-def read() -> Module:
-    return module_of(TEXT)
+def test_a_module_is_read_once() -> None:
+    held, one = Held(), Owner()
+    module = held.module(one, proto())
+    assert held.module(one, proto()) is module
+    assert held.module(one, proto("other")) is not module
 
 
-def unread() -> Module:
-    pytest.fail("it was read again")
-
-
-def test_a_module_is_read_once_for_each_value() -> None:
+def test_values_with_equal_bytes_have_one_module_until_the_last_is_gone() -> None:
     held, one, other = Held(), Owner(), Owner()
-    module = held.module(one, read)
-    assert held.module(one, unread) is module
-    assert held.module(other, read) is not module
-    assert held.module(one, unread) is module
+    module = held.module(one, proto())
+    assert held.module(other, proto()) is module
+    assert len(held) == 1
+    del one
+    gc.collect()
+    assert held.module(other, proto()) is module
+    del other
+    gc.collect()
+    assert len(held) == 0
 
 
 def test_a_module_goes_with_its_value() -> None:
     held, owner = Held(), Owner()
-    module = weakref.ref(held.module(owner, read))
+    module = weakref.ref(held.module(owner, proto()))
     del owner
     gc.collect()
     assert len(held) == 0
@@ -46,36 +60,38 @@ def test_a_module_goes_with_its_value() -> None:
 
 
 def test_of_too_many_the_last_ones_stay() -> None:
-    held, owners = Held(most_rows=5), [Owner() for _ in range(3)]  # two instructions each
-    modules = [held.module(owner, read) for owner in owners[:2]]
-    assert held.module(owners[0], unread) is modules[0]
-    held.module(owners[2], read)
+    held, owner = Held(most_rows=5), Owner()
+    one = held.module(owner, proto("one"))
+    two = held.module(owner, proto("two"))
+    assert held.module(owner, proto("one")) is one
+    held.module(owner, proto("three"))
     assert len(held) == 2
-    assert held.module(owners[0], unread) is modules[0]
-    assert held.module(owners[1], read) is not modules[1]
+    assert held.module(owner, proto("one")) is one
+    assert held.module(owner, proto("two")) is not two
 
 
 def test_the_last_one_stays_whatever_its_size() -> None:
     held, owner = Held(most_rows=1), Owner()
-    module = held.module(owner, read)
-    assert held.module(owner, unread) is module
+    module = held.module(owner, proto())
+    assert held.module(owner, proto()) is module
 
 
-def test_threads_get_the_same_module() -> None:
-    held, owner = Held(), Owner()
-    together = threading.Barrier(4)
+def test_threads_get_the_same_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, owner, data = Held(), Owner(), proto()
+    together, read = threading.Barrier(4), Module.from_proto
 
-    def slow() -> Module:
+    def slow(data: bytes) -> Module:
         together.wait(10)
-        return read()
+        return read(data)
 
+    monkeypatch.setattr(Module, "from_proto", slow)
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
-        modules = list(threads.map(lambda _: held.module(owner, slow), range(4)))
+        modules = list(threads.map(lambda _: held.module(owner, data), range(4)))
     assert len(set(modules)) == 1
 
 
 def test_an_instruction_is_the_same_object_in_every_thread() -> None:
-    module = read()
+    module = Module.from_proto(proto())
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         seen = list(threads.map(lambda _: list(module.instructions()), range(50)))
     assert len({tuple(map(id, each)) for each in seen}) == 1
@@ -89,9 +105,9 @@ def test_what_is_kept_goes_with_the_module() -> None:
         asked.append(module.name)
         return [*module.columns.names]
 
-    module = read()
+    module = Module.from_proto(proto())
     assert names(module) is names(module)
-    assert names(read()) == names(module)
+    assert names(Module.from_proto(proto())) == names(module)
     assert len(asked) == 2
     gone = weakref.ref(module)
     del module

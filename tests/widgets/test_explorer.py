@@ -14,6 +14,7 @@ import pytest
 
 from inspector.compilation.cost import Cost
 from inspector.compilation.options import Options
+from inspector.compilation.preview import COUNTING, Preview
 from inspector.compilation.target import Target
 from inspector.errors import (
     AtLeast,
@@ -31,6 +32,7 @@ from inspector.toolchain.flags import catalogue
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.fallback import text_form
 from inspector.widgets.variants import variants_of
+from tests.widgets import fakes
 from tests.widgets.fakes import HLO, FakeWork, Mailbox, ask_to_add, ask_to_lower
 
 FAST_MATH = "xla_cpu_enable_fast_math"
@@ -132,6 +134,32 @@ def test_the_preview_fills_the_panes_before_there_is_code(work: FakeWork, explor
     assert [m["variant"] for m in box.of("stats")] == [0]
     assert len(box.of("document", pane="optimized")) == 2, "what was shown is not sent again"
     assert box.last("variant", variant=1)["state"] == "failed"
+
+
+def test_numbers_come_with_the_preview_and_the_cost_by_itself(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    explorer.add({FAST_MATH: True})
+
+    def shown(variant: int) -> dict[str, tuple[float | None, str | None]]:
+        explorer._drain(time.monotonic() + 10)
+        rows = box.last("stats", variant=variant)["rows"]
+        return {row["key"]: (row["value"], row["reason"]) for row in rows}
+
+    whole = Preview.of(fakes.compiled(work.requests[0]), 0.1)
+    early = dataclasses.replace(whole, cost=COUNTING, before_code=True)
+    for job in work.jobs:
+        job.show(early)
+    assert shown(0)["temp_bytes"] == shown(1)["temp_bytes"] == (16, None)
+    assert shown(0)["flops"] == shown(1)["flops"] == (None, "being counted")
+    assert shown(0)["compile_s"] == (None, "not known before code generation")
+    work.jobs[0].show(dataclasses.replace(early, cost=whole.cost))
+    assert shown(0)["flops"] == (2, None)
+    assert shown(1)["flops"] == (None, "being counted")
+    work.finish(0)
+    work.jobs[1].fail(CompilationError("no code for that"))
+    explorer.wait(10)
+    assert shown(0)["compile_s"] == (0.5, None)
+    assert shown(1)["flops"] == (None, "the compile ended before it was counted")
+    assert len(box.of("document", pane="optimized", variant=0)) == 1
 
 
 def test_variants_that_end_before_the_baseline_are_compared_later(

@@ -103,7 +103,7 @@ class Board:
         """Shows what becomes of a compile, and calls `ended` once nothing more does. Not to be called under the lock."""
         later = self._context.later
         job.add_progress_callback(lambda _: self.publish(variant.message()))
-        job.add_preview_callback(lambda preview: later(lambda: self._show_program(variant, preview)))
+        job.add_preview_callback(lambda preview: later(lambda: self._show_preview(variant, preview)))
 
         def end(_: object) -> None:
             self.publish(variant.message())  # at once: what follows may have to wait for the Explorer's thread
@@ -182,6 +182,13 @@ class Board:
         self._show_kernels(variant)
         for pane in self._needing("compiled"):
             self.publish_all(pane.compiled(variant, compiled))
+
+    def _show_preview(self, variant: Variant, preview: Preview) -> None:
+        if variant.number not in self._modules:
+            self._show_program(variant, preview)
+        if preview.before_code:  # else all of the result comes next
+            for pane in self._needing("preview"):
+                self.publish_all(pane.preview(variant, preview))
 
     def _show_program(self, variant: Variant, program: Preview | CompiledProgram) -> None:
         """The optimized HLO and what follows from it alone; a preview's is the result's."""

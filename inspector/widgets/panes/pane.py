@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from inspector.widgets.variants import Variant
     from inspector.widgets.work import Work
 
-Need = Literal["lowered", "kernels", "program", "compiled", "passes", "assembly", "buffers"]
-"""The program before the compiler, its Pallas kernels (without any, the pane is not offered), the optimized HLO, all of
-the result, and what a compile records on request: `inspector.compilation.request.PRODUCTS`."""
+Need = Literal["lowered", "kernels", "program", "preview", "compiled", "passes", "assembly", "buffers"]
+"""The program before the compiler, its Pallas kernels (without any, the pane is not offered), the optimized HLO, what
+else is known before there is machine code, all of the result, and what a compile records on request: `inspector.compilation.request.PRODUCTS`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +90,10 @@ class Pane:
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterable[Entry]:
         """The optimized HLO, before there is machine code; a preview's is the result's."""
+        raise NotImplementedError
+
+    def preview(self, variant: Variant, preview: Preview) -> Iterable[Entry]:
+        """What is known before there is machine code, and again when its cost follows."""
         raise NotImplementedError
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:

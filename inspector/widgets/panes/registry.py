@@ -67,7 +67,7 @@ PANES: tuple[Line, ...] = (
     Line("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
     Line("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
     Line("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program",), (optimized.Diff,), topics=_TEXT),
-    Line("stats", "Stats", "dock", stats.StatsPane, ("compiled",), (stats.Stats,), topics=("stats", "variant", "diff")),
+    Line("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
     Line("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
     Line("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program",), (collectives.Collectives,), topics=("collectives", "variant", "document")),
     Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph,), (graph.GraphRequest,), ("variant", "document")),

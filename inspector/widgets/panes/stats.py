@@ -7,6 +7,7 @@ from typing import Literal, TypedDict
 
 from inspector.analysis.stats import Stat, program_stats, stats
 from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.preview import Preview
 from inspector.errors import AtLeast, Unavailable
 from inspector.widgets.panes.pane import Entry, Pane
 from inspector.widgets.variants import Variant
@@ -34,21 +35,20 @@ class Stats(TypedDict):
 class StatsPane(Pane):
     """See the module."""
 
+    def preview(self, variant: Variant, preview: Preview) -> Iterable[Entry]:
+        """Those that are known."""
+        return [_message(variant, stats(preview))]
+
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """All of them."""
-        return [stats_message(variant.number, compiled)]
+        return [_message(variant, (*stats(compiled), *_total(compiled), *program_stats(compiled)))]
 
 
-def stats_message(variant: int, compiled: CompiledProgram) -> Stats:
-    """Rows of the Stats pane; what is unknown, or known in part, carries its reason.
-
-    Args:
-      variant: its number.
-      compiled: its program.
-    """
+def _message(variant: Variant, rows: Iterable[Stat]) -> Stats:
+    """Rows of the Stats pane; what is unknown, or known in part, carries its reason."""
     return Stats(
         type="stats",
-        variant=variant,
+        variant=variant.number,
         rows=[
             StatsRow(
                 key=row.key,
@@ -58,7 +58,7 @@ def stats_message(variant: int, compiled: CompiledProgram) -> Stats:
                 reason=row.value.reason if isinstance(row.value, (Unavailable, AtLeast)) else None,
                 less_is_better=row.less_is_better,
             )
-            for row in (*stats(compiled), *_total(compiled), *program_stats(compiled))
+            for row in rows
         ],
     )
 
