@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "collectives" | "graph" | "passes" | "code" | "run" | "pallas";
+export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "roofline" | "collectives" | "graph" | "passes" | "code" | "run" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -19,6 +19,8 @@ export type State = "queued" | "running" | "done" | "failed" | "cancelled";
 export type Stage = "hlo" | "optimized";
 
 export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" | "bytes_accessed" | "executions" | "source";
+
+export type GroupedBy = "scope" | "line" | "phase" | "opcode" | "roof";
 
 export type GraphMode = "whole" | "scopes" | "around";
 
@@ -210,6 +212,53 @@ export interface InstructionTable {
   variant: number;
   rows: InstructionRow[];
   total: number;
+  error: Error | null;
+}
+
+export interface RooflineRequest {
+  type: "roofline";
+  id: number;
+  variant: number;
+  by: "kernel" | "scope" | "line" | "phase" | "opcode" | "roof";
+  is_measured: boolean;
+}
+
+export interface RooflinePeak {
+  chip: string;
+  source: string;
+  name: string;
+  flops_per_s: number | null;
+  memory_bytes_per_s: number;
+  reason: string;
+}
+
+export interface RooflineRow {
+  name: string | null;
+  instruction: string;
+  opcode: string;
+  kernels: number;
+  flops: number | null;
+  main_memory_bytes: number | null;
+  link_bytes: number;
+  intensity: number | null;
+  bound_by: string;
+  least_s: number | null;
+  share: number | null;
+  source: SourceLine | null;
+  unknown: string;
+}
+
+export interface Roofline {
+  type: "roofline";
+  id: number;
+  variant: number;
+  peak: RooflinePeak | null;
+  reason: string;
+  can_measure: boolean;
+  total: RooflineRow | null;
+  points: RooflineRow[];
+  rows: RooflineRow[];
+  count: number;
   error: Error | null;
 }
 
@@ -521,9 +570,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | Roofline | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -543,6 +592,7 @@ export const PANES: readonly Line[] = [
   { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
   { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
+  { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "notebook_kernel"] },

@@ -5,6 +5,7 @@ import {
   formatDelta,
   formatElapsed,
   formatPercent,
+  formatRate,
   formatSeconds,
   grouped,
   plural,
@@ -18,6 +19,8 @@ test("numbers read as in Python's units", () => {
   assert.equal(format(2_500_000, "count"), "2.5M");
   assert.equal(formatSeconds(0.00125), "1.25 ms");
   assert.equal(formatSeconds(0), "0 s");
+  assert.equal(formatRate(197e12, "flop/s"), "197 Tflop/s");
+  assert.equal(formatRate(12, "B/s"), "12 B/s");
   assert.equal(formatSeconds(4.2e-7), "420 ns");
 });
 

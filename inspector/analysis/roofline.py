@@ -12,8 +12,9 @@ taken, and what is started runs beside the rest until something waits for it (`a
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from inspector.analysis.algorithms import Algorithm, algorithm_of, main_algorithm, products
 from inspector.analysis.collective import Collective
@@ -21,13 +22,16 @@ from inspector.analysis.collectives import Collectives
 from inspector.analysis.communication import Communication, communication
 from inspector.analysis.kernels import Kernel, kernels
 from inspector.analysis.operations import operations
+from inspector.analysis.phases import Phases, phases_text
+from inspector.analysis.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, group_row, grouped
 from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
 from inspector.analysis.schedule import Bound, Work, play
 from inspector.compilation.cost import InstructionCost
-from inspector.errors import AtLeast, Missing, Unavailable, missing
+from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, missing
 from inspector.hlo.fused import Fused
 from inspector.hlo.module import Instruction, Module
+from inspector.hlo.source import NOWHERE, Origin
 from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_seconds
@@ -74,10 +78,31 @@ class Roofline:
         """One row a kernel, the slowest at its roof first, and the total.
 
         Columns: `name, opcode, executions, flops, main_memory_bytes, link_bytes, algorithm, intensity, bound_by,
-        least_s, share, unknown`: `flops` and bytes of all executions, `intensity` in flops a byte, `share` of the
-        total's `least_s`. `unknown` says what is missing, and of a time known in part that it is "at least" that much.
+        least_s, share, scope, source_file, source_line, phase, unknown`: `flops` and bytes of all executions,
+        `intensity` in flops a byte, `share` of the total's `least_s`, scope, line and phase as in
+        `Compiled.instructions`. `unknown` says what is missing, and of a time known in part that it is "at least"
+        that much.
         """
         return make_table(_COLUMNS, (_row(point, self.total) for point in (*self.points, self.total)))
+
+    def groups(self, by: GroupedBy) -> tuple[Group, ...]:
+        """The kernels summed by what they share, the slowest first: each kernel is in one group.
+
+        Raises:
+          ParameterError: `by` is none of "scope", "line", "phase", "opcode" and "roof".
+        """
+        if by not in get_args(GroupedBy):
+            raise ParameterError(f"Kernels are summed by one of {', '.join(get_args(GroupedBy))}; got {by!r}.")
+        return grouped(self.points, by)
+
+    def by(self, by: GroupedBy) -> pd.DataFrame:
+        """`groups` as a table, one row each.
+
+        Columns: `name` (missing where nothing tells), `kernels`, `flops`, `main_memory_bytes`, `link_bytes`, `least_s`,
+        `share` (of the sum of all kernels' times, which the program's is less than where kernels run beside each
+        other), `unknown`.
+        """
+        return make_table(GROUP_COLUMNS, map(group_row, self.groups(by)))
 
     def plot(self) -> Picture:
         """Kernels and total in the plane of intensity and operations a second, both logarithmic."""
@@ -98,7 +123,7 @@ class Roofline:
 _COLUMNS: Mapping[str, Kind] = {
     "name": "text", "opcode": "text", "executions": "int", "flops": "float", "main_memory_bytes": "float",
     "link_bytes": "float", "algorithm": "text", "intensity": "float", "bound_by": "text", "least_s": "float",
-    "share": "float", UNKNOWN: "reasons",
+    "share": "float", "scope": "text", "source_file": "text", "source_line": "int", "phase": "text", UNKNOWN: "reasons",
 }  # fmt: skip
 
 
@@ -120,7 +145,8 @@ def roofline(
     main = peak if isinstance(peak, Unavailable) else main_algorithm(multiplied.instructions, costs, peak)
     exchanges = _exchanges(module, collectives, peak) if collectives is not None else {}
     timed = [_timed(each, multiplied, costs, peak, exchanges.get(each.instruction.name)) for each in kernels(module)]
-    points = sorted(map(_point, timed), key=_rank)
+    phases = Phases(module)
+    points = sorted((_point(each, phases) for each in timed), key=_rank)
     return Roofline(peak, main, tuple(points), _total(module, timed, points, peak))
 
 
@@ -239,7 +265,7 @@ def _computing(
     return (AtLeast(seconds, doubts) if doubts else seconds), names
 
 
-def _point(timed: _Timed) -> Point:
+def _point(timed: _Timed, phases: Phases) -> Point:
     kernel, exchange = timed.kernel, timed.exchange
     runs = kernel.place.executions
     times = 1 if isinstance(runs, Unavailable) else runs
@@ -254,7 +280,18 @@ def _point(timed: _Timed) -> Point:
         algorithm=timed.algorithm,
         bound_by=bound,
         least_s=_times(least, times),
+        origin=(origin := _origin(kernel.instruction)),
+        phase=phases_text(phases.of(kernel.instruction, origin.op_name)),
     )
+
+
+def _origin(kernel: Instruction) -> Origin:
+    """Of the kernel itself, else of its root, else of the first in it that knows one."""
+    inside = [c for c in kernel.called_computations if kernel.opcode == "fusion"]
+    roots = [computation.root for computation in inside]
+    others = (instruction for computation in inside for instruction in computation.instructions)
+    known = (i.origin for i in itertools.chain([kernel], roots, others))
+    return next((origin for origin in known if origin is not NOWHERE), NOWHERE)
 
 
 def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
@@ -297,6 +334,7 @@ def _row(point: Point, total: Point) -> tuple[object, ...]:
     return (
         point.name, point.opcode, point.executions, point.flops, point.main_memory_bytes, point.link_bytes,
         point.algorithm, None if isinstance(intensity, Unavailable) else intensity, point.bound_by, point.least_s, share,
+        point.scope, point.line.file if point.line else None, point.line.line if point.line else None, point.phase,
     )  # fmt: skip
 
 

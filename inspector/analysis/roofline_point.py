@@ -6,6 +6,7 @@ import dataclasses
 
 from inspector.analysis.schedule import Bound
 from inspector.errors import Unavailable
+from inspector.hlo.source import NOWHERE, Frame, Origin
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Point:
       algorithm: by which arithmetic its matrix products run, such as "bf16 x 3", several joined by " + "; "" for none.
       bound_by: which roof it meets first; "nothing" when it neither computes nor moves anything.
       least_s: the time that it takes at that roof; `AtLeast` where a part of it is not known.
+      origin: where it comes from: by its own metadata, and of a fusion without any by its root's, or what else is in it.
+      phase: the part of a differentiated program (`analysis/phases.py`); None where nothing tells.
     """
 
     name: str
@@ -32,6 +35,18 @@ class Point:
     algorithm: str
     bound_by: Bound | Unavailable
     least_s: float | Unavailable
+    origin: Origin = NOWHERE
+    phase: str | None = None
+
+    @property
+    def scope(self) -> str:
+        """The JAX name stack without the primitive; "" when unknown."""
+        return self.origin.op_name.rpartition("/")[0]
+
+    @property
+    def line(self) -> Frame | None:
+        """The innermost Python line."""
+        return self.origin.frames[0] if self.origin.frames else None
 
     @property
     def intensity(self) -> float | Unavailable:

@@ -16,11 +16,13 @@ import inspector
 from inspector.analysis.kernels import kernels, structure
 from inspector.analysis.peaks import measured_peak, peak_of
 from inspector.analysis.roofline import roofline
+from inspector.compilation.cost import InstructionCost
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
-from inspector.errors import AtLeast, Unavailable
+from inspector.errors import AtLeast, ParameterError, Unavailable
 from inspector.platforms import TPU, Peak
 from inspector.stages.compiled import Compiled
+from tests.modules import module_of
 from tests.peaks import PEAKS
 
 N = 64
@@ -267,3 +269,69 @@ def test_without_a_links_speed_the_time_is_at_least() -> None:
     assert roof.total.least_s.reason == "3 collectives over links of unknown speed"
     assert "3 collectives over links of unknown speed" in repr(roof)
     assert "at least; 3 collectives" in roof.table()["unknown"].iloc[-1]
+
+
+@pytest.mark.parametrize("by", ["scope", "line", "phase", "opcode", "roof"])
+def test_sums_over_what_kernels_share_have_each_kernel_once(by: Any) -> None:
+    def loss(w: Any, x: Any) -> Any:
+        with jax.named_scope("first"):
+            y = jnp.tanh(x @ w)
+        with jax.named_scope("second"):
+            return jnp.sum(jnp.linalg.cholesky(y @ y.T + jnp.eye(N)))
+
+    a = np.ones((N, N), np.float32)
+    roof = inspector.lower(jax.grad(loss), a, a).compile(engine=InlineEngine()).roofline(ROOFS)
+    groups = roof.groups(by)
+    assert [p.name for p in sorted((p for g in groups for p in g.points), key=lambda p: p.name)] == sorted(
+        p.name for p in roof.points
+    )
+    known = [p for p in roof.points if not isinstance(p.least_s, Unavailable)]
+    assert sum(g.least_s for g in groups) == pytest.approx(sum(p.least_s for p in known))
+    assert sum(g.share for g in groups) == pytest.approx(1)
+    assert [g.least_s for g in groups] == sorted((g.least_s for g in groups), reverse=True)
+    unknown = [p for p in roof.points if isinstance(p.flops, Unavailable)]
+    assert unknown
+    assert sum(isinstance(g.flops, AtLeast) for g in groups) == len(
+        {id(g) for g in groups for p in g.points if p in unknown}
+    )
+    table = roof.by(by)
+    assert table["kernels"].sum() == len(roof.points)
+    assert table["name"].tolist() == [g.name for g in groups]
+    if by == "scope":
+        assert any("first" in (g.name or "") for g in groups)
+    if by == "phase":
+        assert {"forward", "backward"} <= {g.name for g in groups}
+    if by == "line":
+        assert {g.name.rpartition(":")[0] for g in groups if g.name} >= {__file__}
+
+
+def test_a_fusion_without_metadata_comes_from_what_is_in_it() -> None:
+    text = """HloModule m
+
+fused {
+  p = f32[8]{0} parameter(0)
+  e = f32[8]{0} exponential(p), metadata={op_name="jit(f)/inner/exp"}
+  ROOT n = f32[8]{0} negate(e)ROOT_METADATA
+}
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  ROOT f = f32[8]{0} fusion(x), kind=kLoop, calls=fusedOWN_METADATA
+}
+"""
+
+    def scope(root: str, own: str) -> str:
+        given = text.replace("ROOT_METADATA", root).replace("OWN_METADATA", own)
+        module = module_of(given)
+        nothing = InstructionCost(0.0, 0.0, 0.0, 0.0)
+        return roofline(module, {i.name: nothing for i in module.instructions()}, ROOFS).points[0].scope
+
+    named = ', metadata={{op_name="jit(f)/{}/neg"}}'
+    assert scope("", "") == "jit(f)/inner"
+    assert scope(named.format("root"), "") == "jit(f)/root"
+    assert scope(named.format("root"), named.format("own")) == "jit(f)/own"
+
+
+def test_what_kernels_cannot_be_summed_by_is_refused(compiled: Compiled) -> None:
+    with pytest.raises(ParameterError, match="one of scope, line, phase, opcode, roof; got 'file'"):
+        compiled.roofline(ROOFS).by("file")  # type: ignore[arg-type]

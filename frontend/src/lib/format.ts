@@ -12,6 +12,12 @@ export function format(value: number, unit: Unit): string {
   return formatSeconds(value);
 }
 
+/** `197e12, "flop/s"` -> `197 Tflop/s`. */
+export function formatRate(value: number, unit: string): string {
+  const text = scaled(value, 1000, DECIMAL, " ");
+  return text.includes(" ") ? text + unit : `${text} ${unit}`;
+}
+
 /** `0.00125` -> `1.25 ms`. */
 export function formatSeconds(value: number): string {
   for (const [scale, unit] of [

@@ -1,22 +1,12 @@
-"""The instructions of a variant's optimized HLO with what each costs, sorted by any column.
-
-XLA counts the costs in a worker process, which takes seconds for large programs: they are asked for when somebody looks.
-"""
+"""The instructions of a variant's optimized HLO with what each costs, sorted by any column."""
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
-from inspector.widgets.panes.pane import Context, Pane
-from inspector.widgets.variants import Variant
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inspector.widgets.panes.counted import CountedPane
 
 InstructionColumn = Literal["order", "name", "opcode", "shape", "flops", "bytes_accessed", "executions", "source"]
 
@@ -72,36 +62,17 @@ class InstructionTable(TypedDict):
     error: messages.Error | None
 
 
-class InstructionsPane(Pane):
-    """Counts once for each variant, on a thread of its own."""
+class InstructionsPane(CountedPane):
+    """See the module."""
 
-    def __init__(self, name: str, context: Context) -> None:
-        """Counts nothing yet."""
-        super().__init__(name, context)
-        self._tables: dict[int, pd.DataFrame] = {}
-        self._counting = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-instructions")
-
-    def answer(self, request: InstructionsRequest) -> None:
-        """The rows, once they are counted."""
-        with contextlib.suppress(RuntimeError):  # closed
-            self._counting.submit(lambda: self.context.publish(self._reply(request)))
-
-    def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops its table."""
-        self._tables.pop(variant.number, None)
-        return super().forget(variant)
-
-    def close(self) -> None:
-        """Counts no more."""
-        self._counting.shutdown(wait=False, cancel_futures=True)
-        self._tables.clear()
-
-    def _reply(self, request: InstructionsRequest) -> InstructionTable:
+    def reply(self, request: InstructionsRequest) -> InstructionTable:
+        """The rows."""
         reply = InstructionTable(
             type="instruction_table", id=request["id"], variant=request["variant"], rows=[], total=0, error=None
         )
         try:
-            table = self._table(self.context.variant(request["variant"]))
+            variant = self.context.variant(request["variant"])
+            table = self.once(variant, "table", lambda: variant.compiled_now.instructions())
             if not request["has_fused"]:
                 table = table[table["fusion"].isna()]
             by = _BY.get(request["column"], [request["column"]])
@@ -114,15 +85,6 @@ class InstructionsPane(Pane):
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"] = messages.error_of(error)
         return reply
-
-    def _table(self, variant: Variant) -> pd.DataFrame:
-        table = self._tables.get(variant.number)
-        if table is None:
-            table = variant.compiled_now.instructions()
-            with self.context.lock:
-                if self.context.holds(variant):
-                    self._tables[variant.number] = table
-        return table
 
 
 def _row(row: dict[Any, Any]) -> InstructionRow:

@@ -1,0 +1,222 @@
+"""The roofline of a variant: each kernel under the roofs of its chip, and the kernels summed by what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+from inspector.analysis.peaks import measured_peak
+from inspector.analysis.roofline import Roofline as Roofs
+from inspector.analysis.roofline_groups import Group, GroupedBy
+from inspector.analysis.roofline_point import Point
+from inspector.errors import AtLeast, Unavailable
+from inspector.platforms import Peak
+from inspector.widgets import messages
+from inspector.widgets.cells import display_file
+from inspector.widgets.panes.counted import CountedPane
+from inspector.widgets.panes.pane import Context
+from inspector.widgets.variants import Variant
+
+# More than anybody reads or tells apart in a picture.
+_SHOWN = 400
+
+
+class RooflineRequest(TypedDict):
+    """Send the roofline of a variant. `id` numbers the request; late replies are dropped.
+
+    Attributes:
+      by: what the rows of the table are: kernels, or kernels summed by something.
+      is_measured: whether this machine's CPU is measured for its roofs, where none are published.
+    """
+
+    type: Literal["roofline"]
+    id: int
+    variant: int
+    by: Literal["kernel", "scope", "line", "phase", "opcode", "roof"]
+    is_measured: bool
+
+
+class RooflinePeak(TypedDict):
+    """The roofs.
+
+    Attributes:
+      flops_per_s: of the arithmetic that most matrix products run by, `name`; None with the `reason`.
+      memory_bytes_per_s: of the main memory.
+    """
+
+    chip: str
+    source: str
+    name: str
+    flops_per_s: float | None
+    memory_bytes_per_s: float
+    reason: str
+
+
+class RooflineRow(TypedDict):
+    """A kernel, some kernels, or all; None where `unknown` says why.
+
+    Attributes:
+      name: the kernel's instruction, or what the kernels share; None where nothing tells.
+      instruction: of the kernel, the slowest of several; the module's name for the whole program.
+      kernels: how many there are.
+      bound_by: which roof it meets first; "" of several.
+      share: of the time of all kernels.
+      unknown: what is not known or known in part, and why; "" where all is known.
+    """
+
+    name: str | None
+    instruction: str
+    opcode: str
+    kernels: int
+    flops: float | None
+    main_memory_bytes: float | None
+    link_bytes: float
+    intensity: float | None
+    bound_by: str
+    least_s: float | None
+    share: float | None
+    source: messages.SourceLine | None
+    unknown: str
+
+
+class Roofline(TypedDict):
+    """The reply to `RooflineRequest` number `id`, or an error.
+
+    Attributes:
+      peak: the roofs; None with the `reason`.
+      can_measure: whether this machine's CPU can be measured instead.
+      points: the slowest kernels, for the picture.
+      rows: the first of `count` rows, the slowest first.
+    """
+
+    type: Literal["roofline"]
+    id: int
+    variant: int
+    peak: RooflinePeak | None
+    reason: str
+    can_measure: bool
+    total: RooflineRow | None
+    points: list[RooflineRow]
+    rows: list[RooflineRow]
+    count: int
+    error: messages.Error | None
+
+
+class RooflinePane(CountedPane):
+    """See the module."""
+
+    def __init__(self, name: str, context: Context) -> None:
+        """Measures nothing yet."""
+        super().__init__(name, context)
+        self._measured: Peak | None = None
+
+    def reply(self, request: RooflineRequest) -> Roofline:
+        """The roofline."""
+        reply = Roofline(
+            type="roofline", id=request["id"], variant=request["variant"], peak=None, reason="", can_measure=False,
+            total=None, points=[], rows=[], count=0, error=None,
+        )  # fmt: skip
+        try:
+            variant = self.context.variant(request["variant"])
+            roofs = self._roofs(variant, request["is_measured"])
+            spent = _spent(roofs.points)
+            reply["peak"] = _peak(roofs)
+            if isinstance(roofs.peak, Unavailable):
+                reply["reason"] = roofs.peak.reason
+                reply["can_measure"] = variant.compiled_now.program.platform == "cpu"
+            reply["total"] = _row_of(roofs.total, spent)
+            reply["points"] = [_row_of(point, spent) for point in roofs.points[:_SHOWN]]
+            reply["rows"], reply["count"] = _rows(roofs, request["by"])
+        except Exception as error:  # whatever it is, it belongs in the pane
+            reply["error"] = messages.error_of(error)
+        return reply
+
+    def _roofs(self, variant: Variant, is_measured: bool) -> Roofs:
+        def make() -> Roofs:
+            if is_measured and self._measured is None:
+                self._measured = measured_peak()
+            return variant.compiled_now.roofline(self._measured if is_measured else None)
+
+        return self.once(variant, is_measured, make)
+
+
+def _peak(roofs: Roofs) -> RooflinePeak | None:
+    peak, flat = roofs.peak, roofs.flops_per_s
+    if isinstance(peak, Unavailable):
+        return None
+    return RooflinePeak(
+        chip=peak.chip,
+        source=peak.source,
+        name=str(roofs.peak_name),
+        flops_per_s=None if isinstance(flat, Unavailable) else flat,
+        memory_bytes_per_s=peak.memory_bytes_per_s,
+        reason=flat.reason if isinstance(flat, Unavailable) else "",
+    )
+
+
+def _rows(roofs: Roofs, by: Literal["kernel"] | GroupedBy) -> tuple[list[RooflineRow], int]:
+    if by == "kernel":
+        spent = _spent(roofs.points)
+        return [_row_of(point, spent) for point in roofs.points[:_SHOWN]], len(roofs.points)
+    groups = roofs.groups(by)
+    return [_row_of_group(group, by) for group in groups[:_SHOWN]], len(groups)
+
+
+def _spent(points: Sequence[Point]) -> float:
+    return sum(float(p.least_s) for p in points if not isinstance(p.least_s, Unavailable))
+
+
+def _row_of(point: Point, spent: float) -> RooflineRow:
+    least = _known(point.least_s)
+    unknown = [
+        f"{what}: {value.reason}"
+        for what, value in (("flops", point.flops), ("bytes", point.main_memory_bytes), ("time", point.least_s))
+        if isinstance(value, (Unavailable, AtLeast))
+    ]
+    return RooflineRow(
+        name=point.name,
+        instruction=point.name,
+        opcode=point.opcode,
+        kernels=1,
+        flops=_known(point.flops),
+        main_memory_bytes=_known(point.main_memory_bytes),
+        link_bytes=point.link_bytes,
+        intensity=_known(point.intensity),
+        bound_by="" if isinstance(point.bound_by, Unavailable) else point.bound_by,
+        least_s=least,
+        share=least / spent if least is not None and spent else None,
+        source=_source(point),
+        unknown="; ".join(unknown),
+    )
+
+
+def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
+    slowest = group.points[0]
+    flops, moved = float(group.flops), float(group.main_memory_bytes)
+    opcodes = {point.opcode for point in group.points}
+    doubts = [value.reason for value in (group.least_s, group.flops) if isinstance(value, AtLeast)]
+    source = _source(slowest) if by == "line" else None
+    return RooflineRow(
+        name=f"{source['file']}:{source['line']}" if source else group.name,
+        instruction=slowest.name,
+        opcode=slowest.opcode if len(opcodes) == 1 else "",
+        kernels=len(group.points),
+        flops=flops,
+        main_memory_bytes=moved,
+        link_bytes=group.link_bytes,
+        intensity=flops / moved if moved else None,
+        bound_by="",
+        least_s=float(group.least_s),
+        share=None if isinstance(group.share, Unavailable) else group.share,
+        source=source,
+        unknown=doubts[0] if doubts else "",
+    )
+
+
+def _source(point: Point) -> messages.SourceLine | None:
+    line = point.line
+    return None if line is None else messages.SourceLine(file=display_file(line.file), line=line.line)
+
+
+def _known(value: float | Unavailable) -> float | None:
+    return None if isinstance(value, Unavailable) else float(value)

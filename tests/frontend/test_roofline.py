@@ -1,0 +1,82 @@
+"""The Roofline pane with a real program behind it: roofs published or measured, kernels in a picture and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import inspector
+from tests.frontend.test_instructions import behind, until
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+OpenDemo = Callable[..., Page]
+
+
+def step(x: Any, w: Any, v: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    def loss(w: Any, v: Any) -> Any:
+        with jax.named_scope("attention"):
+            y = jax.nn.softmax(x @ w)
+        with jax.named_scope("output"):
+            return jnp.sum((y @ v - x) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(w, v)
+
+
+def arguments() -> tuple[Any, ...]:
+    import jax.numpy as jnp
+
+    return jnp.ones((256, 512)), jnp.ones((512, 128)), jnp.ones((128, 512))
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
+def test_kernels_stand_under_the_published_roofs(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+    explorer = inspector.explore(step, *arguments(), target="tpu:v5e:1x1").wait(300)
+    page = demo("waiting", until=".insp-state", theme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    exchange = behind(page, explorer)
+    until(page, exchange, page.locator("[data-tab=roofline]"))
+    assert not page.evaluate("demo.sent.filter(m => m.type === 'roofline')")
+    page.click("[data-tab=roofline]")
+    rows = page.locator(".insp-roofline tbody tr")
+    until(page, exchange, rows)
+    found = explorer.baseline.compiled.roofline()
+    assert rows.locator("th").all_inner_texts() == [point.name for point in found.points]
+    assert page.locator(".insp-roof-point").count() == len(found.points)
+    expect(page.locator(".insp-roofline-caption")).to_contain_text("v5e: 197 Tflop/s in bf16, 819 GB/s")
+    page.screenshot(path=tmp_path / f"roofline-{theme}.png")
+    rows.first.click()
+    expect(page.locator(".insp-roof-point.insp-chosen")).to_have_count(1)
+    expect(
+        page.locator(".insp-pane-optimized .insp-line-chosen, [data-pane=optimized] .insp-chosen").first
+    ).to_contain_text(found.points[0].name)
+    page.get_by_role("button", name="Scopes").click()
+    until(page, exchange, page.locator("th", has_text="slowest kernel"))
+    names = [group.name or "not known" for group in found.groups("scope")]
+    assert rows.locator("th").all_inner_texts() == names
+    assert any("attention" in name for name in names)
+    page.screenshot(path=tmp_path / f"roofline-scopes-{theme}.png")
+    explorer.close()
+
+
+def test_a_cpu_is_measured_when_asked(demo: OpenDemo, tmp_path: Any) -> None:
+    explorer = inspector.explore(step, *arguments()).wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer)
+    until(page, exchange, page.locator("[data-tab=roofline]"))
+    page.click("[data-tab=roofline]")
+    button = page.get_by_role("button", name="Measure this machine")
+    until(page, exchange, button)
+    assert page.locator(".insp-roofline tbody tr").count() > 1  # operations and bytes need no roofs
+    page.screenshot(path=tmp_path / "unmeasured.png")
+    button.click()
+    until(page, exchange, page.locator(".insp-roof-point"))
+    expect(page.locator(".insp-roofline-caption")).to_contain_text("measured on this machine with NumPy")
+    page.screenshot(path=tmp_path / "measured.png")
+    explorer.close()

@@ -1,0 +1,124 @@
+"""The Roofline pane's messages: kernels and their sums, under roofs that are published or measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from inspector.compilation.cost import InstructionCost
+from inspector.errors import Unavailable
+from inspector.platforms import Peak
+from inspector.stages.compiled import Compiled
+from inspector.widgets.explorer import Explorer
+from inspector.widgets.panes import roofline
+from tests.widgets.fakes import FakeWork, Mailbox
+
+NONE = Unavailable("none")
+ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Peak]:
+    """Which peaks were measured; each instruction computes 10 flops and moves 8 bytes, of the last nothing is known."""
+    asked: list[Peak] = []
+
+    def measure() -> Peak:
+        asked.append(ROOFS)
+        return ROOFS
+
+    def count(compiled: Compiled) -> dict[str, InstructionCost]:
+        names = [each.name for each in compiled.module().instructions()]
+        known = {name: InstructionCost(10.0, 0.0, 8.0, 8.0) for name in names}
+        return known | {names[-1]: InstructionCost(NONE, NONE, NONE, NONE)}
+
+    monkeypatch.setattr(roofline, "measured_peak", measure)
+    monkeypatch.setattr(Compiled, "instruction_costs", count)
+    return asked
+
+
+@pytest.fixture
+def explorer(measured: list[Peak]) -> Iterator[Explorer]:
+    work = FakeWork()
+    made = work.explorer()
+    work.finish(0)
+    made.wait(10)
+    yield made
+    made.close()
+
+
+def ask(explorer: Explorer, number: int, **changes: Any) -> dict[str, Any]:
+    box = Mailbox(explorer)
+    box.send({"type": "roofline", "id": number, "variant": 0, "by": "kernel", "is_measured": False, **changes})
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if found := box.of("roofline", id=number):
+            return found[0]
+        time.sleep(0.02)
+    raise TimeoutError(f"no reply {number}; got {[m['type'] for m in box.all]}")
+
+
+def test_without_roofs_the_kernels_and_what_can_be_done_are_told(explorer: Explorer, measured: list[Peak]) -> None:
+    reply = ask(explorer, 1)
+    assert reply["error"] is None
+    assert reply["peak"] is None
+    assert reply["can_measure"]
+    assert "published figures" in reply["reason"]
+    assert reply["count"] == len(reply["rows"]) == len(explorer.baseline.compiled.roofline().points) > 1
+    assert {row["least_s"] for row in reply["rows"]} == {None}
+    assert {row["flops"] for row in reply["rows"]} == {10.0, None}
+    assert measured == []
+
+
+def test_this_machine_is_measured_once(explorer: Explorer, measured: list[Peak]) -> None:
+    first, second = (ask(explorer, number, is_measured=True) for number in (1, 2))
+    assert len(measured) == 1
+    assert first["rows"] == second["rows"]
+    assert first["peak"] == {
+        "chip": "toy",
+        "source": "this test",
+        "name": "f32",
+        "flops_per_s": 1e6,
+        "memory_bytes_per_s": 1e5,
+        "reason": "",
+    }
+    assert not first["can_measure"]
+    known = [row for row in first["points"] if row["least_s"] is not None]
+    assert {row["least_s"] for row in known} == {8 / 1e5}
+    assert {row["bound_by"] for row in known} == {"memory"}
+    assert sum(row["share"] for row in known) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("by", ["scope", "line", "phase", "opcode", "roof"])
+def test_sums_have_every_kernel_once(explorer: Explorer, by: str) -> None:
+    kernels, sums = ask(explorer, 1, is_measured=True), ask(explorer, 2, by=by, is_measured=True)
+    assert sum(row["kernels"] for row in sums["rows"]) == kernels["count"]
+    for number in ("flops", "main_memory_bytes", "least_s"):
+        assert sum(row[number] for row in sums["rows"]) == pytest.approx(
+            sum(row[number] or 0 for row in kernels["rows"])
+        )
+    names = {row["name"] for row in kernels["rows"]}
+    assert {row["instruction"] for row in sums["rows"]} <= names
+    unknown = [row["name"] for row in kernels["rows"] if row["least_s"] is None]
+    assert any("not counted" in row["unknown"] for row in sums["rows"]) == bool(unknown)
+
+
+def test_the_slowest_are_shown_and_the_rest_is_said(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = ask(explorer, 1)["count"]
+    monkeypatch.setattr(roofline, "_SHOWN", 1)
+    reply = ask(explorer, 2)
+    assert (len(reply["rows"]), len(reply["points"]), reply["count"]) == (1, 1, count)
+
+
+def test_a_failure_and_a_variant_that_is_gone_are_told(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no variant 7" in ask(explorer, 1, variant=7)["error"]["message"]
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no worker")
+
+    monkeypatch.setattr(Compiled, "instruction_costs", fail)
+    reply = ask(explorer, 2, is_measured=True)
+    assert reply["error"]["message"] == "no worker"
+    assert reply["rows"] == []
