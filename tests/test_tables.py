@@ -110,6 +110,7 @@ TABLES: Mapping[str, Callable[[inspector.Compiled], pd.DataFrame]] = {
     "timeline by space": lambda c: c.timeline().space_table(),
     "instructions": lambda c: c.instructions(),
     "roofline": lambda c: c.roofline().table(),
+    "roofline by scope": lambda c: c.roofline().by("scope"),
     "compare": lambda c: inspector.compare(c, dataclasses.replace(c, cost=WHY, memory=WHY)),
     "collectives": lambda c: c.collectives().table(),
     "targets": lambda c: inspector.targets(),

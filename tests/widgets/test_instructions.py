@@ -105,6 +105,6 @@ def test_a_variant_takes_its_table_along(explorer: Explorer) -> None:
     ask(Mailbox(explorer), 1)
     pane = explorer._compiles.board._panes["instructions"]
     assert isinstance(pane, InstructionsPane)
-    assert set(pane._tables) == {0}
+    assert set(pane._made) == {0}
     pane.forget(explorer.baseline)()
-    assert pane._tables == {}
+    assert pane._made == {}

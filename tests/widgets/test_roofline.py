@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from inspector.analysis.kernels import kernels
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.platforms import Peak
@@ -22,7 +23,7 @@ ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[Peak]:
-    """Which peaks were measured; each instruction computes 10 flops and moves 8 bytes, of the last nothing is known."""
+    """Which peaks were measured; each instruction computes 10 flops and moves 8 bytes, of the last kernel nothing is known."""
     asked: list[Peak] = []
 
     def measure() -> Peak:
@@ -32,7 +33,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Peak]:
     def count(compiled: Compiled) -> dict[str, InstructionCost]:
         names = [each.name for each in compiled.module().instructions()]
         known = {name: InstructionCost(10.0, 0.0, 8.0, 8.0) for name in names}
-        return known | {names[-1]: InstructionCost(NONE, NONE, NONE, NONE)}
+        last = kernels(compiled.module())[-1].instruction.name
+        return known | {last: InstructionCost(NONE, NONE, NONE, NONE)}
 
     monkeypatch.setattr(roofline, "measured_peak", measure)
     monkeypatch.setattr(Compiled, "instruction_costs", count)
