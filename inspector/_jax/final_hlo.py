@@ -48,8 +48,12 @@ def dumps_elsewhere(flags: Mapping[str, Any], debug_options: Any) -> str:
 _HARMLESS = ("xla_dump_max_hlo_modules",)  # of a directory that holds only one
 
 
-FLAGS: Mapping[str, Any] = {"xla_dump_hlo_as_text": True, "xla_dump_hlo_as_proto": True}
-"""What makes XLA write both files, beside the directory."""
+FLAGS: Mapping[str, Any] = {
+    "xla_dump_hlo_as_text": True,
+    "xla_dump_hlo_as_proto": True,
+    "xla_dump_buffer_assignment_analysis": False,
+}
+"""What makes XLA write both files, beside the directory, and not before them long texts on buffers that nobody reads."""
 
 
 class FinalHlo:

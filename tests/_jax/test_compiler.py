@@ -13,6 +13,7 @@ import pytest
 from inspector._jax import dump
 from inspector._jax.compiler import Compiler, Watch
 from inspector._jax.configuration import read_config
+from inspector._jax.final_hlo import FinalHlo
 from inspector._jax.report import EarlyReport
 from inspector.engines.messages import plain_compile
 from inspector.lowering.lower import lower
@@ -59,6 +60,23 @@ def test_the_hlo_is_told_before_anything_is_counted(tmp_path: Path) -> None:
     )
     assert told == [report.hlo_proto, report.hlo_proto, {"transcendentals": 4.0}]  # and not counted again
     assert report.cost is told[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+def test_texts_that_nobody_reads_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    see = FinalHlo.see
+
+    def seen(final: FinalHlo, file: Path) -> None:
+        names.append(file.name)
+        see(final, file)
+
+    monkeypatch.setattr(FinalHlo, "see", seen)
+    (early,), _ = compile_watched(tmp_path / "dump")
+    ends = ("-buffer-assignment-values.txt", "-live-range.txt")
+    assert [name for name in names if name.endswith(ends)] == []
+    assert any(name.endswith("-buffer-assignment.txt") for name in names)
+    assert early.buffer_assignment
 
 
 def test_a_count_that_fails_early_is_made_again_with_the_result(
