@@ -39,7 +39,8 @@ class Settings:
     Attributes:
       cache: whether compiled programs are remembered, in memory and on disk.
       cache_directory: where on disk; "" for memory only.
-      cache_memory_bytes: the most that this process remembers.
+      cache_memory_bytes: the most that this process remembers; a program of more than a sixteenth of it is left to the disk,
+        where that has it.
       cache_disk_bytes: the most that stays in the directory; the least recently used goes first.
       dump_directory: the folder below which options that are typed in an Explorer may name files, such as
         `xla_dump_to`; "" for none. Python may name any.

@@ -33,8 +33,8 @@ Hunk = tuple[int, int, int, int]
 _DIFFLIB_CELLS = 1_000_000
 
 
-def line_hunks(before: Sequence[str], after: Sequence[str]) -> tuple[Hunk, ...]:
-    """Where two texts differ.
+def line_hunks(before: Sequence[Hashable], after: Sequence[Hashable]) -> tuple[Hunk, ...]:
+    """Where two texts differ, given as lines or as what stands for them.
 
     Patience diff: lines that are unique on both sides anchor, the gaps are split again, and small
     gaps without anchors go to difflib.
@@ -42,7 +42,7 @@ def line_hunks(before: Sequence[str], after: Sequence[str]) -> tuple[Hunk, ...]:
     Returns:
       `(a0, a1, b0, b1)`: lines a0 to a1 (exclusive) of `before` became b0 to b1 of `after`.
     """
-    numbers: dict[str, int] = {}
+    numbers: dict[Hashable, int] = {}
     a = [numbers.setdefault(line, len(numbers)) for line in before]
     b = [numbers.setdefault(line, len(numbers)) for line in after]
     matches = sorted(_matches(a, b))

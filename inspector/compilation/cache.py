@@ -45,6 +45,10 @@ def cache_key(request: CompileRequest, compiler: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+_LARGE_PART = 16
+"""One that takes more than the limit divided by this is left to the disk: to read it takes a hundredth of its compile."""
+
+
 class MemoryCache:
     """The most recently used programs. Thread-safe."""
 
@@ -67,6 +71,12 @@ class MemoryCache:
             total = sum(map(_bytes, self._held.values()))
             while total > limit_bytes and self._held:
                 total -= _bytes(self._held.popitem(last=False)[1])
+
+    def leave_to_disk(self, key: str, limit_bytes: int) -> None:
+        """Forgets a program that is on disk, where it is large: it would take its memory as long as the process lives."""
+        with self._lock:
+            if key in self._held and _bytes(self._held[key]) * _LARGE_PART > limit_bytes:
+                del self._held[key]
 
 
 class DiskCache:
@@ -109,17 +119,22 @@ class DiskCache:
             file.touch()
         return compiled
 
-    def put(self, key: str, compiled: CompiledProgram, limit_bytes: int) -> None:
+    def put(self, key: str, compiled: CompiledProgram, limit_bytes: int) -> bool:
         """Writes a program, then deletes the least recently used ones above the limit.
 
         A directory that cannot or must not be written to is logged, once: it costs compiles, not results.
+
+        Returns:
+          Whether the program is there now.
         """
         try:
             files.make_own_folder(self._directory)
             saved.save(compiled, self._file(key), compress=False, private=True)
             self._evict(limit_bytes)
+            return self._file(key).is_file()
         except (OSError, ModuleError) as e:
             _tell(f"Compiled programs are not kept on disk: {e}.")
+            return False
 
     def _may_be_used(self) -> bool:
         try:

@@ -116,12 +116,12 @@ class Job(Generic[T]):
         return True
 
     def add_done_callback(self, callback: Callable[[Job[T]], None]) -> None:
-        """Calls `callback(job)` when the job has ended, at once if it already has."""
-        # The future keeps its callbacks. With the job in one, results would wait for the garbage collector.
-        reference = weakref.ref(self)
+        """Calls `callback(job)` when the job has ended, at once if it already has, and lets go of it then."""
+        reference = weakref.ref(self)  # in a callback of its own, it would wait for the garbage collector
+        waiting = [callback]
 
         def call(_: object) -> None:
-            job = reference()
+            job, callback = reference(), waiting.pop()
             if job is not None:  # it is: its own method settles the future
                 callback(job)
 
@@ -130,13 +130,16 @@ class Job(Generic[T]):
     def add_preview_callback(self, callback: Callable[[Preview], None]) -> None:
         """Calls `callback(preview)` when it is there, at once if it already is, and once more when its cost follows.
 
-        Never without one.
+        Never without one. Lets go of it then.
         """
-        counted = self._counted  # not `self`: the future keeps its callbacks
+        counted, waiting = self._counted, [callback]  # not `self`: the future keeps its callbacks
 
         def call(done: concurrent.futures.Future[Preview]) -> None:
             if done.exception() is None and (done is counted or not counted.done()):
-                callback(done.result())
+                for callback in tuple(waiting):
+                    callback(done.result())
+            if done is counted:
+                waiting.clear()
 
         self._first.add_done_callback(call)
         counted.add_done_callback(call)

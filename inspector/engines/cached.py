@@ -91,6 +91,7 @@ class CachedEngine:
             found = DiskCache(chosen.cache_directory).get(key, request)
             if found is not None:
                 self._memory.put(key, found, chosen.cache_memory_bytes)
+                self._memory.leave_to_disk(key, chosen.cache_memory_bytes)
                 _hand_out(job, request, found, started)
                 return
             instead.append(self._compile(request, key, chosen))
@@ -115,8 +116,13 @@ class CachedEngine:
         self._memory.put(key, compiled, chosen.cache_memory_bytes)
         if chosen.cache_directory:
             disk = DiskCache(chosen.cache_directory)
+
+            def write() -> None:
+                if disk.put(key, compiled, chosen.cache_disk_bytes):
+                    self._memory.leave_to_disk(key, chosen.cache_memory_bytes)
+
             self._written = Job()
-            self._lane.put(self._written, lambda: disk.put(key, compiled, chosen.cache_disk_bytes))
+            self._lane.put(self._written, write)
 
 
 def _cacheable(request: CompileRequest) -> bool:

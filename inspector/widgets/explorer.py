@@ -29,7 +29,7 @@ from inspector.widgets.app import App
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
 from inspector.widgets.fallback import html_form, text_form
-from inspector.widgets.lifetime import hold_weakly, keep
+from inspector.widgets.lifetime import collect, hold_weakly, keep
 from inspector.widgets.lowerings import axes_of
 from inspector.widgets.panes.registry import offered
 from inspector.widgets.stored import StoredOutput, is_batch
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 _BATCH_LIMIT_S = 600.0
+_LARGE_ROWS = 20_000
+"""Instructions of which the memory, a dozen MB, is worth a garbage collection, some tenths of a second."""
 
 
 class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
@@ -239,6 +241,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         """
         if self._is_closed:
             return
+        is_large = self._compiles.board.row_count >= _LARGE_ROWS
+        self._end()
+        if is_large:
+            collect()  # a module refers to itself
+        else:
+            freed.give_back()
+
+    def __del__(self) -> None:
+        """Of the garbage collector, which frees the modules too."""
+        if not self._is_closed:
+            self._end()
+
+    def _end(self) -> None:
         self._is_closed = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._controls.close()
@@ -246,7 +261,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._app.close()
         self.layout.close()
         super().close()
-        freed.give_back()
 
     def __repr__(self) -> str:
         return "<Explorer, closed>" if self._is_closed else text_form(self.lowered, self.variants)

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 import ipywidgets.widgets.widget as registry
 
+from inspector import freed
+
 _TRIES, _PAUSE_S = 100, 0.01
 _RESULT_NAME = re.compile(r"_+\d*")  # what IPython calls results of cells: _, __, _3
 
@@ -120,11 +122,15 @@ def _collect() -> None:
 
 
 def collect() -> None:
-    """Collects garbage, also where another thread is about it: `gc.collect()` then does nothing and returns 0."""
+    """Collects garbage, also where another thread is about it: `gc.collect()` then does nothing and returns 0.
+
+    The system gets the memory back.
+    """
     for _ in range(_TRIES):
         cycle: list[object] = []
         cycle.append(cycle)  # so that there is some
         del cycle
         if gc.collect():
+            freed.give_back()
             return
         time.sleep(_PAUSE_S)

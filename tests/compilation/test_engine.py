@@ -205,3 +205,31 @@ def test_a_result_goes_with_the_last_reference_and_not_with_the_garbage_collecto
         assert ended_job()() is None
     finally:
         gc.enable()
+
+
+def heard_job() -> weakref.ref[object]:
+    """Ended, and nothing refers to it but who listened to it, which it then lets go of."""
+
+    class Listener:
+        def __init__(self, job: Job[object]) -> None:
+            self.job = job
+
+        def hear(self, _: object) -> None:
+            """As a pane does."""
+
+    job: Job[object] = Job()
+    listener = Listener(job)
+    job.add_progress_callback(listener.hear)
+    job.add_preview_callback(listener.hear)
+    job.add_done_callback(listener.hear)
+    job.resolve("value")
+    return weakref.ref(listener)
+
+
+def test_who_listened_is_let_go_of_when_the_job_has_ended() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        assert heard_job()() is None
+    finally:
+        gc.enable()

@@ -278,6 +278,38 @@ def test_memory_stays_within_its_limit() -> None:
     assert [n for n in "01234" if memory.get(n) is not None] == ["0", "4"]
 
 
+def test_what_is_large_is_left_to_the_disk(directory: Path) -> None:
+    """In memory it would stay as long as the notebook kernel, long after its Explorer was closed."""
+    inner = FakeEngine()
+    with settings.scope(cache_memory_bytes=100):
+        cached = engine(inner)
+        cached.submit(request()).result(5)
+        until = time.monotonic() + 10
+        while cached._memory._held and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not cached._memory._held
+        assert cached.submit(request()).result(5).from_cache
+        assert not cached._memory._held
+    with settings.scope(cache_memory_bytes=MB):
+        small = engine(inner)
+        assert small.submit(request()).result(5).from_cache
+        assert small._memory._held
+    assert len(inner.requests) == 1
+
+
+def test_what_is_large_stays_where_no_disk_has_it(tmp_path: Path) -> None:
+    (tmp_path / "a file").touch()
+    for folder in ("", str(tmp_path / "a file")):
+        inner = FakeEngine()
+        with settings.scope(cache_memory_bytes=100, cache_directory=folder):
+            cached = engine(inner)
+            cached.submit(request()).result(5)
+            if cached._written is not None:
+                cached._written.result(5)
+            assert cached.submit(request()).result(5).from_cache
+            assert len(inner.requests) == 1
+
+
 def test_many_writers_and_readers_of_one_key(directory: Path) -> None:
     disks = [DiskCache(str(directory)) for _ in range(4)]
     wrong: list[object] = []

@@ -13,9 +13,11 @@ import comm
 import ipywidgets.widgets.widget as registry
 import pytest
 
+from inspector.toolchain.schema import installed_schema
+from inspector.widgets import explorer as explorer_module
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.lifetime import collect
-from tests.widgets.fakes import FakeWork, ask
+from tests.widgets.fakes import PROTO, FakeWork, ask
 from tests.widgets.kernel import Kernel
 
 EXPLORE = """
@@ -67,6 +69,42 @@ def test_what_is_let_go_is_freed_with_all_that_it_showed(end: Callable[[Explorer
         time.sleep(0.01)
     assert [each() for each in held] == [None] * len(held)
     assert (set(registry._instances), set(comm.get_comm_manager().comms)) == before
+
+
+def test_a_large_program_goes_when_its_explorer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though its module refers to itself, and nobody collects."""
+    monkeypatch.setattr(explorer_module, "_LARGE_ROWS", 1)
+    work = FakeWork()
+    explorer = work.explorer()
+    own = installed_schema().message("xla.HloModuleProto").FromString(PROTO)
+    own.name = "another"  # programs of other tests have the module of the same bytes
+    work.finish(0, hlo_proto=own.SerializeToString())
+    explorer.wait(10)._drain(None)  # what the thread has under way holds the module
+    module = weakref.ref(explorer._compiles.board._modules[0])
+    del work
+    gc.disable()
+    try:
+        explorer.close()
+        assert module() is None
+    finally:
+        gc.enable()
+
+
+def test_free_memory_is_given_back_once_a_program_is_shown_and_once_it_is_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr("inspector.freed.give_back", lambda: given.append("back"))
+    explorer = finished(FakeWork())
+    explorer._drain(None)
+    assert given == ["back"]
+    explorer.close()
+    assert given == ["back"] * 2
+    cycle: list[object] = []
+    cycle.append(cycle)
+    del cycle
+    collect()
+    assert given == ["back"] * 3
 
 
 def test_it_is_collected_while_another_thread_collects() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from inspector import freed
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
 from inspector.hlo.module import Module
@@ -64,6 +65,12 @@ class Board:
         self._lines = lines
         self._panes = {line.name: line.make(line.name, context) for line in lines}
         self._hears = {messages.type_of(kind): self._panes[line.name] for line in lines for kind in line.hears}
+
+    @property
+    def row_count(self) -> int:
+        """Instructions of all programs that are shown."""
+        with self._lock:
+            return sum(len(module.columns) for module in self._modules.values())
 
     def variant(self, number: int) -> Variant:
         """A variant by its number.
@@ -174,6 +181,7 @@ class Board:
         finally:
             self.publish(variant.message())
             variant.shown.set()
+            freed.give_back()  # what reading a large program took besides what is kept of it
 
     def _fill(self, variant: Variant, compiled: CompiledProgram) -> None:
         if variant.number not in self._modules:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from inspector import freed
 from inspector.widgets.panes.pane import Context, Entry, Pane
 from inspector.widgets.variants import Variant
 
@@ -48,6 +49,7 @@ class CountedPane(Pane):
             found: T = made[key]
             return found
         value = make()
+        freed.give_back()  # what counting took besides
         with self.context.lock:
             if self.context.holds(variant):
                 self._made.setdefault(variant.number, {})[key] = value

@@ -6,6 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypedDict
 
+import numpy as np
+import numpy.typing as npt
+
 from inspector.analysis.diff import instruction_changes, instruction_multiset, line_hunks
 from inspector.analysis.source import hlo_listing
 from inspector.compilation.compiled import CompiledProgram
@@ -37,10 +40,20 @@ class Diff(TypedDict):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Shown:
-    """What is kept of a variant's optimized program for comparisons."""
+    """What is kept of a variant's optimized program for comparisons.
+
+    Attributes:
+      module: the program.
+      lines: what each line of its text hashes to, in this process: a tenth of the text's bytes.
+    """
 
     module: Module
-    listing: Listing
+    lines: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, module: Module, listing: Listing) -> _Shown:
+        lines = listing.text.split("\n")
+        return cls(module, np.fromiter(map(hash, lines), np.int64, len(lines)))
 
 
 class OptimizedPane(TextPane):
@@ -60,7 +73,7 @@ class OptimizedPane(TextPane):
         yield document(self.name, listing, variant.number, language=self.language)
         with self.context.lock:
             if self.context.holds(variant):
-                self._shown[variant.number] = _Shown(module, listing)
+                self._shown[variant.number] = _Shown.of(module, listing)
             shown, variants = dict(self._shown), list(self.context.variants())
         for before, after in compared(variants):
             pair = before.number, after.number
@@ -94,5 +107,5 @@ def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
 def _diff(baseline: int, before: _Shown, variant: int, after: _Shown, reference: str) -> Diff:
     """What differs, as hunks of lines and in words, in which `reference` names what is compared with."""
     changes = instruction_changes(instruction_multiset(before.module), instruction_multiset(after.module))
-    hunks = line_hunks(before.listing.text.split("\n"), after.listing.text.split("\n"))
+    hunks = line_hunks(before.lines.tolist(), after.lines.tolist())
     return Diff(type="diff", baseline=baseline, variant=variant, hunks=list(hunks), summary=changes.words(reference))
