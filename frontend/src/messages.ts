@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "roofline" | "collectives" | "graph" | "passes" | "code" | "run" | "pallas";
+export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "roofline" | "collectives" | "graph" | "passes" | "code" | "run" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -213,6 +213,46 @@ export interface InstructionTable {
   rows: InstructionRow[];
   total: number;
   error: Error | null;
+}
+
+export interface MemoryRoom {
+  name: string;
+  capacity_bytes: number | null;
+  argument_bytes: number;
+  output_bytes: number;
+  alias_bytes: number;
+  constant_bytes: number;
+  temp_bytes: number;
+  thread_local_bytes: number;
+  live_bytes: number;
+  untraced_bytes: number;
+  peak: number;
+  curve: [number, number][];
+}
+
+export interface MemoryBuffers {
+  schedule: string[];
+  texts: string[];
+  name: number[];
+  instruction: number[];
+  bytes: number[];
+  start: number[];
+  end: number[];
+  room: number[];
+  kind: number[];
+  scope: number[];
+  line: number[];
+  phase: number[];
+  padding: number[];
+  left_out: number;
+}
+
+export interface MemoryTimeline {
+  type: "memory";
+  variant: number;
+  rooms: MemoryRoom[];
+  note: string;
+  unused: string[];
 }
 
 export interface RooflineRequest {
@@ -570,7 +610,7 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | Roofline | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | Kernels | Tuned;
 
 export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
 
@@ -592,6 +632,7 @@ export const PANES: readonly Line[] = [
   { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
   { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
+  { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "notebook_kernel"] },

@@ -9,6 +9,7 @@ import { pane as hlo } from "./panes/hlo.ts";
 import { pane as optimized } from "./panes/optimized.ts";
 import { pane as stats } from "./panes/stats.ts";
 import { pane as instructions } from "./panes/instructions.ts";
+import { pane as memory } from "./panes/memory.ts";
 import { pane as roofline } from "./panes/roofline.ts";
 import { pane as collectives } from "./panes/collectives.ts";
 import { pane as graph } from "./panes/graph.ts";
@@ -25,6 +26,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   optimized,
   stats,
   instructions,
+  memory,
   roofline,
   collectives,
   graph,

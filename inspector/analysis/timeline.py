@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inspector.compilation.memory import SPACE_COLUMNS, MemorySpace, cells, space_name
-from inspector.errors import Unavailable
+from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
-from inspector.hlo.source import Origin
+from inspector.hlo.source import Origin, phases
 from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_bytes
@@ -43,6 +43,8 @@ class Life:
       space: name of the memory space.
       kind: what its allocation is for.
       allocation, offset: where it lies.
+      parameter: number of the argument that it is; None for others.
+      padding_bytes: of `byte_size`, what no element of the value is in, such as the rest of a TPU's tiles.
     """
 
     instruction: str
@@ -54,6 +56,8 @@ class Life:
     kind: str
     allocation: int
     offset: int
+    parameter: int | None = None
+    padding_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +97,27 @@ class Timeline:
     curves: Mapping[str, tuple[tuple[int, int], ...]]
     origins: Mapping[str, Origin]
 
+    def alive(self, space: str, position: int | None = None) -> tuple[Life, ...]:
+        """What lives in a memory space at a position of the schedule, the largest first.
+
+        Args:
+          space: its name.
+          position: counted from 0; None for where most temporaries live.
+
+        Raises:
+          ParameterError: there is no such memory space.
+        """
+        if space not in self.spaces:
+            raise ParameterError(f"This program has the memory spaces {', '.join(self.spaces)}; got {space!r}.")
+        at = self.peak_position(space) if position is None else position
+        here = (life for life in self.lives if life.space == space and life.start <= at <= life.end)
+        return tuple(sorted(here, key=lambda life: -life.byte_size))
+
+    def peak_position(self, space: str) -> int:
+        """Where in the schedule most temporaries of a memory space live; 0 without any."""
+        name = self.spaces[space].peak_instruction
+        return self.schedule.index(name) if name else 0
+
     def table(self) -> pd.DataFrame:
         """Every buffer's life as a table; see `buffer_table`."""
         return buffer_table(self)
@@ -124,8 +149,8 @@ def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEA
     assignment = BufferAssignment.from_proto(hlo_proto)
     end = len(assignment.schedule) - 1
     lives = [
-        Life(
-            s.instruction, s.shape_index, a.byte_size, 0, end, space_name(platform, a.space), a.kind, a.index, s.offset
+        dataclasses.replace(
+            _life(assignment, space_name(platform, a.space), a, s, 0, end), byte_size=a.byte_size, parameter=a.parameter
         )
         for a in assignment.allocations
         if a.kind != "temporary"
@@ -152,8 +177,9 @@ def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEA
 def buffer_table(timeline: Timeline) -> pd.DataFrame:
     """One row a buffer, largest first.
 
-    Columns: `instruction, shape_index, bytes, start, end, space, kind, allocation, offset, scope,
-    source_file, source_line`; see `Life`.
+    Columns: `instruction, shape_index, bytes, start, end, space, kind, allocation, offset, parameter, padding_bytes, scope,
+    source_file, source_line, phase`; see `Life`. `phase` is the part of a differentiated program, as in
+    `Compiled.instructions`.
     """
     rows = [_row(life, timeline.origins.get(life.instruction)) for life in timeline.lives]
     return make_table(_COLUMNS, rows).sort_values(["bytes", "start"], ascending=[False, True], ignore_index=True)
@@ -161,14 +187,17 @@ def buffer_table(timeline: Timeline) -> pd.DataFrame:
 
 _COLUMNS: Mapping[str, Kind] = {
     "instruction": "text", "shape_index": "object", "bytes": "int", "start": "int", "end": "int", "space": "text",
-    "kind": "text", "allocation": "int", "offset": "int", "scope": "text", "source_file": "text", "source_line": "int",
+    "kind": "text", "allocation": "int", "offset": "int", "parameter": "int", "padding_bytes": "int", "scope": "text",
+    "source_file": "text", "source_line": "int", "phase": "text",
 }  # fmt: skip
 
 
 def _row(life: Life, origin: Origin | None) -> tuple[object, ...]:
     frame = origin.frames[0] if origin and origin.frames else None
     scope = origin.op_name.rpartition("/")[0] if origin else ""
-    return (*dataclasses.astuple(life), scope, frame.file if frame else None, frame.line if frame else None)
+    phase = " + ".join(phases(origin.op_name)) if origin else ""
+    place = (frame.file if frame else None, frame.line if frame else None)
+    return (*dataclasses.astuple(life), scope, *place, phase or None)
 
 
 def space_table(timeline: Timeline) -> pd.DataFrame:
@@ -245,7 +274,7 @@ class _Replay:
             heap = occupied.setdefault(allocation.index, _Occupied(allocation))
             if event.kind == "free":
                 heap.change(slot, -1)
-                self.lives.append(_life(self.space, allocation, slot, started[event.buffer], now))
+                self.lives.append(_life(assignment, self.space, allocation, slot, started[event.buffer], now))
             else:
                 now = max(now, position.get(slot.instruction, now))
                 started[event.buffer] = now
@@ -272,9 +301,14 @@ class _Occupied:
         self.live_bytes += int(lengths[holders > 0].sum()) - before
 
 
-def _life(space: str, allocation: Allocation, slot: Slot, start: int, end: int) -> Life:
+def _life(assignment: BufferAssignment, space: str, allocation: Allocation, slot: Slot, start: int, end: int) -> Life:
+    shape = assignment.shapes.get(slot.instruction)
+    value = shape.at(slot.shape_index) if shape is not None else None
+    is_table = value is None or value.is_tuple  # of pointers
+    padding = 0 if is_table or value is None else max(0, slot.byte_size - value.byte_size)
     return Life(
-        slot.instruction, slot.shape_index, slot.byte_size, start, end, space, allocation.kind, allocation.index, slot.offset
+        slot.instruction, slot.shape_index, slot.byte_size, start, end, space, allocation.kind, allocation.index,
+        slot.offset, None, padding,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError
 from inspector.hlo.module import Computation, Module
+from inspector.hlo.shape import Shape
 from inspector.hlo.source import Origin
 from inspector.toolchain.schema import Schema, installed_schema
 
@@ -48,6 +49,7 @@ class Allocation:
       space: XLA's number of the memory space.
       kind: "donated" is an argument that an output reuses.
       slots: what lies in it, at one time or another.
+      parameter: number of the entry computation's parameter that it is; None for others.
     """
 
     index: int
@@ -55,6 +57,7 @@ class Allocation:
     space: int
     kind: Kind
     slots: tuple[Slot, ...]
+    parameter: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,12 +84,14 @@ class BufferAssignment:
       schedule: names of the instructions in the order in which they run, those of a loop's condition and
         body before the loop.
       origins: where these instructions come from, by name.
+      shapes: of their values, by name.
     """
 
     allocations: tuple[Allocation, ...]
     traces: tuple[tuple[HeapEvent, ...], ...]
     schedule: tuple[str, ...]
     origins: Mapping[str, Origin]
+    shapes: Mapping[str, Shape] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_proto(cls, data: bytes, schema: Schema | None = None) -> BufferAssignment:
@@ -119,6 +124,11 @@ class BufferAssignment:
             tuple(tuple(_events(trace)) for trace in assignment.heap_simulator_traces),
             tuple(_flattened(module)),
             module.origins(),
+            dict(
+                zip(
+                    module.columns.names, map(module.known_shapes.__getitem__, module.columns.shapes.codes), strict=True
+                )
+            ),
         )
 
 
@@ -128,7 +138,8 @@ def _allocation(proto: Any, defined: dict[int, tuple[str, tuple[int, ...]]]) -> 
         for a in proto.assigned
         if a.logical_buffer_id in defined
     )
-    return Allocation(int(proto.index), int(proto.size), int(proto.color), _kind(proto), slots)
+    parameter = int(proto.parameter_number) if proto.is_entry_computation_parameter else None
+    return Allocation(int(proto.index), int(proto.size), int(proto.color), _kind(proto), slots, parameter)
 
 
 def _kind(proto: Any) -> Kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 _UNSIZED = frozenset({"token", "opaque"})
@@ -93,6 +94,15 @@ class Shape:
         if self.is_tuple or self.element_type == "buffer":
             return tuple(leaf for element in self.tuple_shapes for leaf in element.leaves)
         return (self,)
+
+    def at(self, index: Sequence[int]) -> Shape | None:
+        """What lies at an index into nested tuples, () for itself; None where nothing does."""
+        found = self
+        for place in index:
+            if not 0 <= place < len(found.tuple_shapes):
+                return None
+            found = found.tuple_shapes[place]
+        return found
 
     @property
     def byte_size(self) -> int:

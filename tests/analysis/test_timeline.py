@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from inspector.analysis import timeline as module
 from inspector.analysis.peaks import peak_of
 from inspector.analysis.timeline import Space, Timeline, buffer_table, space_table, timeline, timeline_plot
 from inspector.compilation.target import Target
-from inspector.errors import Unavailable
+from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
 
 HEAPS = Path(__file__).parents[1] / "hlo" / "data" / "heaps"
@@ -95,8 +96,8 @@ def test_tables_and_figure() -> None:
     use, _ = recorded("v5e_mlp.0.10")
     table = buffer_table(use)
     assert list(table.columns) == [
-        "instruction", "shape_index", "bytes", "start", "end", "space", "kind", "allocation", "offset", "scope",
-        "source_file", "source_line",
+        "instruction", "shape_index", "bytes", "start", "end", "space", "kind", "allocation", "offset",
+        "parameter", "padding_bytes", "scope", "source_file", "source_line", "phase",
     ]  # fmt: skip
     assert table["bytes"].is_monotonic_decreasing
     assert set(table["kind"]) >= {"argument", "output", "temporary"}
@@ -164,3 +165,44 @@ def test_events_of_buffers_without_a_place_change_nothing() -> None:
     replay = module._Replay(assignment, trace, "tpu")
     assert [live for _, live in replay.curve] == [0, 100, 150, 50, 0]
     assert [life.instruction for life in replay.lives] == ["a", "b"]
+
+
+def test_what_is_alive_at_the_peak_is_what_the_curve_says() -> None:
+    for name in ("v5e_mlp.0.10", "h100_tf2.0.12"):
+        use, _ = recorded(name)
+        for space, numbers in use.spaces.items():
+            here = use.alive(space)
+            assert [life.byte_size for life in here] == sorted((life.byte_size for life in here), reverse=True)
+            temporaries = [life for life in here if life.kind == "temporary"]
+            places = {
+                (life.allocation, at) for life in temporaries for at in (life.offset, life.offset + life.byte_size)
+            }
+            covered = 0
+            for allocation in {place for place, _ in places}:
+                edges = sorted(at for place, at in places if place == allocation)
+                covered += sum(
+                    end - start
+                    for start, end in itertools.pairwise(edges)
+                    if any(
+                        life.allocation == allocation and life.offset <= start and end <= life.offset + life.byte_size
+                        for life in temporaries
+                    )
+                )
+            assert covered == numbers.live_bytes
+            assert {life.kind for life in here} >= {life.kind for life in use.lives if life.space == space} - {
+                "temporary"
+            }
+    assert use.schedule[use.peak_position("HBM")] == use.spaces["HBM"].peak_instruction
+    with pytest.raises(ParameterError, match=r"has the memory spaces .*; got 'disk'"):
+        use.alive("disk")
+
+
+def test_tiles_are_padded_and_arguments_are_numbered() -> None:
+    use, _ = recorded("v5e_mlp.0.10")
+    arguments = [life for life in use.lives if life.kind in ("argument", "donated")]
+    assert sorted(life.parameter for life in arguments if life.parameter is not None) == list(range(len(arguments)))
+    assert {life.parameter for life in use.lives if life not in arguments} == {None}
+    padded = [life for life in use.lives if life.padding_bytes]
+    assert padded
+    assert all(0 < life.padding_bytes < life.byte_size for life in padded)
+    assert not any(life.padding_bytes for life in recorded("cpu_tf2.0.12")[0].lives if life.kind == "temporary")

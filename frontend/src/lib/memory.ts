@@ -1,0 +1,118 @@
+// What lies in a memory at a moment of the schedule, and what that sums to.
+
+import type * as messages from "../messages.ts";
+
+export type GroupedBy = "buffer" | "scope" | "line" | "kind" | "phase";
+
+/** Buffers that share something; `row` is the largest one's. */
+export interface Share {
+  readonly name: string;
+  readonly bytes: number;
+  readonly count: number;
+  readonly padding: number;
+  readonly row: number;
+}
+
+/** A rectangle of a treemap, in the units of the area that was given. */
+export interface Tile {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+  readonly share: Share;
+}
+
+/** Rows of the buffers that live in a room at a position, the largest first; of the arguments and outputs all. */
+export function alive(buffers: messages.MemoryBuffers, room: number, position: number): number[] {
+  const rows: number[] = [];
+  for (let row = 0; row < buffers.bytes.length; row++)
+    if (buffers.room[row] === room && buffers.start[row]! <= position && position <= buffers.end[row]!) rows.push(row);
+  return rows;
+}
+
+/** Buffers summed by what they share, the largest sum first. */
+export function shares(buffers: messages.MemoryBuffers, rows: readonly number[], by: GroupedBy): Share[] {
+  const found = new Map<number, { bytes: number; count: number; padding: number; row: number }>();
+  for (const row of rows) {
+    const key = by === "buffer" ? row : buffers[by][row]!;
+    const known = found.get(key);
+    if (known) {
+      known.bytes += buffers.bytes[row]!;
+      known.padding += buffers.padding[row]!;
+      known.count += 1;
+    } else found.set(key, { bytes: buffers.bytes[row]!, count: 1, padding: buffers.padding[row]!, row });
+  }
+  return [...found]
+    .map(([key, sum]) => ({ name: buffers.texts[by === "buffer" ? buffers.name[key]! : key]!, ...sum }))
+    .sort((a, b) => b.bytes - a.bytes);
+}
+
+/** Live temporaries as steps `[position, bytes]`: at each position the most that lived there, then what was left. */
+export function steps(curve: readonly (readonly number[])[]): [number, number][] {
+  const most = new Map<number, number>();
+  const left = new Map<number, number>();
+  for (const [position, bytes] of curve as [number, number][]) {
+    most.set(position, Math.max(bytes, most.get(position) ?? 0));
+    left.set(position, bytes);
+  }
+  const found = new Map<number, number>();
+  for (const [position, bytes] of left) found.set(position + 1, bytes);
+  for (const [position, bytes] of most) found.set(position, bytes);
+  return [...found].sort(([a], [b]) => a - b);
+}
+
+/** Live temporaries at a position. */
+export function liveAt(sorted: readonly (readonly [number, number])[], position: number): number {
+  let live = 0;
+  for (const [at, bytes] of sorted) {
+    if (at > position) break;
+    live = bytes;
+  }
+  return live;
+}
+
+/**
+ * A squarified treemap: rectangles of areas in proportion to bytes, as square as they get.
+ * Bruls, Huizing, van Wijk, "Squarified Treemaps", 2000.
+ */
+export function treemap(all: readonly Share[], width: number, height: number): Tile[] {
+  const some = all.filter(({ bytes }) => bytes > 0);
+  const total = some.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (!total || width <= 0 || height <= 0) return [];
+  const scale = (width * height) / total;
+  const tiles: Tile[] = [];
+  let [x, y, w, h] = [0, 0, width, height];
+  for (let start = 0; start < some.length;) {
+    const side = Math.min(w, h);
+    let end = start + 1;
+    let sum = some[start]!.bytes * scale;
+    while (end < some.length) {
+      const more = sum + some[end]!.bytes * scale;
+      if (worst(some, start, end + 1, more, side, scale) > worst(some, start, end, sum, side, scale)) break;
+      sum = more;
+      end += 1;
+    }
+    const depth = side ? sum / side : 0;
+    let along = 0;
+    for (const share of some.slice(start, end)) {
+      const length = depth ? (share.bytes * scale) / depth : 0;
+      tiles.push(
+        w < h
+          ? { x: x + along, y, width: length, height: depth, share }
+          : { x, y: y + along, width: depth, height: length, share },
+      );
+      along += length;
+    }
+    if (w < h) [y, h] = [y + depth, h - depth];
+    else [x, w] = [x + depth, w - depth];
+    start = end;
+  }
+  return tiles;
+}
+
+/** How far from square the worst rectangle of a row is. */
+function worst(all: readonly Share[], start: number, end: number, sum: number, side: number, scale: number): number {
+  const square = (side * side) / (sum * sum);
+  const [largest, smallest] = [all[start]!.bytes * scale, all[end - 1]!.bytes * scale];
+  return Math.max(square * largest, 1 / (square * smallest));
+}

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { alive, liveAt, shares, steps, treemap } from "../src/lib/memory.ts";
+
+const TEXTS = ["x", "fusion.1", "fusion.2", "attention", "mlp", "argument", "temporary", "a.py:1", "", "forward"];
+const BUFFERS = {
+  schedule: ["p", "a", "b", "c"],
+  texts: TEXTS,
+  name: [0, 1, 2, 1],
+  instruction: [0, 1, 2, 1],
+  bytes: [100, 60, 30, 10],
+  start: [0, 1, 2, 1],
+  end: [3, 2, 3, 1],
+  room: [0, 0, 0, 1],
+  kind: [5, 6, 6, 6],
+  scope: [8, 3, 4, 3],
+  line: [8, 7, 7, 7],
+  phase: [8, 9, 9, 9],
+  padding: [0, 4, 2, 0],
+  left_out: 0,
+};
+
+test("what lives at a moment is what was made by then and is not gone", () => {
+  assert.deepEqual(
+    [0, 1, 2, 3].map((position) => alive(BUFFERS, 0, position)),
+    [[0], [0, 1], [0, 1, 2], [0, 2]],
+  );
+  assert.deepEqual(alive(BUFFERS, 1, 1), [3]);
+});
+
+test("sums have every buffer once, the largest first", () => {
+  const rows = alive(BUFFERS, 0, 2);
+  assert.deepEqual(
+    shares(BUFFERS, rows, "kind").map(({ name, bytes, count, padding }) => [name, bytes, count, padding]),
+    [
+      ["argument", 100, 1, 0],
+      ["temporary", 90, 2, 6],
+    ],
+  );
+  assert.deepEqual(
+    shares(BUFFERS, rows, "scope").map(({ name, bytes, row }) => [name, bytes, row]),
+    [
+      ["", 100, 0],
+      ["attention", 60, 1],
+      ["mlp", 30, 2],
+    ],
+  );
+  for (const by of ["buffer", "scope", "line", "kind", "phase"] as const)
+    assert.equal(
+      shares(BUFFERS, rows, by).reduce((sum, { bytes }) => sum + bytes, 0),
+      190,
+    );
+});
+
+test("a curve is the most at each position, then what was left", () => {
+  const curve = [
+    [0, 0],
+    [2, 50],
+    [2, 80],
+    [2, 30],
+    [5, 90],
+    [5, 0],
+  ];
+  const found = steps(curve);
+  assert.deepEqual(found, [
+    [0, 0],
+    [1, 0],
+    [2, 80],
+    [3, 30],
+    [5, 90],
+    [6, 0],
+  ]);
+  assert.deepEqual(
+    [0, 2, 3, 4, 5, 6, 9].map((position) => liveAt(found, position)),
+    [0, 80, 30, 30, 90, 0, 0],
+  );
+});
+
+test("a treemap fills its area in proportion, without overlaps", () => {
+  const all = [60, 25, 10, 4, 1, 0].map((bytes, row) => ({ name: String(row), bytes, count: 1, padding: 0, row }));
+  for (const [width, height] of [
+    [400, 100],
+    [100, 400],
+    [37, 41],
+  ] as const) {
+    const tiles = treemap(all, width, height);
+    assert.equal(tiles.length, 5);
+    for (const { x, y, width: w, height: h, share } of tiles) {
+      assert.ok(Math.abs(w * h - (share.bytes / 100) * width * height) < 1e-6);
+      assert.ok(x >= -1e-9 && y >= -1e-9 && x + w <= width + 1e-6 && y + h <= height + 1e-6);
+    }
+    for (const a of tiles)
+      for (const b of tiles)
+        if (a !== b) {
+          const across = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x);
+          const down = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
+          assert.ok(across < 1e-6 || down < 1e-6);
+        }
+  }
+  assert.deepEqual(treemap(all, 0, 100), []);
+  assert.deepEqual(treemap([], 10, 10), []);
+});

@@ -1,0 +1,198 @@
+"""What lies in which memory of a variant, and when: recorded when asked for, and then all in the browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable
+from typing import Literal, TypedDict
+
+from inspector.analysis.timeline import Life, Timeline
+from inspector.compilation.compiled import CompiledProgram
+from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.source import NOWHERE, Origin, phases
+from inspector.stages.compiled import Compiled
+from inspector.widgets.cells import display_file
+from inspector.widgets.documents import packed
+from inspector.widgets.panes.pane import Entry, Packed, Pane
+from inspector.widgets.panes.recorded import sentence
+from inspector.widgets.variants import Variant
+
+# The rest of a program's buffers is smaller than what anybody looks for.
+_MOST = 20_000
+
+
+class MemoryRoom(TypedDict):
+    """A memory space, in bytes of one device.
+
+    Attributes:
+      capacity_bytes: of the whole memory; None where its size is not published.
+      alias_bytes: outputs in donated arguments, counted as both.
+      live_bytes: the most temporaries that live at one time; `temp_bytes` is what is allocated for them.
+      untraced_bytes: of temporaries of which XLA wrote down no step.
+      peak: the position in the schedule where `live_bytes` is reached.
+      curve: pairs of position and live temporaries from there on.
+    """
+
+    name: str
+    capacity_bytes: int | None
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    constant_bytes: int
+    temp_bytes: int
+    thread_local_bytes: int
+    live_bytes: int
+    untraced_bytes: int
+    peak: int
+    curve: list[tuple[int, int]]
+
+
+class MemoryBuffers(TypedDict):
+    """The buffers as columns of equal length, the largest first; texts are places in `texts`.
+
+    Attributes:
+      schedule: the instructions' names in the order in which they run.
+      texts: those of the columns, each once.
+      name: the instruction, or the argument's path.
+      start, end: positions in the schedule, both in the buffer's life.
+      room: place in `MemoryTimeline.rooms`.
+      kind: what the allocation is for.
+      line: the innermost Python line as `file:line`, "" where nothing tells.
+      padding: of `bytes`, what no element is in.
+      left_out: buffers beyond those that are here, all smaller.
+    """
+
+    schedule: list[str]
+    texts: list[str]
+    name: list[int]
+    instruction: list[int]
+    bytes: list[int]
+    start: list[int]
+    end: list[int]
+    room: list[int]
+    kind: list[int]
+    scope: list[int]
+    line: list[int]
+    phase: list[int]
+    padding: list[int]
+    left_out: int
+
+
+class MemoryTimeline(TypedDict):
+    """What lies in the memories of a variant. One buffer: gzip of `MemoryBuffers` as JSON.
+
+    Attributes:
+      rooms: the memory spaces, that with most temporaries first.
+      note: why there are none.
+      unused: arguments that were donated and that no output reuses.
+    """
+
+    type: Literal["memory"]
+    variant: int
+    rooms: list[MemoryRoom]
+    note: str
+    unused: list[str]
+
+
+class MemoryPane(Pane):
+    """See the module."""
+
+    def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
+        """All of it: what is asked of it is answered in the browser."""
+        try:
+            found = Compiled.of(compiled).timeline()
+        except ModuleError as error:
+            found = Unavailable(str(error))
+        if isinstance(found, Unavailable):
+            message = MemoryTimeline(type="memory", variant=variant.number, rooms=[], note=sentence(found), unused=[])
+            return [Packed(message, [packed(json.dumps(_buffers(None, compiled)))])]
+        message = MemoryTimeline(
+            type="memory", variant=variant.number, rooms=_rooms(found), note="", unused=_unused(found, compiled)
+        )
+        return [Packed(message, [packed(json.dumps(_buffers(found, compiled), separators=(",", ":")))])]
+
+
+def _rooms(timeline: Timeline) -> list[MemoryRoom]:
+    rooms = [
+        MemoryRoom(
+            name=name,
+            capacity_bytes=None if isinstance(space.capacity_bytes, Unavailable) else space.capacity_bytes,
+            argument_bytes=space.argument_bytes,
+            output_bytes=space.output_bytes,
+            alias_bytes=space.alias_bytes,
+            constant_bytes=_told(space.constant_bytes),
+            temp_bytes=space.temp_bytes,
+            thread_local_bytes=_told(space.thread_local_bytes),
+            live_bytes=space.live_bytes,
+            untraced_bytes=space.untraced_bytes,
+            peak=timeline.peak_position(name),
+            curve=[*timeline.curves.get(name, ())],
+        )
+        for name, space in timeline.spaces.items()
+    ]
+    return sorted(rooms, key=lambda room: -(room["live_bytes"] + room["argument_bytes"] + room["output_bytes"]))
+
+
+def _told(count: int | Unavailable) -> int:
+    """An assignment tells all sums, which other sources of `MemorySpace` do not."""
+    assert not isinstance(count, Unavailable), count
+    return count
+
+
+def _unused(timeline: Timeline, compiled: CompiledProgram) -> list[str]:
+    reused = {life.parameter for life in timeline.lives if life.kind == "donated"}
+    return [
+        str(a)
+        for a in compiled.program.arguments
+        if a.donated and a.parameter is not None and a.parameter not in reused
+    ]
+
+
+def _buffers(timeline: Timeline | None, compiled: CompiledProgram) -> MemoryBuffers:
+    texts = _Texts()
+    lives = sorted(timeline.lives, key=lambda life: -life.byte_size) if timeline else []
+    rooms = {room["name"]: place for place, room in enumerate(_rooms(timeline))} if timeline else {}
+    arguments = {a.parameter: a.path for a in compiled.program.arguments}
+    shown = lives[:_MOST]
+    origins = [timeline.origins.get(life.instruction, NOWHERE) if timeline else NOWHERE for life in shown]
+    lines = [o.frames[0] if o.frames else None for o in origins]
+    return MemoryBuffers(
+        schedule=[*timeline.schedule] if timeline else [],
+        texts=texts.listed,
+        name=[texts.of(_name(life, arguments)) for life in shown],
+        instruction=[texts.of(life.instruction) for life in shown],
+        bytes=[life.byte_size for life in shown],
+        start=[life.start for life in shown],
+        end=[life.end for life in shown],
+        room=[rooms[life.space] for life in shown],
+        kind=[texts.of(life.kind) for life in shown],
+        scope=[texts.of(o.op_name.rpartition("/")[0]) for o in origins],
+        line=[texts.of(f"{display_file(line.file)}:{line.line}" if line else "") for line in lines],
+        phase=[texts.of(_phase(life, o)) for life, o in zip(shown, origins, strict=True)],
+        padding=[life.padding_bytes for life in shown],
+        left_out=len(lives) - len(shown),
+    )
+
+
+def _name(life: Life, arguments: dict[int | None, str]) -> str:
+    index = f"{{{','.join(map(str, life.shape_index))}}}" if life.shape_index else ""
+    return arguments.get(life.parameter, life.instruction) if life.parameter is not None else life.instruction + index
+
+
+def _phase(life: Life, origin: Origin) -> str:
+    """An argument belongs to no part of the program."""
+    return "" if life.parameter is not None else " + ".join(phases(origin.op_name))
+
+
+class _Texts:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self.listed: list[str] = []
+        self._known: dict[Hashable, int] = {}
+
+    def of(self, text: str) -> int:
+        if text not in self._known:
+            self._known[text] = len(self.listed)
+            self.listed.append(text)
+        return self._known[text]

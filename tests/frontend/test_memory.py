@@ -1,0 +1,62 @@
+"""The Memory pane with a real program behind it: recorded on request, a moment chosen, summed, drawn as a map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import inspector
+from inspector.units import format_bytes
+from tests.frontend.test_instructions import behind, until
+from tests.frontend.test_roofline import arguments, step
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+OpenDemo = Callable[..., Page]
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
+def test_what_lives_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+    explorer = inspector.explore(step, *arguments()).wait(120)
+    page = demo("waiting", until=".insp-state", theme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    exchange = behind(page, explorer)
+    until(page, exchange, page.locator("[data-tab=memory]"))
+    page.click("[data-tab=memory]")
+    until(page, exchange, page.get_by_role("button", name="Record"))
+    page.screenshot(path=tmp_path / f"memory-before-{theme}.png")
+    page.get_by_role("button", name="Record").click()
+    rows = page.locator(".insp-heap tbody tr")
+    until(page, exchange, rows)
+    room = explorer.baseline.compiled.memory
+    expect(page.locator(".insp-heap-words")).to_contain_text("The fullest moment")
+    expect(page.locator(".insp-heap-words")).to_contain_text(
+        f"{format_bytes(room.temp_bytes)} allocated for temporaries"
+    )
+    names = rows.locator("th").all_inner_texts()
+    assert {"x", "w", "v"} <= set(names)
+    page.screenshot(path=tmp_path / f"memory-{theme}.png")
+    chart = page.locator(".insp-heap-chart")
+    peak = int(chart.get_attribute("aria-valuenow") or -1)
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    assert chart.get_attribute("aria-valuenow") == str(peak + 1)
+    expect(page.locator(".insp-heap-words")).to_contain_text("This moment")
+    page.keyboard.press("Home")
+    assert chart.get_attribute("aria-valuenow") == str(peak)
+    page.get_by_role("button", name="Phases").click()
+    assert "backward" in " ".join(rows.locator("th").all_inner_texts())
+    page.get_by_role("button", name="Map").click()
+    page.get_by_role("button", name="Buffers").click()
+    expect(page.locator(".insp-heap-tile")).to_have_count(len(names))
+    page.screenshot(path=tmp_path / f"memory-map-{theme}.png")
+    page.get_by_role("button", name="Table").click()
+    temporary = rows.filter(has_text="temporary").first
+    temporary.click()
+    expect(temporary).to_have_class("insp-chosen")
+    name = temporary.locator("th").inner_text().partition("{")[0]
+    expect(page.locator("[data-pane=optimized] .cm-line.insp-chosen")).to_contain_text(f"%{name} =")
+    explorer.close()

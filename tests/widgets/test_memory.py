@@ -1,0 +1,107 @@
+"""The Memory pane's message: every buffer of the recorded assignment, in columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from inspector.compilation.records.buffers import Buffers
+from inspector.engines.inline import InlineEngine
+from inspector.errors import Unavailable
+from inspector.stages.compiled import Compiled
+from inspector.widgets.panes import memory
+from inspector.widgets.panes.memory import MemoryPane
+
+VARIANT: Any = SimpleNamespace(number=3)
+
+
+def step(params: dict[str, Any], x: Any, kept: Any) -> Any:
+    def loss(params: dict[str, Any]) -> Any:
+        with jax.named_scope("hidden"):
+            y = jnp.tanh(x @ params["w"])
+        return jnp.sum((y @ params["v"]) ** 2)
+
+    new = jax.tree.map(lambda p, g: p - g, params, jax.grad(loss)(params))
+    return new, jnp.sum(kept)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    params = {"w": jnp.ones((64, 256)), "v": jnp.ones((256, 32))}
+    jitted = jax.jit(step, donate_argnums=(0, 2))
+    with pytest.warns(UserWarning, match="donated buffers were not usable"):
+        lowered = inspector.lower(jitted, params, jnp.ones((128, 64)), jnp.ones((7, 13)))
+    return lowered.compile(engine=InlineEngine(), products=("buffers",))
+
+
+def sent(compiled: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    (entry,) = MemoryPane("memory", None).recorded(VARIANT, compiled)  # type: ignore[arg-type]  # it asks for nothing
+    return entry.content, json.loads(gzip.decompress(entry.buffers[0]))  # type: ignore[union-attr]
+
+
+def test_every_buffer_is_there_once_the_largest_first(compiled: Compiled) -> None:
+    message, buffers = sent(compiled)
+    timeline = compiled.timeline()
+    assert not isinstance(timeline, Unavailable)
+    assert message["variant"] == 3
+    assert message["note"] == ""
+    text = buffers["texts"].__getitem__
+    rows = list(zip(*(buffers[name] for name in ("instruction", "bytes", "start", "end", "room", "kind")), strict=True))
+    assert sorted((text(i), b, s, e, message["rooms"][r]["name"], text(k)) for i, b, s, e, r, k in rows) == sorted(
+        (life.instruction, life.byte_size, life.start, life.end, life.space, life.kind) for life in timeline.lives
+    )
+    assert buffers["bytes"] == sorted(buffers["bytes"], reverse=True)
+    assert len(set(buffers["texts"])) == len(buffers["texts"])
+    assert buffers["left_out"] == 0
+    assert buffers["schedule"] == list(timeline.schedule)
+    names = {
+        text(n) for n, k in zip(buffers["name"], buffers["kind"], strict=True) if text(k) in ("argument", "donated")
+    }
+    assert names == {"params['w']", "params['v']", "x", "kept"}
+    assert any("hidden" in text(scope) for scope in buffers["scope"])
+    assert {text(phase) for phase in buffers["phase"]} >= {"forward", "backward"}
+    assert any(__file__.rpartition("/")[2] in text(line) for line in buffers["line"])
+
+
+def test_rooms_have_the_sums_of_the_memory(compiled: Compiled) -> None:
+    message, _ = sent(compiled)
+    (room,) = message["rooms"]
+    for name in ("argument_bytes", "output_bytes", "alias_bytes", "temp_bytes"):
+        assert room[name] == getattr(compiled.memory, name)
+    assert max(live for _, live in room["curve"]) == room["live_bytes"] > 0
+    assert room["live_bytes"] in [live for position, live in room["curve"] if position == room["peak"]]
+    assert room["capacity_bytes"] is None
+
+
+def test_a_donation_that_no_output_reuses_is_named(compiled: Compiled) -> None:
+    assert sent(compiled)[0]["unused"] == ["kept: float32[7, 13]"]
+
+
+def test_of_very_many_the_largest_are_sent(compiled: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sent(compiled)[1]["bytes"]
+    monkeypatch.setattr(memory, "_MOST", 2)
+    buffers = sent(compiled)[1]
+    assert buffers["bytes"] == whole[:2]
+    assert buffers["left_out"] == len(whole) - 2
+
+
+@pytest.mark.parametrize(
+    ("buffers", "said"),
+    [
+        (Unavailable("libtpu writes none", "Ask for text"), "Libtpu writes none. Ask for text"),
+        (Buffers.of(b"\x0a"), "damaged"),
+    ],
+)
+def test_what_is_not_there_is_said(compiled: Compiled, buffers: Any, said: str) -> None:
+    message, none = sent(dataclasses.replace(compiled, buffers=buffers))
+    assert message["rooms"] == []
+    assert said in message["note"] or "Cannot read" in message["note"]
+    assert none["bytes"] == []
