@@ -17,29 +17,18 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import os
-import shutil
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-import nbformat
 import psutil  # type: ignore[import-untyped]
-from playwright.sync_api import Error, Page, sync_playwright
+from playwright.sync_api import Page
 
+from benchmarks.lab import ask, lab, open_notebook
 from benchmarks.measuring import Figure
 
-ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ("tiny", "mlp", "tf2")
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
-START_LIMIT_S = 60.0
+CELL = "w = make({!r})\nex = explore(w.fun, *w.args, height_px=500)\nex"
 STEP_LIMIT_MS = 60_000
 AIM_RATIO, AIM_MS = 1.3, 150.0
 
@@ -69,48 +58,6 @@ def parts(ex):
     return {"job": 1e3 * variant.job.elapsed_s, "compile": 1e3 * compiled.timings["compile_s"], "listing": listing}
 
 print(os.getpid())
-"""
-
-READY = """async () => {
-  const panel = window.jupyterapp?.shell.currentWidget;
-  const kernel = panel?.sessionContext?.session?.kernel;
-  if (!kernel) return false;
-  return await Promise.race([kernel.info.then(() => kernel.status === 'idle'), new Promise(r => setTimeout(() => r(false), 1000))]);
-}"""
-
-# Runs a piece of code in the notebook's kernel, without a cell, and gives what it printed.
-ASK = """async code => {
-  const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-  let printed = '';
-  const future = kernel.requestExecute({ code, store_history: false });
-  future.onIOPub = message => {
-    if (message.header.msg_type === 'stream' && message.content.name === 'stdout') printed += message.content.text;
-    if (message.header.msg_type === 'error') printed += 'ERROR ' + message.content.evalue;
-  };
-  await future.done;
-  return printed;
-}"""
-
-# `isDone` is asked at every change of the page; the clock stops after the frame in which it held.
-PAINTED = """
-window.painted = (isDone, limit) => new Promise((resolve, reject) => {
-  const timer = setTimeout(() => reject(new Error('not painted in time')), limit);
-  const look = () => {
-    if (!isDone()) return;
-    observer.disconnect();
-    clearTimeout(timer);
-    requestAnimationFrame(() => { const channel = new MessageChannel();
-      channel.port1.onmessage = () => resolve(performance.now()); channel.port2.postMessage(0); });
-  };
-  const observer = new MutationObserver(look);
-  observer.observe(document.body, { childList: true, subtree: true, attributes: true, characterData: true });
-  look();
-});
-window.explorer = () => document.querySelector('.inspector-explorer');
-window.optimized = e => {
-  const editor = e?.querySelector('[data-pane=optimized] .cm-editor');
-  return editor && [...editor.querySelectorAll('.cm-line')].some(line => line.textContent.includes('HloModule')) ? editor : null;
-};
 """
 
 EXPLORE = """async limit => {
@@ -168,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def figures(workloads: Sequence[str] = WORKLOADS, rounds: int = 5) -> list[Figure]:
     """Measures and prints, a workload after the other."""
     found = []
-    with _lab(workloads) as page:
+    with lab({name: CELL.format(name) for name in workloads}) as page:
         for name in workloads:
             first, *measured = _measure(page, name, rounds + 1)
             _report(name, measured, first)
@@ -190,20 +137,18 @@ def _median_ratio(rounds: Sequence[Round], over: str, under: str) -> float:
 
 
 def _measure(page: Page, name: str, count: int) -> list[Round]:
-    page.goto(page.url.rpartition("/")[0] + f"/{name}.ipynb")
-    _wait_for_kernel(page)
-    page.evaluate(PAINTED)
-    kernel = psutil.Process(int(_ask(page, SETUP)))
+    open_notebook(page, name)
+    kernel = psutil.Process(int(ask(page, SETUP)))
     return [_round(page, name, kernel, index) for index in range(count)]
 
 
 def _round(page: Page, name: str, kernel: psutil.Process, index: int) -> Round:
-    bare, bare_cpu, lines = json.loads(_ask(page, f"print(json.dumps(bare({name!r})))"))
+    bare, bare_cpu, lines = json.loads(ask(page, f"print(json.dumps(bare({name!r})))"))
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
     page.wait_for_timeout(300)
     cpu = _cpu_ms(kernel)
     explore = page.evaluate(EXPLORE, STEP_LIMIT_MS)
-    _ask(page, "ex.wait();")
+    ask(page, "ex.wait();")
     explore_cpu = _cpu_ms(kernel) - cpu
     # A flag that changes nothing, with another value each time, so that nothing can be remembered.
     field = page.locator(".inspector-explorer").get_by_placeholder("flag: type")
@@ -212,7 +157,7 @@ def _round(page: Page, name: str, kernel: psutil.Process, index: int) -> Round:
     page.wait_for_timeout(300)
     cpu = _cpu_ms(kernel)
     toggle = page.evaluate(TOGGLE, STEP_LIMIT_MS)
-    parts = json.loads(_ask(page, "ex.wait(); print(json.dumps(parts(ex)))"))
+    parts = json.loads(ask(page, "ex.wait(); print(json.dumps(parts(ex)))"))
     toggle_cpu = _cpu_ms(kernel) - cpu - parts["listing"]
     return Round(bare, explore, toggle, bare_cpu, explore_cpu, toggle_cpu, lines, **parts)
 
@@ -236,13 +181,6 @@ def _report(name: str, rounds: Sequence[Round], first: Round) -> None:
     )
 
 
-def _ask(page: Page, code: str) -> str:
-    answer: str = page.evaluate(ASK, code)
-    if "ERROR" in answer:
-        raise RuntimeError(f"The kernel could not run {code.strip().splitlines()[-1]!r}: {answer}")
-    return answer.strip()
-
-
 def _cpu_ms(process: psutil.Process) -> float:
     """User and system time of a process and all below it, ended children included."""
     total = 0.0
@@ -252,85 +190,6 @@ def _cpu_ms(process: psutil.Process) -> float:
             total += times.user + times.system
     ended: Any = process.cpu_times()
     return 1e3 * float(total + ended.children_user + ended.children_system)
-
-
-def _wait_for_kernel(page: Page) -> None:
-    deadline = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < deadline:
-        with contextlib.suppress(Error):  # the page is still navigating
-            if page.evaluate(READY):
-                return
-        page.wait_for_timeout(100)
-    raise TimeoutError(f"No kernel in {START_LIMIT_S:.0f} s.")
-
-
-@contextlib.contextmanager
-def _lab(names: Sequence[str]) -> Iterator[Page]:
-    """A page of a JupyterLab that serves one notebook a workload."""
-    chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if chromium is None:
-        sys.exit(f"None of {', '.join(CHROMIUMS)} is on PATH; on Debian: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        home = Path(folder)
-        for name in names:
-            _write_notebook(home / f"{name}.ipynb", name)
-        with _server(home) as url:
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(viewport={"width": 1400, "height": 900})
-            page.goto(f"{url}/doc/tree/{names[0]}.ipynb")
-            yield page
-            browser.close()
-
-
-def _write_notebook(path: Path, name: str) -> None:
-    code = f"w = make({name!r})\nex = explore(w.fun, *w.args, height_px=500)\nex"
-    cells = [nbformat.v4.new_code_cell(code)]  # type: ignore[no-untyped-call]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})  # type: ignore[no-untyped-call]
-    nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
-
-
-@contextlib.contextmanager
-def _server(home: Path) -> Iterator[str]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "XLA_FLAGS"},
-        "INSPECTOR_CACHE": "off",
-        "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
-        "JUPYTER_CONFIG_DIR": str(home / ".config"),
-        "JUPYTERLAB_SETTINGS_DIR": str(home / ".settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(home / ".workspaces"),
-        "IPYTHONDIR": str(home / ".ipython"),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
-    }
-    settings = home / ".settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
-    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
-    command += [f"--port={port}", f"--ServerApp.root_dir={home}", "--IdentityProvider.token="]
-    command += ["--LabApp.expose_app_in_browser=True"]
-    with (home / ".log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + START_LIMIT_S
-        while not _answers(url):
-            if time.monotonic() > deadline or process.poll() is not None:
-                sys.exit(f"JupyterLab did not start:\n{(home / '.log').read_text()}")
-            time.sleep(0.1)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/api", timeout=1):
-            return True
-    except OSError:
-        return False
 
 
 if __name__ == "__main__":

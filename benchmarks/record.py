@@ -34,6 +34,7 @@ BENCHMARKS = (
     "recovery",
     "endurance",
     "first_picture",
+    "click",
 )
 """Modules whose `figures()` measures, prints, and gives what is to be kept, of small workloads where none are named."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
+from typing import Any
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, Position
 
 
 def expect_in_view(lines: Locator, limit_s: float = 5.0) -> None:
@@ -44,3 +46,19 @@ def quickest_click(page: Page, *lines: str) -> float:
         list(lines),
     )
     return min(clicks)
+
+
+def layouts_of_click(page: Page, selector: str, at: Position) -> int:
+    """How often the page is laid out while a click at a place of an element is handled."""
+    target = page.locator(selector)
+    target.hover(position=at)
+    page.wait_for_timeout(300)
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=["devtools.timeline"])
+    target.click(position=at)
+    page.wait_for_timeout(300)
+    events: list[dict[str, Any]] = json.loads(browser.stop_tracing())["traceEvents"]
+    (click,) = (e for e in events if e["name"] == "EventDispatch" and e["args"]["data"]["type"] == "click")
+    handled = range(click["ts"], click["ts"] + click["dur"])
+    return sum(e["name"] == "Layout" and e["ts"] in handled for e in events)

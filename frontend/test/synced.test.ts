@@ -254,7 +254,7 @@ test("what was under way when the kernel went has failed, and says so", () => {
   emit({ type: "run", variant: 0, state: "queued", stage: "", elapsed_s: 1, error: null, result: null });
   emit({ type: "recording", variant: 0, product: "passes", state: "running", stage: "x", elapsed_s: 1, error: null });
   const told: string[] = [];
-  synced.signal.on(["variant", "run", "recording"], () => told.push("told"));
+  synced.signal.on(["variant", "run", "recording"], () => void told.push("told"));
   synced.setNotebookKernel("gone");
   const ended = [
     synced.variants.get(1)!,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Origins } from "../src/lib/origins.ts";
-import { heaviest } from "../src/lib/weights.ts";
+import { heaviest, weigh } from "../src/lib/weights.ts";
 import { document } from "./helpers.ts";
 
 const HLO = `HloModule m
@@ -75,6 +75,15 @@ test("HLO begins at its entry computation, other texts at their first line", () 
   const text = hlo();
   assert.match(text.lines[text.firstLine]!, /^ENTRY %main/);
   assert.equal(document(new Origins(), "jaxpr", "x\nENTRY y", [], undefined, undefined, "jaxpr").firstLine, 0);
+});
+
+test("a text that was weighed is read no more", () => {
+  const text = hlo();
+  const lines = Int32Array.from(text.lines.keys());
+  const expected = heaviest(hlo(), lines);
+  for (const _ of weigh(text)) void _;
+  (text.lines as string[]).fill("");
+  assert.equal(heaviest(text, lines), expected);
 });
 
 test("a long text is weighed in little time", () => {

@@ -2,6 +2,7 @@
 
 import { Text } from "@codemirror/state";
 import type { Document, Language, LineTable, OriginTable, Pane } from "../messages.ts";
+import { Gradual, PIECE } from "./gradual.ts";
 import { definedNames, definitionKey } from "./names.ts";
 import { NONE, type Origins } from "./origins.ts";
 import { decodeInt32, decodeJson, decodeText } from "./transport.ts";
@@ -17,9 +18,11 @@ export class TextDocument {
   readonly lines: readonly string[];
   /** CodeMirror's form; shares the strings of `lines`. */
   readonly text: Text;
-  private instructionLines: Map<string, number> | null = null;
-  private definitions: Map<string, number[]> | null = null;
+  private readonly instructionLines: Gradual<ReadonlyMap<string, number>>;
+  private readonly definitions: Gradual<ReadonlyMap<string, readonly number[]>>;
   private foldEnds: Int32Array | null = null;
+  private originLines: OriginLines | null = null;
+  private beginning: number | null = null;
 
   constructor(
     message: About,
@@ -34,6 +37,15 @@ export class TextDocument {
     this.title = message.title;
     this.lines = text.split("\n");
     this.text = Text.of(this.lines as string[]);
+    this.instructionLines = new Gradual(indexNames(table.instructions ?? []));
+    this.definitions = new Gradual(indexDefinitions(this.lines, this.language));
+  }
+
+  /** Makes what is looked up at a click, piece by piece. */
+  *prepare(): Generator<void> {
+    yield void (this.originLines ??= indexOrigins(this.lineOrigins));
+    yield* this.instructionLines.make();
+    yield* this.definitions.make();
   }
 
   origin(line: number): number {
@@ -44,20 +56,28 @@ export class TextDocument {
     return this.table.instructions?.[line] ?? null;
   }
 
+  /** The lines of some origins, in order. */
+  linesOf(origins: readonly number[]): Int32Array {
+    const { starts, lines } = (this.originLines ??= indexOrigins(this.lineOrigins));
+    const parts = origins.map((origin) => lines.subarray(starts[origin] ?? 0, starts[origin + 1] ?? 0));
+    const found = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0));
+    let end = 0;
+    for (const part of parts) {
+      found.set(part, end);
+      end += part.length;
+    }
+    return parts.length > 1 ? inOrder(found, this.lines.length) : found;
+  }
+
   /** The line that defines an instruction, or -1. */
   lineOfInstruction(name: string): number {
-    this.instructionLines ??= indexOf(this.table.instructions ?? []);
-    return this.instructionLines.get(name) ?? -1;
+    return this.instructionLines.value.get(name) ?? -1;
   }
 
   /** The line at which a reader begins: of HLO the entry computation, below all that it calls. */
   get firstLine(): number {
-    return this.language === "hlo"
-      ? Math.max(
-          0,
-          this.lines.findIndex((text) => text.startsWith("ENTRY ")),
-        )
-      : 0;
+    const find = (): number => this.lines.findIndex((text) => text.startsWith("ENTRY "));
+    return (this.beginning ??= this.language === "hlo" ? Math.max(0, find()) : 0);
   }
 
   /** The number to show beside a line; "" for a heading. */
@@ -72,8 +92,7 @@ export class TextDocument {
 
   /** The line that defines `name` for a use in `line`: the nearest above, else the first; or -1. */
   lineOfDefinition(name: string, line: number): number {
-    this.definitions ??= this.indexDefinitions();
-    const lines = this.definitions.get(definitionKey(name, this.language)) ?? [];
+    const lines = this.definitions.value.get(definitionKey(name, this.language)) ?? [];
     let found = lines[0] ?? -1;
     for (const candidate of lines) {
       if (candidate <= line) found = candidate;
@@ -86,19 +105,35 @@ export class TextDocument {
     this.foldEnds ??= foldEndsOf(this.lines);
     return this.foldEnds[line] ?? line;
   }
+}
 
-  private indexDefinitions(): Map<string, number[]> {
-    const found = new Map<string, number[]>();
-    this.lines.forEach((text, line) => {
-      for (const name of definedNames(text, this.language)) {
-        const key = definitionKey(name, this.language);
-        const lines = found.get(key);
-        if (lines) lines.push(line);
-        else found.set(key, [line]);
-      }
-    });
-    return found;
-  }
+/** Lines sorted by origin: those of origin `i` are `lines[starts[i]]` to before `lines[starts[i + 1]]`, in order. */
+interface OriginLines {
+  readonly starts: Int32Array;
+  readonly lines: Int32Array;
+}
+
+function indexOrigins(lineOrigins: Int32Array): OriginLines {
+  const count = lineOrigins.reduce((most, origin) => Math.max(most, origin), NONE) + 1;
+  const starts = new Int32Array(count + 1);
+  for (const origin of lineOrigins) if (origin !== NONE) starts[origin + 1]! += 1;
+  for (let origin = 0; origin < count; origin++) starts[origin + 1]! += starts[origin]!;
+  const lines = new Int32Array(starts[count]!);
+  const next = starts.slice();
+  lineOrigins.forEach((origin, line) => {
+    if (origin !== NONE) lines[next[origin]!++] = line;
+  });
+  return { starts, lines };
+}
+
+/** Sorts lines of a text of `count` lines; many of them by a look at every line. */
+function inOrder(found: Int32Array, count: number): Int32Array {
+  if (found.length < count / 16) return found.sort();
+  const isFound = new Uint8Array(count);
+  for (const line of found) isFound[line] = 1;
+  let end = 0;
+  for (let line = 0; line < count; line++) if (isFound[line]) found[end++] = line;
+  return found;
 }
 
 /** The text of a `Document`'s four buffers, unpacked; its origins become known to all texts. */
@@ -117,12 +152,27 @@ export function plainText(about: About, text: string): TextDocument {
   return new TextDocument(about, text, new Int32Array(count).fill(NONE), table);
 }
 
-function indexOf(names: readonly (string | null)[]): Map<string, number> {
+function* indexNames(names: readonly (string | null)[]): Generator<void, Map<string, number>> {
   const lines = new Map<string, number>();
-  names.forEach((name, line) => {
+  for (const [line, name] of names.entries()) {
     if (name !== null && !lines.has(name)) lines.set(name, line);
-  });
+    if (line % PIECE === 0) yield;
+  }
   return lines;
+}
+
+function* indexDefinitions(texts: readonly string[], language: Language): Generator<void, Map<string, number[]>> {
+  const found = new Map<string, number[]>();
+  for (const [line, text] of texts.entries()) {
+    for (const name of definedNames(text, language)) {
+      const key = definitionKey(name, language);
+      const lines = found.get(key);
+      if (lines) lines.push(line);
+      else found.set(key, [line]);
+    }
+    if (line % PIECE === 0) yield;
+  }
+  return found;
 }
 
 /** Blocks by indentation, in one pass: a block ends before the next line that is not deeper. */

@@ -33,6 +33,18 @@ export function fill(element: Element, ...children: Child[]): void {
   append(element, children);
 }
 
+/** Sets attributes that are others now: what is set again, even to the same, is styled again. */
+export function update(element: Element, attributes: Record<string, string>): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+  }
+}
+
+/** Does what needs sizes with the next frame: before, the browser would lay out for it all that was just changed. */
+export function whenLaidOut(look: () => void): void {
+  requestAnimationFrame(look);
+}
+
 function setAttributes(element: Element, attributes: Attributes): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") {

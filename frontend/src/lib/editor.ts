@@ -167,16 +167,20 @@ export function revealText(view: EditorView, line: number): void {
 
 function revealPosition(view: EditorView, position: number, place: "middle" | "top" = "middle"): void {
   expandAt(view, position);
-  const scroll = (): void => {
-    const scroller = scrollerOf(view);
+  const scroller = scrollerOf(view);
+  const isThere = (top: number): boolean => Math.abs(top - scroller.scrollTop) < 1;
+  const find = (): number => {
     const block = view.lineBlockAt(position);
     const offset = view.documentTop - scroller.getBoundingClientRect().top + scroller.scrollTop;
     const above = place === "top" ? 0 : (scroller.clientHeight - block.height) / 2;
-    scroller.scrollTop = offset + block.top - above;
+    return offset + block.top - above;
   };
-  scroll();
+  const scroll = (top: number): void => {
+    if (!isThere(top)) scroller.scrollTop = top;
+  };
+  scroll(find());
   // Heights of lines never drawn are estimates; once drawn they are known, and the editor keeps its own place then.
-  view.requestMeasure({ read: () => undefined, write: () => (scroll(), requestAnimationFrame(scroll)) });
+  view.requestMeasure({ read: find, write: (top) => (scroll(top), requestAnimationFrame(() => scroll(find()))) });
 }
 
 function scrollerOf(view: EditorView): HTMLElement {

@@ -26,6 +26,9 @@ export class Origins {
   private readonly innermostsOf: number[][] = [];
   private readonly framesOf: number[][] = [];
   private readonly phaseOf: string[] = [];
+  private readonly bySite: number[][] = [];
+  private readonly byInnermost: number[][] = [];
+  private readonly byFrame: number[][] = [];
   private readonly fileIds = new Map<string, number>();
   private readonly nameIds = new Map<string, number>();
   private readonly placeIds = new Map<string, number>();
@@ -78,6 +81,21 @@ export class Origins {
     return this.sitesOf[origin] ?? [];
   }
 
+  /** The origins that have a site. */
+  atSite(site: number): readonly number[] {
+    return this.bySite[site] ?? [];
+  }
+
+  /** The origins whose innermost source line is a place. */
+  atInnermost(place: number): readonly number[] {
+    return this.byInnermost[place] ?? [];
+  }
+
+  /** The origins that have a place among their source lines. */
+  atFrame(place: number): readonly number[] {
+    return this.byFrame[place] ?? [];
+  }
+
   placeAt(place: number): Place | null {
     return this.places[place] ?? null;
   }
@@ -93,9 +111,16 @@ export class Origins {
       this.framesOf.push(unique(entry.flatMap(({ frames }) => frames)));
       this.innermostsOf.push(unique(entry.flatMap(({ frames }) => frames.slice(0, 1))));
       this.sitesOf.push(unique(entry.map(({ name, frames }) => this.site(this.names[name] ?? "", frames))));
+      this.index(this.size - 1);
     });
     if (phase) this.phaseOf[id] = phase; // not every document says it
     return id;
+  }
+
+  private index(origin: number): void {
+    for (const site of this.sites(origin)) (this.bySite[site] ??= []).push(origin);
+    for (const place of this.innermosts(origin)) (this.byInnermost[place] ??= []).push(origin);
+    for (const place of this.frames(origin)) (this.byFrame[place] ??= []).push(origin);
   }
 
   private site(name: string, frames: number[]): number {

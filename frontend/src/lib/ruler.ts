@@ -4,6 +4,7 @@ import type { EditorView } from "@codemirror/view";
 import type { Matches } from "./linking.ts";
 
 const WIDTH = 8;
+const COLORS = ["--insp-weak-line", "--insp-strong-line", "--insp-accent"];
 
 /** Draws the strip; lines count from 0, `chosen` is -1 for none. */
 export function drawRuler(
@@ -12,18 +13,20 @@ export function drawRuler(
   matches: Matches | null,
   chosen: number,
 ): void {
-  const height = canvas.clientHeight;
-  const scale = window.devicePixelRatio || 1;
   const has = view !== null && (matches !== null || chosen >= 0);
+  if (!has && canvas.height === 0) return;
+  const height = canvas.clientHeight;
+  const style = getComputedStyle(canvas);
+  const [weak, strong, accent] = COLORS.map((name) => style.getPropertyValue(name)) as [string, string, string];
+  const scale = window.devicePixelRatio || 1;
   canvas.width = Math.round(WIDTH * scale);
   canvas.height = has ? Math.round(height * scale) : 0;
   const context = has && height ? canvas.getContext("2d") : null;
   if (!context) return;
-  const style = getComputedStyle(canvas);
   const total = view!.state.doc.lines;
   context.scale(scale, scale);
   const tick = (line: number, color: string, thickness: number): void => {
-    context.fillStyle = style.getPropertyValue(color);
+    context.fillStyle = color;
     context.fillRect(
       1,
       Math.min(height - thickness, ((line + 0.5) / total) * height - thickness / 2),
@@ -31,9 +34,9 @@ export function drawRuler(
       thickness,
     );
   };
-  thinned(matches?.weak, total, height, (line) => tick(line, "--insp-weak-line", 2));
-  thinned(matches?.strong, total, height, (line) => tick(line, "--insp-strong-line", 3));
-  if (chosen >= 0) tick(chosen, "--insp-accent", 3);
+  thinned(matches?.weak, total, height, (line) => tick(line, weak, 2));
+  thinned(matches?.strong, total, height, (line) => tick(line, strong, 3));
+  if (chosen >= 0) tick(chosen, accent, 3);
 }
 
 /** Calls `draw` for one line a pixel row at most. */

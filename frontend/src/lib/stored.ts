@@ -4,8 +4,10 @@
 export function hideStored(name: string): () => void {
   const style = document.createElement("style");
   const own = `.${CSS.escape(name)}`;
-  // Two rules: a browser that cannot read the second one still hides the element itself.
-  style.textContent = `${own} { display: none } .jp-OutputArea-child:has(${own}) { display: none }`;
+  // Two rules: a browser that cannot read the second one still hides the element itself. It says how deep the element
+  // is: else whatever is drawn inside of the app's own output would be looked through for it.
+  const output = `.jp-OutputArea-child:has(> .jp-OutputArea-output > ${own})`;
+  style.textContent = `${own} { display: none } ${output} { display: none }`;
   document.head.append(style);
   return () => style.remove();
 }

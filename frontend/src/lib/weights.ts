@@ -1,7 +1,8 @@
 // Which of several lines of HLO matters most, by what its own text says: how much its instruction reads and
-// writes, and multiplies. Only lines that are asked about are read.
+// writes, and multiplies. A line is read once, when it is asked about or when there is time.
 
 import type { TextDocument } from "./documents.ts";
+import { Gradual, PIECE } from "./gradual.ts";
 
 /** Of what a computation is: launched by itself, a part of a fusion, or applied to pairs of elements. */
 const RUN = 2;
@@ -25,44 +26,95 @@ const HEADER = /^(?:ENTRY )?%?([\w.-]+) .*\{$/;
 /** Operations that cost about as much as a byte: what multiplies is slower than what copies. */
 const FLOPS_A_BYTE = 8;
 
-const kinds = new WeakMap<TextDocument, { starts: number[]; kind: number[] }>();
+/** Of the array or arrays that an instruction makes. */
+interface Size {
+  readonly bytes: number;
+  readonly elements: number;
+}
+
+const NOTHING: Size = { bytes: 0, elements: 0 };
+const known = new WeakMap<TextDocument, Weights>();
 
 /** Index into `lines` of the one that costs most; -1 where the text does not tell, or tells of none. */
 export function heaviest(document: TextDocument, lines: Int32Array): number {
   if (document.language !== "hlo") return -1;
+  const weights = weightsOf(document);
   let best = -1;
   let most = [-1, 0];
   // From the end, where the entry computation is: what stands above it is then seldom weighed.
   for (let i = lines.length - 1; i >= 0; i--) {
-    const kind = kindOf(document, lines[i]!);
+    const kind = weights.kind(lines[i]!);
     if (kind < most[0]!) continue;
-    const bytes = weight(document, lines[i]!);
+    const bytes = weights.weight(lines[i]!);
     if (bytes && (kind > most[0]! || bytes >= most[1]!)) [best, most] = [i, [kind, bytes]];
   }
   return best;
 }
 
-/** Bytes that the instruction of a line reads and writes, and what it multiplies as bytes; null without one. */
-function weight(document: TextDocument, line: number): number | null {
-  const found = INSTRUCTION.exec(document.lines[line] ?? "");
-  if (!found) return null;
-  const [, , result, opcode, operands] = found;
-  if (FREE.has(opcode!)) return 0;
-  const own = sizes(result!);
-  const inputs = (operands!.match(/[\w.-]+/g) ?? []).map((name) => sizes(resultOf(document, name)));
-  const bytes = [own, ...inputs].reduce((sum, { bytes }) => sum + bytes, 0);
-  if (opcode !== "dot" && opcode !== "convolution") return bytes;
-  // (m k) (k n) (m n) = (m k n)²
-  const product = [own, ...inputs].reduce((all, { elements }) => all * Math.max(1, elements), 1);
-  return bytes + (2 * Math.sqrt(product)) / FLOPS_A_BYTE;
+/** Weighs all lines of HLO, piece by piece. */
+export function* weigh(document: TextDocument): Generator<void> {
+  if (document.language === "hlo") yield* weightsOf(document).make();
 }
 
-function resultOf(document: TextDocument, name: string): string {
-  const line = document.lineOfInstruction(name);
-  return line < 0 ? "" : (INSTRUCTION.exec(document.lines[line]!)?.[2] ?? "");
+function weightsOf(document: TextDocument): Weights {
+  let weights = known.get(document);
+  if (!weights) known.set(document, (weights = new Weights(document)));
+  return weights;
 }
 
-function sizes(shapes: string): { bytes: number; elements: number } {
+class Weights {
+  private readonly weights: Float64Array;
+  private readonly sizes: (Size | undefined)[] = [];
+  private readonly computations: Gradual<{ starts: number[]; kind: number[] }>;
+
+  constructor(private readonly document: TextDocument) {
+    this.weights = new Float64Array(document.lines.length).fill(NaN);
+    this.computations = new Gradual(computations(document.lines));
+  }
+
+  *make(): Generator<void> {
+    yield* this.computations.make();
+    for (let line = 0; line < this.weights.length; line++) {
+      this.weight(line);
+      if (line % PIECE === 0) yield;
+    }
+  }
+
+  /** Of the computation that a line belongs to. */
+  kind(line: number): number {
+    const { starts, kind } = this.computations.value;
+    return kind[lastAtMost(starts, line)] ?? RUN;
+  }
+
+  /** Bytes that the instruction of a line reads and writes, and what it multiplies as bytes; 0 without one. */
+  weight(line: number): number {
+    const weight = this.weights[line]!;
+    return Number.isNaN(weight) ? (this.weights[line] = this.weighed(line)) : weight;
+  }
+
+  private weighed(line: number): number {
+    const found = INSTRUCTION.exec(this.document.lines[line] ?? "");
+    if (!found) return 0;
+    const [, , result, opcode, operands] = found;
+    const own = (this.sizes[line] ??= sizes(result!));
+    if (FREE.has(opcode!)) return 0;
+    const all = [own, ...(operands!.match(/[\w.-]+/g) ?? []).map((name) => this.size(name))];
+    const bytes = all.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (opcode !== "dot" && opcode !== "convolution") return bytes;
+    // (m k) (k n) (m n) = (m k n)²
+    const product = all.reduce((product, { elements }) => product * Math.max(1, elements), 1);
+    return bytes + (2 * Math.sqrt(product)) / FLOPS_A_BYTE;
+  }
+
+  /** Of what an instruction makes. */
+  private size(name: string): Size {
+    const line = this.document.lineOfInstruction(name);
+    if (line < 0) return NOTHING;
+    return (this.sizes[line] ??= sizes(INSTRUCTION.exec(this.document.lines[line]!)?.[2] ?? ""));
+  }
+}
+
+function sizes(shapes: string): Size {
   let [bytes, elements] = [0, 0];
   for (const [, , bits, dimensions] of shapes.matchAll(SHAPE)) {
     const count = (dimensions ? dimensions.split(",") : []).reduce((all, size) => all * Number(size), 1);
@@ -70,12 +122,6 @@ function sizes(shapes: string): { bytes: number; elements: number } {
     bytes += (count * Number(bits ?? 8)) / 8;
   }
   return { bytes, elements };
-}
-
-function kindOf(document: TextDocument, line: number): number {
-  let known = kinds.get(document);
-  if (!known) kinds.set(document, (known = computations(document.lines)));
-  return known.kind[lastAtMost(known.starts, line)] ?? RUN;
 }
 
 /** Index of the last entry of a sorted array that is not above `value`, else 0. */
@@ -90,11 +136,11 @@ function lastAtMost(sorted: readonly number[], value: number): number {
 }
 
 /** Where computations begin, and what each is. */
-function computations(lines: readonly string[]): { starts: number[]; kind: number[] } {
+function* computations(lines: readonly string[]): Generator<void, { starts: number[]; kind: number[] }> {
   const starts: number[] = [];
   const names: string[] = [];
   const kindOfName = new Map<string, number>();
-  lines.forEach((text, line) => {
+  for (const [line, text] of lines.entries()) {
     const header = text.endsWith("{") && !text.startsWith(" ") ? HEADER.exec(text) : null;
     if (header) {
       starts.push(line);
@@ -103,6 +149,7 @@ function computations(lines: readonly string[]): { starts: number[]; kind: numbe
       for (const [, how, name] of text.matchAll(CALLED))
         if (how === "to_apply" && !text.includes(" call(")) kindOfName.set(name!, APPLIED);
         else if (text.includes(" fusion(")) kindOfName.set(name!, FUSED);
-  });
+    if (line % PIECE === 0) yield;
+  }
   return { starts, kind: names.map((name) => kindOfName.get(name) ?? RUN) };
 }

@@ -57,8 +57,11 @@ class CodePane implements Pane {
     );
     this.ends = [
       follow(context, "code", this.drawing),
-      local.signal.on(["active", "selection"], this.drawing.request),
-      local.signal.on(["wrap"], () => this.editor && setWrapping(this.editor, local.wrap)),
+      local.signal.on(["active"], this.drawing.request),
+      local.signal.on(["selection"], () => this.drawing.request),
+      local.signal.on(["wrap"], () => {
+        if (this.editor) setWrapping(this.editor, local.wrap);
+      }),
     ];
   }
 

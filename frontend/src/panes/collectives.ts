@@ -1,13 +1,13 @@
 // The collectives of the HLO or the optimized HLO, and the groups of one of them.
 
 import { type Choice, segments } from "../lib/controls.ts";
-import { fill, h } from "../lib/dom.ts";
+import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
 import { baseName, format, grouped } from "../lib/format.ts";
-import { STRONG, WEAK } from "../lib/linking.ts";
+import { STRONG } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
-import { CHOSEN } from "../state/local.ts";
+import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
 import { meshDrawing } from "./mesh.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, empty, failure } from "./states.ts";
@@ -40,7 +40,8 @@ class CollectivesPane implements Pane {
     this.tools.append(this.stages);
     this.ends = [
       follow(context, "collectives", this.drawing),
-      context.local.signal.on(["active", "selection"], this.drawing.request),
+      context.local.signal.on(["active"], this.drawing.request),
+      context.local.signal.on(["selection"], () => this.drawing.request),
     ];
   }
 
@@ -147,12 +148,9 @@ class CollectivesPane implements Pane {
     const nearest = [CHOSEN, STRONG].map((level) => levels.indexOf(level)).find((i) => i >= 0);
     if (nearest !== undefined) this.focused = nearest;
     this.rows.forEach((row, i) => {
-      const level = levels[i];
-      row.className =
-        level === CHOSEN ? "insp-chosen" : level === STRONG ? "insp-strong" : level === WEAK ? "insp-weak" : "";
-      row.setAttribute("aria-selected", String(i === this.focused));
+      update(row, { class: LEVEL_CLASSES[levels[i]!]!, "aria-selected": String(i === this.focused) });
     });
-    if (nearest !== undefined) scrollWithin(this.rows[nearest]!);
+    if (nearest !== undefined) whenLaidOut(() => scrollWithin(this.rows[nearest]!));
     const row = found.rows[this.focused]!;
     if (row !== this.sideRow) fill(this.side, ...meshDrawing(row, found.mesh, describe(row)));
     this.sideRow = row;

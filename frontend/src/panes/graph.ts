@@ -1,7 +1,7 @@
 // The graph of the optimized HLO: drawn by Python as SVG, moved and selected here.
 
 import { type Choice, segments, toolButton } from "../lib/controls.ts";
-import { drag, fill, h } from "../lib/dom.ts";
+import { drag, fill, h, whenLaidOut } from "../lib/dom.ts";
 import { STRONG, WEAK } from "../lib/linking.ts";
 import { cleanSvg } from "../lib/svg.ts";
 import type * as messages from "../messages.ts";
@@ -55,7 +55,8 @@ class GraphPane implements Pane {
     this.ends = [
       follow(context, "graph", this.drawing),
       synced.signal.on(["graph"], () => this.receive()),
-      local.signal.on(["active", "selection"], this.drawing.request),
+      local.signal.on(["active"], this.drawing.request),
+      local.signal.on(["selection"], () => this.drawing.request),
     ];
     this.resizes.observe(this.element);
   }
@@ -174,7 +175,8 @@ class GraphPane implements Pane {
       for (const [name, value] of Object.entries(classes)) node.classList.toggle(name, level === value);
       if (level === CHOSEN) chosen = node;
     }
-    if (chosen) this.bringIntoView(chosen);
+    const node = chosen;
+    if (node) whenLaidOut(() => this.bringIntoView(node));
   }
 
   private bringIntoView(node: SVGGElement): void {

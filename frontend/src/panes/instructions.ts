@@ -1,11 +1,10 @@
 // The instructions of the active variant with what each costs, sorted by a click on a column.
 
 import { type Choice, segments } from "../lib/controls.ts";
-import { fill, h } from "../lib/dom.ts";
+import { fill, h, update } from "../lib/dom.ts";
 import { baseName, format, grouped } from "../lib/format.ts";
-import { STRONG, WEAK } from "../lib/linking.ts";
 import type * as messages from "../messages.ts";
-import { CHOSEN } from "../state/local.ts";
+import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, empty, failure, loading } from "./states.ts";
@@ -58,7 +57,9 @@ class InstructionsPane implements Pane {
     this.ends = [
       follow(context, "instructions", this.drawing),
       context.local.signal.on(["active"], this.drawing.request),
-      context.local.signal.on(["selection"], () => this.drawing.isVisible && this.mark()),
+      context.local.signal.on(["selection"], () => () => {
+        if (this.drawing.isVisible) this.mark();
+      }),
     ];
   }
 
@@ -192,9 +193,7 @@ class InstructionsPane implements Pane {
     const { local } = this.context;
     this.shown?.rows.forEach(({ name }, i) => {
       const level = local.levelOfInstruction("optimized", name);
-      const row = this.rows[i]!;
-      row.className = { [CHOSEN]: "insp-chosen", [STRONG]: "insp-strong", [WEAK]: "insp-weak" }[level] ?? "";
-      row.setAttribute("aria-selected", String(level === CHOSEN));
+      update(this.rows[i]!, { class: LEVEL_CLASSES[level]!, "aria-selected": String(level === CHOSEN) });
     });
   }
 }

@@ -81,7 +81,9 @@ class MemoryPane implements Pane {
     this.ends = [
       follow(context, "memory", this.drawing),
       context.local.signal.on(["active"], this.drawing.request),
-      context.local.signal.on(["selection"], () => this.drawing.isVisible && this.mark()),
+      context.local.signal.on(["selection"], () => () => {
+        if (this.drawing.isVisible) this.mark();
+      }),
     ];
   }
 

@@ -73,7 +73,11 @@ class PassesPane implements Pane {
     this.ends = [
       follow(context, "passes", this.drawing),
       local.signal.on(["active"], this.drawing.request),
-      local.signal.on(["selection"], () => this.drawing.isVisible && this.mark(true)),
+      local.signal.on(["selection"], () => {
+        if (!this.drawing.isVisible) return;
+        this.reveal();
+        return () => this.mark();
+      }),
       local.signal.on(["wrap", "details"], () => this.applyOptions()),
     ];
   }
@@ -187,7 +191,7 @@ class PassesPane implements Pane {
     if (!spans.length) this.editors = [{ view: this.plain(after, host), document: after }];
     else if (this.view === "split") this.split(before, after, spans, host);
     else this.unified(before, after, spans, host);
-    this.mark(false);
+    this.mark();
   }
 
   /** The module after a pass, and before it: of what came after and what went. */
@@ -247,18 +251,29 @@ class PassesPane implements Pane {
   }
 
   /** Lights the selected instruction, where the pass's text has one of that name, and what comes from the same place. */
-  private mark(reveals: boolean): void {
-    const { local } = this.context;
-    const { selection } = local;
-    const link = local.link();
+  private mark(): void {
+    const link = this.context.local.link();
     for (const { view, document } of this.editors) {
-      const chosen = selection?.instruction ? document.lineOfInstruction(selection.instruction) : -1;
-      light(view, { chosen, levels: link && levelsFor(link, document), hover: null });
-      if (!reveals || !selection || selection.pane === "passes") continue;
+      const levels = link && levelsFor(link, document).of;
+      light(view, { chosen: this.chosenLine(document), levels, hover: null });
+    }
+  }
+
+  /** Scrolls to what is lit, where it was selected elsewhere. */
+  private reveal(): void {
+    const { local } = this.context;
+    if (!local.selection || local.selection.pane === "passes") return;
+    for (const { view, document } of this.editors) {
       const matches = local.matches(document);
+      const chosen = this.chosenLine(document);
       const line = chosen >= 0 ? chosen : ((matches && best(matches)[0]) ?? -1);
       if (line >= 0) revealLine(view, line);
     }
+  }
+
+  private chosenLine(document: TextDocument): number {
+    const { selection } = this.context.local;
+    return selection?.instruction ? document.lineOfInstruction(selection.instruction) : -1;
   }
 
   private applyOptions(): void {

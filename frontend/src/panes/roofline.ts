@@ -1,12 +1,11 @@
 // The kernels of the active variant under the roofs of its chip: a picture, and a table of where the least time goes.
 
 import { type Choice, segments, textButton } from "../lib/controls.ts";
-import { fill, h, svg } from "../lib/dom.ts";
+import { fill, h, svg, update } from "../lib/dom.ts";
 import { baseName, format, formatRate, formatSeconds, grouped, plural } from "../lib/format.ts";
-import { STRONG, WEAK } from "../lib/linking.ts";
 import { attainable, decade, rangeOf, ridge } from "../lib/roofplot.ts";
 import type * as messages from "../messages.ts";
-import { CHOSEN } from "../state/local.ts";
+import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, empty, failure, loading } from "./states.ts";
@@ -51,7 +50,9 @@ class RooflinePane implements Pane {
     this.ends = [
       follow(context, "roofline", this.drawing),
       context.local.signal.on(["active"], this.drawing.request),
-      context.local.signal.on(["selection"], () => this.drawing.isVisible && this.mark()),
+      context.local.signal.on(["selection"], () => () => {
+        if (this.drawing.isVisible) this.mark();
+      }),
     ];
   }
 
@@ -332,19 +333,15 @@ class RooflinePane implements Pane {
   /** Lights the rows and points that belong to the selection. */
   private mark(): void {
     const { local } = this.context;
-    const classOf = (name: string): string =>
-      ({ [CHOSEN]: "insp-chosen", [STRONG]: "insp-strong", [WEAK]: "insp-weak" })[
-        local.levelOfInstruction("optimized", name)
-      ] ?? "";
+    const levelOf = (name: string): number => local.levelOfInstruction("optimized", name);
     this.shown?.rows.forEach(({ instruction }, i) => {
-      const row = this.rows[i];
-      if (!row) return;
-      row.className = classOf(instruction);
-      row.setAttribute("aria-selected", String(row.className === "insp-chosen"));
+      const level = levelOf(instruction);
+      if (this.rows[i])
+        update(this.rows[i], { class: LEVEL_CLASSES[level]!, "aria-selected": String(level === CHOSEN) });
     });
     for (const { name, mark } of this.points) {
-      const level = classOf(name);
-      for (const each of ["insp-chosen", "insp-strong", "insp-weak"]) mark.classList.toggle(each, each === level);
+      const level = levelOf(name);
+      LEVEL_CLASSES.forEach((each, i) => each && mark.classList.toggle(each, i === level));
     }
   }
 }

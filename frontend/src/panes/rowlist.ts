@@ -1,6 +1,6 @@
 // A list of rows under headings, with a filter: what the Passes and the Code pane choose from.
 
-import { fill, h } from "../lib/dom.ts";
+import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
 
 export interface Row {
   readonly key: string;
@@ -57,9 +57,8 @@ export class RowList {
     for (const { row, element } of this.shown) {
       const isChosen = row.key === key;
       element.classList.toggle("insp-chosen", isChosen);
-      element.setAttribute("aria-selected", String(isChosen));
-      element.tabIndex = isChosen ? 0 : -1;
-      if (isChosen && isNew) this.reveal(element);
+      update(element, { "aria-selected": String(isChosen), tabindex: isChosen ? "0" : "-1" });
+      if (isChosen && isNew) whenLaidOut(() => this.reveal(element));
     }
     if (!this.shown.some(({ row }) => row.key === key) && this.shown[0]) this.shown[0].element.tabIndex = 0;
   }

@@ -72,7 +72,9 @@ export class TextPane implements Pane {
       follow(context, name, this.drawing),
       local.signal.on(["active", "optimizedView"], this.drawing.request),
       local.signal.on(["selection"], () => this.onSelection()),
-      local.signal.on(["hover"], () => this.drawing.isVisible && this.light()),
+      local.signal.on(["hover"], () => {
+        if (this.drawing.isVisible) this.light();
+      }),
       local.signal.on(["wrap", "details"], () => this.applyOptions()),
       local.signal.on(["step"], () => this.onStep()),
     ];
@@ -87,7 +89,7 @@ export class TextPane implements Pane {
     this.hasSize = visible && this.body.clientHeight > 0;
     if (visible && !wasVisible) {
       this.restoreScroll();
-      this.onSelection();
+      this.onSelection()?.();
     }
   }
 
@@ -151,8 +153,8 @@ export class TextPane implements Pane {
     this.shown = shown;
     this.isPlain = isPlain;
     this.restoreScroll();
-    this.onSelection();
-    shown.forEach(({ view }) => view.scrollDOM.addEventListener("scroll", () => this.onScroll(), { passive: true }));
+    this.onSelection()?.();
+    shown.forEach(({ view }) => view.scrollDOM.addEventListener("scroll", () => this.saveScroll(), { passive: true }));
   }
 
   protected clear(): void {
@@ -205,13 +207,16 @@ export class TextPane implements Pane {
     return loading(variant.state === "done" ? `Receiving ${title}` : title, variant);
   }
 
-  private onSelection(): void {
+  /** Scrolls to what is linked while the page is as it was last laid out; lights it when all texts have. */
+  private onSelection(): (() => void) | void {
     this.step = -1;
     this.needsReveal = true;
     if (!this.drawing.isVisible) return;
-    this.light();
     this.revealMatch();
-    this.updateStepper();
+    return () => {
+      this.light();
+      this.updateStepper();
+    };
   }
 
   /** The selected line where this document has it: by its line, or by its instruction. */
@@ -231,8 +236,8 @@ export class TextPane implements Pane {
       const hover = isElsewhere ? local.linkOfHover() : null;
       light(view, {
         chosen: this.chosenLine(document),
-        levels: link && levelsFor(link, document),
-        hover: hover && levelsFor(hover, document),
+        levels: link && levelsFor(link, document).of,
+        hover: hover && levelsFor(hover, document).of,
       });
     }
     this.drawRuler();
@@ -342,11 +347,6 @@ export class TextPane implements Pane {
 
   find(): void {
     if (this.own) openSearchPanel(this.own.view);
-  }
-
-  private onScroll(): void {
-    this.saveScroll();
-    this.drawRuler();
   }
 
   /** A notebook takes cells out of the page and puts them back, without the place that was read. */

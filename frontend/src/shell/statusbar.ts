@@ -37,7 +37,8 @@ export class StatusBar {
     this.element.append(this.text, this.steps);
     const draw = (): void => this.draw();
     this.ends = [
-      context.local.signal.on(["selection", "active"], draw),
+      context.local.signal.on(["selection"], () => draw),
+      context.local.signal.on(["active"], draw),
       context.synced.signal.on(["document", "session"], draw),
     ];
     this.draw();

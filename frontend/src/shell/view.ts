@@ -61,7 +61,9 @@ export class View {
       synced.signal.on(["session"], () => this.onSession()),
       synced.signal.on(["variant"], () => this.arrange()),
       this.local.signal.on(["optimizedView"], () => this.onOptimizedView()),
-      this.local.signal.on(["reveal"], () => this.local.revealed && this.workspace?.reveal(this.local.revealed)),
+      this.local.signal.on(["reveal"], () => {
+        if (this.local.revealed) this.workspace?.reveal(this.local.revealed);
+      }),
     ];
     this.root.addEventListener("keydown", (e) => {
       if (e.key === "Escape" && !e.defaultPrevented) this.local.select(null);

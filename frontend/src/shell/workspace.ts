@@ -117,7 +117,7 @@ export class Workspace {
       : null;
     for (const pane of this.panes.values()) pane.setVisible(false);
     this.boxes.clear();
-    this.element.classList.toggle("insp-narrow", this.isNarrow);
+    this.root.classList.toggle("insp-narrow", this.isNarrow);
     fill(this.element, ...(this.isNarrow ? [this.narrow()] : this.wide()));
     this.resize();
     this.showActiveTabs();

@@ -164,7 +164,7 @@ export class Local {
     const isOfThisText = selection.stage === stage && (!document || selection.variant === document.variant);
     if (isOfThisText && selection.instruction === name) return CHOSEN;
     const line = document?.lineOfInstruction(name) ?? -1;
-    return line < 0 ? 0 : (this.link()?.text[document!.origin(line)] ?? 0);
+    return line < 0 ? 0 : (this.link()?.text.of[document!.origin(line)] ?? 0);
   }
 
   private refresh(cached: CachedLink | null, anchor: Anchor | null): CachedLink | null {
@@ -207,6 +207,9 @@ interface Step {
 
 /** The level of the chosen thing itself, above STRONG and WEAK. */
 export const CHOSEN = STRONG + WEAK;
+
+/** The class of what has a level. */
+export const LEVEL_CLASSES: readonly string[] = ["", "insp-weak", "insp-strong", "insp-chosen"];
 
 const SEND_INTERVAL_MS = 200;
 

@@ -1,9 +1,11 @@
 // What Python said, one copy a page: all views of a widget read it. Nothing here is the user's.
 
 import { readDocument, TextDocument } from "../lib/documents.ts";
+import { whenIdle } from "../lib/gradual.ts";
 import { Origins } from "../lib/origins.ts";
 import { Signal } from "../lib/signal.ts";
 import { gunzip, type Model } from "../lib/transport.ts";
+import { weigh } from "../lib/weights.ts";
 import type * as messages from "../messages.ts";
 import { KEYS } from "../messages.ts";
 
@@ -191,8 +193,10 @@ export class Synced {
     const { arrival } = this.arrive(key, message);
     const parts = message.type === "document" ? await Promise.all(buffers.map(gunzip)) : [];
     if (this.kept.get(key)?.arrival !== arrival) return;
-    this.slots.set(key, message.type === "document" ? readDocument(message, parts, this.origins) : message);
+    const slot = message.type === "document" ? readDocument(message, parts, this.origins) : message;
+    this.slots.set(key, slot);
     this.signal.emit("document");
+    if (slot instanceof TextDocument) whenIdle(prepare(slot));
   }
 
   /** Numbers what is on its way: unpacking may finish in another order. */
@@ -212,6 +216,12 @@ export class Synced {
     this.signal.emit("document");
     this.signal.emit("variant");
   }
+}
+
+/** What a click looks up, made before there is one. */
+function* prepare(document: TextDocument): Generator<void> {
+  yield* document.prepare();
+  yield* weigh(document);
 }
 
 function keyOf(type: Type, where: Where): string {
