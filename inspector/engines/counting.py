@@ -10,16 +10,18 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from inspector.compilation.engine import Job
 from inspector.engines.wire import Blob
 from inspector.errors import Unavailable, WorkerDiedError
+
+if TYPE_CHECKING:
+    from inspector.compilation.engine import Job
 
 Counts = Mapping[str, float]
 Count = Callable[[Sequence[bytes]], Sequence[Counts | Unavailable] | Unavailable]
 """XLA's cost analysis of each of some modules, or why there is none."""
-Ask = Callable[[Sequence[bytes]], Job[Sequence[Counts | Unavailable]]]
+Ask: TypeAlias = "Callable[[Sequence[bytes]], Job[Sequence[Counts | Unavailable]]]"
 """Starts counting in a worker, which what it counts may take down."""
 Header = dict[str, Any]
 

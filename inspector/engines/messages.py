@@ -7,7 +7,8 @@
                                                  counted  its cost, after that
                                                  compiled | ran | error, with "recycle"
 
-Both sides import this module, so a message is written and read in one place.
+Both sides import this module, so a message is written and read in one place. A worker's first compile waits for it,
+so what only one side needs is imported where that is.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ import numpy as np
 
 from inspector import errors
 from inspector._jax.slices import Slice
-from inspector.compilation import options_proto
-from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.engines.wire import Blob
 from inspector.errors import CompilationError, InspectorError, Unavailable
 
 if TYPE_CHECKING:
     from inspector._jax.execution import Execution
     from inspector._jax.report import EarlyReport, Report
+    from inspector.compilation.request import CompileRequest, RunRequest
 
 Header = dict[str, Any]
 Message = tuple[Header, list[Blob]]
@@ -76,6 +76,8 @@ def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: S
       config: what `_jax.configuration.read_config` gave.
       devices: those compiled for ahead of time; None for the client's own.
     """
+    from inspector.compilation import options_proto
+
     said = request.build_options
     options = json.loads(said.to_json())
     options["flags"] = options_proto.overrides(said.flags)
@@ -97,6 +99,8 @@ def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: S
 
 def plain_run(request: RunRequest, config: Mapping[str, Any]) -> PlainRun:
     """As `plain_compile`, of a run."""
+    from inspector.compilation.request import CompileRequest
+
     compiled = request.compiled
     compile_request = CompileRequest(compiled.program, compiled.options, compiled.target)
     parameters = [a for a in compiled.program.arguments if a.parameter is not None]

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector.compilation.program import Program
-from inspector.compilation.target import Target
 from inspector.engines.counting import Count, count_here, program_cost
 from inspector.engines.messages import PlainCompile, PlainRun
 from inspector.engines.scratch import Scratch
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     from inspector._jax.execution import Execution, Runnable
     from inspector._jax.report import Report
     from inspector._jax.slices import Slice
+    from inspector.compilation.program import Program
+    from inspector.compilation.target import Target
 
 Progress = Callable[[str], None]
 

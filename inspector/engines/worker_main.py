@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from inspector import freed
 from inspector._jax import expendable
+from inspector._jax.importing import without_rocm
 from inspector.engines.last_words import MEMORY_LIMIT
 from inspector.engines.scratch import Scratch, delete_orphans, delete_orphans_of
 
@@ -63,6 +64,7 @@ _FIRST = (
     "inspector.engines.serving",
 )
 _LATER = (
+    "inspector.compilation.cost",  # when the HLO has been told
     "scipy.linalg",  # LAPACK's functions come from there
     "jaxlib.triton.dialect",  # where the CUDA plugin is installed
     "inspector._jax.absent",
@@ -90,8 +92,9 @@ def fork_server(control_fd: int) -> None:
     parent = os.getppid()
     warnings.simplefilter("ignore")  # both Python and JAX warn of a fork
     gc.disable()  # looking for garbage takes a tenth of importing JAX, and finds next to none
-    for name in _FIRST:
-        _import(name)
+    with without_rocm():  # whose devices are not compiled for in workers
+        for name in _FIRST:
+            _import(name)
     gc.freeze()
     control.send(json.dumps({"ready": True}).encode())
     workers: dict[int, Scratch] = {}
