@@ -4,7 +4,8 @@
 
 A notebook kernel of its own lowers the program with JAX, which is where bare is measured. Then it opens an Explorer of
 it, waits for the compile, shows it, asks for the instructions' table, and closes it; so many times. Told are the
-kernel's resident memory over bare with the Explorer open and 5 s after it was closed, and its workers' beside it.
+kernel's resident memory over bare with the Explorer open and 5 s after it was closed, and its workers' beside it. Before
+that, another kernel does without the Explorer what it stands for: it lowers, compiles and holds the text, and lets go.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.measuring import Figure, machine, verdict
 from benchmarks.workloads import make
 
 AIM_OPEN_MB = 600.0
+OPEN = "an Explorer open"
 _SETTLE_S = 5.0
 _MB = 1 << 20
 
@@ -49,27 +51,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("workload", nargs="?", default="tf24")
     parser.add_argument("--times", type=int, default=2)
-    parser.add_argument("--kernel", action="store_true", help="be the kernel")
+    parser.add_argument("--kernel", choices=("bare", "explorer"), help="be one of the kernels")
     options = parser.parse_args(arguments)
-    if options.kernel:
+    if options.kernel == "bare":
+        _bare_kernel(options.workload)
+    elif options.kernel == "explorer":
         _kernel(options.workload, options.times)
     else:
         figures(options.workload, options.times)
 
 
 def figures(name: str = "tf2", times: int = 2) -> list[Figure]:
-    """Measures in a kernel of its own, and prints."""
-    command = [sys.executable, "-m", "benchmarks.memory", "--kernel", name, "--times", str(times)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as kernel:
-        assert kernel.stdout is not None
-        bare, *later = (Resident(**json.loads(line)) for line in kernel.stdout if line.startswith("{"))
-    print(f"{name}: bare {bare.kernel:.0f} MB {machine()}", flush=True)
-    for each in later:
-        over = each.kernel - bare.kernel
-        said = f", {verdict((over, AIM_OPEN_MB))}" if each.moment == "open" else ""
-        workers = " + ".join(f"{workers:.0f}" for workers in each.workers)
-        print(f"  {each.moment}: {over:+.0f} MB{said}; workers {workers} MB", flush=True)
-    *_, opened, closed = later
+    """Measures in kernels of their own, and prints."""
+    print(f"{name} {machine()}", flush=True)
+    _told("bare", name, times)
+    bare, *_, opened, closed = _told("explorer", name, times)
     return [
         Figure(name, "resident with an Explorer open", "bare", opened.kernel / bare.kernel),
         Figure(name, "workers then", "bare", sum(opened.workers) / bare.kernel),
@@ -78,11 +74,47 @@ def figures(name: str = "tf2", times: int = 2) -> list[Figure]:
     ]
 
 
+def _told(kernel: str, name: str, times: int) -> list[Resident]:
+    """What a kernel tells, printed as it comes; its first moment is bare."""
+    command = [sys.executable, "-m", "benchmarks.memory", "--kernel", kernel, name, "--times", str(times)]
+    found: list[Resident] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                found.append(Resident(**json.loads(line)))
+                print(f"  {_line(found[-1], found[0])}", flush=True)
+    return found
+
+
+def _line(now: Resident, bare: Resident) -> str:
+    if now is bare:
+        return f"{now.moment}: {now.kernel:.0f} MB"
+    over = now.kernel - bare.kernel
+    said = f", {verdict((over, AIM_OPEN_MB))}" if now.moment == OPEN else ""
+    workers = f"; workers {' + '.join(f'{each:.0f}' for each in now.workers)} MB" if now.workers else ""
+    return f"{now.moment}: {over:+.0f} MB{said}{workers}"
+
+
+def _bare_kernel(name: str) -> None:
+    workload = make(name)
+    lowered = jax.jit(workload.fun).lower(*workload.args)
+    gc.collect()
+    _tell("bare JAX, lowered")
+    compiled = lowered.compile()
+    text = compiled.as_text()
+    _tell("compiled here, with its text")
+    del lowered, compiled, text, workload
+    gc.collect()
+    time.sleep(_SETTLE_S)
+    _tell(f"{_SETTLE_S:g} s after all that was let go")
+
+
 def _kernel(name: str, times: int) -> None:
     workload = make(name)
     jax.jit(workload.fun).lower(*workload.args)
     gc.collect()
-    _tell("bare")
+    _tell("bare JAX, lowered")
     for _ in range(times):
         _open_and_close(name)
 
@@ -97,7 +129,7 @@ def _open_and_close(name: str) -> None:
     compiled.instructions()
     del compiled
     time.sleep(_SETTLE_S)
-    _tell("open")
+    _tell(OPEN)
     explorer.close()
     del explorer, workload
     gc.collect()
