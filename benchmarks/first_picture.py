@@ -25,7 +25,7 @@ import psutil  # type: ignore[import-untyped]
 from playwright.sync_api import Page
 
 from benchmarks.lab import ask, lab, open_notebook
-from benchmarks.measuring import Figure
+from benchmarks.measuring import NEUTRAL_FLAG, Figure
 
 WORKLOADS = ("tiny", "mlp", "tf2")
 CELL = "w = make({!r})\nex = explore(w.fun, *w.args, height_px=500)\nex"
@@ -150,9 +150,8 @@ def _round(page: Page, name: str, kernel: psutil.Process, index: int) -> Round:
     explore = page.evaluate(EXPLORE, STEP_LIMIT_MS)
     ask(page, "ex.wait();")
     explore_cpu = _cpu_ms(kernel) - cpu
-    # A flag that changes nothing, with another value each time, so that nothing can be remembered.
     field = page.locator(".inspector-explorer").get_by_placeholder("flag: type")
-    field.fill(f"--xla_dump_max_hlo_modules={1000 + index}")
+    field.fill(typed(index))
     field.press("Tab")
     page.wait_for_timeout(300)
     cpu = _cpu_ms(kernel)
@@ -160,6 +159,11 @@ def _round(page: Page, name: str, kernel: psutil.Process, index: int) -> Round:
     parts = json.loads(ask(page, "ex.wait(); print(json.dumps(parts(ex)))"))
     toggle_cpu = _cpu_ms(kernel) - cpu - parts["listing"]
     return Round(bare, explore, toggle, bare_cpu, explore_cpu, toggle_cpu, lines, **parts)
+
+
+def typed(index: int) -> str:
+    """What is typed for a variant: another value each time, so that nothing can be remembered."""
+    return f"--{NEUTRAL_FLAG}={1000 + index}"
 
 
 def _report(name: str, rounds: Sequence[Round], first: Round) -> None:
