@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from inspector.engines.targets import targets as targets
     from inspector.errors import InspectorError as InspectorError
     from inspector.errors import Unavailable as Unavailable
+    from inspector.execution.comparison import compare_runs as compare_runs
     from inspector.exploring import explore as explore
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.xla_computation import xla_computation as xla_computation
@@ -48,6 +49,7 @@ _HOMES = {
     "CacheStatus": "inspector.caching",
     "cache_status": "inspector.caching",
     "compare": "inspector.analysis.stats",
+    "compare_runs": "inspector.execution.comparison",
     "CompileEvent": "inspector._jax.compile_events",
     "Compiled": "inspector.stages.compiled",
     "InspectorError": "inspector.errors",

@@ -474,6 +474,29 @@ export interface Run {
   result: RunResult | null;
 }
 
+export interface OutputDifference {
+  path: string;
+  count: number;
+  differing: number;
+  largest: number | null;
+  relative: number | null;
+  ulps: number | null;
+  first: string;
+  nans: [number, number];
+  infinities: [number, number];
+  unknown: string;
+}
+
+export interface RunComparison {
+  type: "run_comparison";
+  variant: number;
+  outputs: string;
+  is_same: boolean | null;
+  speed: string;
+  is_faster: boolean | null;
+  rows: OutputDifference[];
+}
+
 export interface KernelOperand {
   name: string;
   role: "input" | "output";
@@ -610,7 +633,7 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
 
 export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
 
@@ -638,6 +661,6 @@ export const PANES: readonly Line[] = [
   { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
-  { name: "run", title: "Run", place: "dock", topics: ["run", "variant", "notebook_kernel"] },
+  { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "variant", "notebook_kernel"] },
   { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
 ];

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +15,16 @@ from inspector.compilation.program import Argument, Program, Result
 from inspector.execution.inputs import Input
 from inspector.execution.run import Run
 from inspector.widgets import messages
+from inspector.widgets.panes import run as run_pane
 from inspector.widgets.panes.run import RunResult, run_result
+from tests.widgets.fakes import FakeWork, Mailbox
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def shown(value: np.ndarray, *, replicas: int = 1, made: bool = False, count: int = 1) -> Any:
@@ -62,3 +73,50 @@ def test_made_inputs_and_long_lists_are_said() -> None:
     assert result["inputs"][0]["generated"]
     assert len(result["inputs"]) == len(result["outputs"]) == 40
     assert result["note"].endswith("The first 40 of 50 inputs are shown. The first 40 of 50 outputs are shown.")
+
+
+def test_runs_are_compared_with_the_baselines_whichever_comes_first() -> None:
+    work = FakeWork()
+    explorer = work.explorer()
+    work.finish(0)
+    second, third = explorer.add(target="cpu:2"), explorer.add(target="cpu:4")
+    for index in (1, 2):
+        work.finish(index)
+    explorer.wait(10)
+    box = Mailbox(explorer)
+
+    def measure(variant: int, value: float, seconds: float) -> None:
+        box.send({"type": "run", "variant": variant, "repeat": 6})
+        until(lambda: len(work.runs) > len(ended))
+        made = work.runs[-1]
+        ended.append(made)
+        about = Input(Argument("x", (2,), "float32", 0), np.ones(2, np.float32), per_replica=False, made=True)
+        outputs = (np.array([1.0, value], np.float32),)
+        made.job.resolve(Run(made.compiled.program, (about,), outputs, (seconds,) * 6, 1, "cpu"))
+        until(lambda: any(m["state"] == "done" for m in box.of("run", variant=variant)))
+
+    ended: list[Any] = []
+    measure(second.number, 2.0, 1.0)
+    assert box.of("run_comparison") == []
+    measure(0, 1.0, 2.0)
+    until(lambda: bool(box.of("run_comparison", variant=second.number)))
+    found = box.of("run_comparison", variant=second.number)[-1]
+    assert (found["is_same"], found["is_faster"]) == (False, True)
+    assert found["outputs"] == "the output differs, by at most 8,388,608 ulps"
+    assert found["rows"][0]["first"] == "[1] 2.0 for 1.0"
+    measure(third.number, 1.0, 2.0)
+    until(lambda: bool(box.of("run_comparison", variant=third.number)))
+    found = box.of("run_comparison", variant=third.number)[-1]
+    assert (found["is_same"], found["is_faster"], found["outputs"]) == (True, None, "the output equal")
+    measure(0, 2.0, 0.5)
+    until(lambda: box.of("run_comparison", variant=third.number)[-1]["is_same"] is False)
+    assert box.of("run_comparison", variant=second.number)[-1]["is_same"]
+    assert box.of("run_comparison", variant=second.number)[-1]["is_faster"] is False
+    assert box.of("run_comparison", variant=0) == []
+    explorer.close()
+
+
+def test_outputs_too_large_to_keep_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_pane, "_MOST_BYTES", 7)
+    assert "Outputs of 8 B are not kept" in shown(np.zeros(2, np.float32))["note"]
+    assert shown(np.zeros(1, np.float32))["note"] == ""

@@ -1,7 +1,7 @@
 // Running the variants: durations, inputs and outputs.
 
 import { fill, h } from "../lib/dom.ts";
-import { formatPercent, formatSeconds, plural } from "../lib/format.ts";
+import { formatPercent, formatSeconds, grouped, plural } from "../lib/format.ts";
 import { strip, stripDomain } from "../lib/strip.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
@@ -54,7 +54,17 @@ class RunPane implements Pane {
     const rows = variants.map((v, i) =>
       this.row(v, synced.latest("run", { variant: v.variant }), domain, i === 0 ? null : base),
     );
-    const titles = ["", "variant", "median", "against baseline", "min", "spread (IQR)", "durations", "device"];
+    const titles = [
+      "",
+      "variant",
+      "median",
+      "against baseline",
+      "outputs",
+      "min",
+      "spread (IQR)",
+      "durations",
+      "device",
+    ];
     const head = h("tr", {}, ...titles.map((t) => h("th", { scope: "col" }, t)));
     const table = h("table", { class: "insp-table insp-runs" }, h("thead", {}, head), h("tbody", {}, ...rows));
     fill(this.element, table, this.detail());
@@ -69,8 +79,8 @@ class RunPane implements Pane {
     const isActive = variant.variant === this.context.local.active;
     const result = run?.state === "done" ? run.result : null;
     const cells = result
-      ? this.measured(result, domain, base)
-      : [h("td", { colspan: 6 }, ...this.status(variant, run))];
+      ? this.measured(result, domain, base, this.comparison(variant.variant))
+      : [h("td", { colspan: 7 }, ...this.status(variant, run))];
     return h(
       "tr",
       { class: isActive ? "insp-row-active" : "", onclick: () => this.context.local.setActive(variant.variant) },
@@ -80,11 +90,36 @@ class RunPane implements Pane {
     );
   }
 
-  private measured(result: messages.RunResult, domain: [number, number], base: number | null): HTMLElement[] {
+  /** Of a variant's run against the baseline's, where both were run. */
+  private comparison(variant: number | null): messages.RunComparison | null {
+    return variant === null ? null : this.context.synced.latest("run_comparison", { variant });
+  }
+
+  private measured(
+    result: messages.RunResult,
+    domain: [number, number],
+    base: number | null,
+    comparison: messages.RunComparison | null,
+  ): HTMLElement[] {
     const against = base === null ? "" : formatPercent(result.median_s, base);
+    const faster = comparison?.is_faster ?? null;
+    const verdict = faster === null ? "insp-dim" : faster ? "insp-better" : "insp-worse";
+    const word = !comparison || base === null ? "" : faster === null ? " (noise)" : faster ? " faster" : " slower";
+    const same = comparison?.is_same ?? null;
     return [
       h("td", { class: "insp-number insp-value" }, formatSeconds(result.median_s)),
-      h("td", { class: "insp-number insp-dim" }, against),
+      h("td", { class: `insp-number ${verdict}`, title: comparison?.speed ?? "" }, against + word),
+      h(
+        "td",
+        { class: same === false ? "insp-run-differs" : "insp-dim", title: comparison?.outputs ?? "" },
+        !comparison
+          ? ""
+          : same === null
+            ? "not comparable"
+            : same
+              ? "equal"
+              : comparison.outputs.replace(/.*, by /, "differ by "),
+      ),
       h("td", { class: "insp-number" }, formatSeconds(result.min_s)),
       h("td", { class: "insp-number" }, formatSeconds(result.iqr_s)),
       h(
@@ -155,10 +190,12 @@ class RunPane implements Pane {
     if (run.state === "failed") return failure(run.error, "The run failed");
     if (run.state !== "done" || !run.result) return run.state === "cancelled" ? null : loading("Running", run);
     const { inputs, outputs, note } = run.result;
+    const comparison = this.comparison(local.active);
     return h(
       "div",
       { class: "insp-run-detail" },
       note && h("p", { class: "insp-note" }, note),
+      comparison && differences(comparison),
       h("div", { class: "insp-run-arrays" }, arrays("Inputs", inputs), arrays("Outputs", outputs)),
     );
   }
@@ -166,6 +203,50 @@ class RunPane implements Pane {
 
 function canRun(variant: messages.Variant): boolean {
   return variant.state === "done" && !variant.no_run;
+}
+
+function differences({ outputs, speed, rows, is_same }: messages.RunComparison): HTMLElement {
+  const titles = ["output", "differing", "most ulps", "largest", "relative", "first that differs", "NaN", "infinite"];
+  const number = (value: number | null, why: string): HTMLElement =>
+    h(
+      "td",
+      { class: "insp-number", title: value === null ? why : String(value) },
+      value === null ? "–" : Number.isInteger(value) ? grouped(value) : value.toPrecision(3),
+    );
+  const pair = ([ours, theirs]: readonly number[]): HTMLElement =>
+    h(
+      "td",
+      { class: ours || theirs ? "insp-number" : "insp-number insp-dim" },
+      ours === theirs ? grouped(ours!) : `${grouped(ours!)}, baseline ${grouped(theirs!)}`,
+    );
+  const lines = rows.map((row) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, h("code", {}, row.path)),
+      h("td", { class: "insp-number" }, `${grouped(row.differing)} of ${grouped(row.count)}`),
+      number(row.ulps, row.unknown),
+      number(row.largest, row.unknown),
+      number(row.relative, row.unknown || "the baseline's values are 0"),
+      h("td", {}, h("code", {}, row.first || "–")),
+      pair(row.nans),
+      pair(row.infinities),
+    ),
+  );
+  return h(
+    "section",
+    { class: "insp-run-comparison" },
+    h("h4", {}, "Against the baseline"),
+    h("p", {}, `${outputs[0]?.toUpperCase()}${outputs.slice(1)}; ${speed}.`),
+    rows.length > 0 &&
+      is_same === false &&
+      h(
+        "table",
+        { class: "insp-table" },
+        h("thead", {}, h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)))),
+        h("tbody", {}, ...lines),
+      ),
+  );
 }
 
 function arrays(title: string, values: readonly messages.RunArray[]): HTMLElement {

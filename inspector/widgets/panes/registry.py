@@ -77,7 +77,7 @@ PANES: tuple[Line, ...] = (
     Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph,), (graph.GraphRequest,), ("variant", "document")),
     Line("passes", "Passes", "dock", passes.PassesPane, ("passes",), (passes.PassList, passes.PassChange), (passes.PassRequest,), (*_RECORDED, "passes", "pass_change")),
     Line("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
-    Line("run", "Run", "dock", run.RunPane, (), (run.Run,), (run.RunRequest,), ("run", "variant")),
+    Line("run", "Run", "dock", run.RunPane, (), (run.Run, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
     Line("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant")),
 )
 # fmt: on

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
-from inspector.errors import CancelledError
+from inspector.errors import CancelledError, ExecutionError, Unavailable
+from inspector.execution.comparison import Difference, compare_runs, speed
+from inspector.units import format_bytes
 from inspector.widgets import messages
 from inspector.widgets.panes.pane import Context, Pane
 from inspector.widgets.variants import Variant
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _PREVIEW_VALUES = 6
 _PREVIEW_REPLICAS = 16
 _SHOWN_ARRAYS = 40
+_MOST_BYTES = 256 << 20  # of outputs that are kept to be compared
 
 
 class RunRequest(TypedDict):
@@ -73,6 +76,46 @@ class Run(TypedDict):
     result: RunResult | None
 
 
+class OutputDifference(TypedDict):
+    """How an output differs from the baseline's; numbers are None where `unknown` says why.
+
+    Attributes:
+      ulps: the most floating-point numbers between two elements.
+      first: index of the first element that differs, and what stands there in both; "" where all are equal.
+      nans, infinities: of this and the baseline's elements.
+    """
+
+    path: str
+    count: int
+    differing: int
+    largest: float | None
+    relative: float | None
+    ulps: int | None
+    first: str
+    nans: tuple[int, int]
+    infinities: tuple[int, int]
+    unknown: str
+
+
+class RunComparison(TypedDict):
+    """A variant's run against the baseline's, anew whenever one of them was run.
+
+    Attributes:
+      outputs: how far the outputs agree, or why they cannot be compared.
+      is_same: whether all are equal; None where they cannot be compared.
+      speed: which is faster, or why nothing can be said.
+      is_faster: True, False (slower), or None where the difference is no more than noise.
+    """
+
+    type: Literal["run_comparison"]
+    variant: int
+    outputs: str
+    is_same: bool | None
+    speed: str
+    is_faster: bool | None
+    rows: list[OutputDifference]
+
+
 class RunPane(Pane):
     """Every variant's latest."""
 
@@ -80,6 +123,7 @@ class RunPane(Pane):
         """Nothing runs yet."""
         super().__init__(name, context)
         self._held: dict[int, RunJob] = {}
+        self._latest: dict[int, measurement.Run] = {}
 
     def answer(self, request: RunRequest) -> None:
         """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
@@ -95,6 +139,7 @@ class RunPane(Pane):
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops its run."""
+        self._latest.pop(variant.number, None)
         run = self._held.pop(variant.number, None)
         return super().forget(variant) if run is None else run.cancel
 
@@ -103,6 +148,7 @@ class RunPane(Pane):
         with self.context.lock:
             runs = tuple(self._held.values())
             self._held.clear()
+            self._latest.clear()
         for run in runs:
             run.cancel()
 
@@ -129,8 +175,10 @@ class RunPane(Pane):
             self.context.publish(run_message(variant.number, "running", run))
 
     def _show(self, variant: Variant, run: RunJob) -> None:
+        measured = None
         try:
-            message = run_message(variant.number, "done", run, result=run_result(run.result()))
+            measured = run.result()
+            message = run_message(variant.number, "done", run, result=run_result(measured))
         except CancelledError:
             message = run_message(variant.number, "cancelled", run)
         except Exception as error:  # whatever it is, it belongs in the pane
@@ -138,6 +186,21 @@ class RunPane(Pane):
         if self._held.get(variant.number) is run:
             del self._held[variant.number]
             self.context.publish(message)
+            if measured is not None:
+                self._compare(variant, measured)
+
+    def _compare(self, variant: Variant, run: measurement.Run) -> None:
+        """Compares it with the baseline's, and all others where it is the baseline."""
+        if sum(array.nbytes for array in run.outputs) > _MOST_BYTES:
+            return
+        with self.context.lock:
+            if self.context.holds(variant):
+                self._latest[variant.number] = run
+            latest, first = dict(self._latest), self.context.variants()[0].number
+        baseline = latest.get(first)
+        for number, other in latest.items():
+            if baseline is not None and number != first and variant.number in (first, number):
+                self.context.publish(run_comparison(number, other, baseline))
 
 
 def run_result(run: measurement.Run) -> RunResult:
@@ -150,6 +213,10 @@ def run_result(run: measurement.Run) -> RunResult:
     for name, arrays in (("inputs", run.inputs), ("outputs", run.outputs)):
         if len(arrays) > _SHOWN_ARRAYS:
             notes.append(f"The first {_SHOWN_ARRAYS} of {len(arrays)} {name} are shown.")
+    if (size := sum(array.nbytes for array in run.outputs)) > _MOST_BYTES:
+        notes.append(
+            f"Outputs of {format_bytes(size)} are not kept: compare two runs with inspector.compare_runs(run, other)."
+        )
     return RunResult(
         device_kind=run.device_kind,
         durations_s=list(run.durations_s),
@@ -162,6 +229,44 @@ def run_result(run: measurement.Run) -> RunResult:
             for about, value in zip(run.program.results[:_SHOWN_ARRAYS], run.outputs, strict=False)
         ],
         note=" ".join(notes),
+    )
+
+
+def run_comparison(variant: int, run: measurement.Run, baseline: measurement.Run) -> RunComparison:
+    """How a variant's run differs from the baseline's, for the pane."""
+    faster = speed(run.durations_s, baseline.durations_s)
+    message = RunComparison(
+        type="run_comparison", variant=variant, outputs="", is_same=None, rows=[],
+        speed=faster.reason if isinstance(faster, Unavailable) else faster.words,
+        is_faster=None if isinstance(faster, Unavailable) or not faster.is_known else faster.ratio > 1,
+    )  # fmt: skip
+    try:
+        found = compare_runs(run, baseline)
+    except ExecutionError as error:
+        message["outputs"] = str(error)
+        return message
+    message["outputs"], message["is_same"] = found.words, found.same
+    unlike = sorted(found.differences, key=lambda each: not each.differing)
+    message["rows"] = [_difference(each) for each in unlike[:_SHOWN_ARRAYS]]
+    return message
+
+
+def _difference(each: Difference) -> OutputDifference:
+    numbers = {name: getattr(each, name) for name in ("largest", "relative", "ulps")}
+    reasons = dict.fromkeys(value.reason for value in numbers.values() if isinstance(value, Unavailable))
+    at = f"[{', '.join(map(str, each.first))}]" if each.first else ""
+    known = {name: None if isinstance(value, Unavailable) else value for name, value in numbers.items()}
+    return OutputDifference(
+        path=f"result{each.path}",
+        count=each.count,
+        differing=each.differing,
+        largest=known["largest"],
+        relative=known["relative"],
+        ulps=known["ulps"],
+        first="" if each.first is None else f"{at} {each.value} for {each.other_value}".strip(),
+        nans=(each.nans, each.other_nans),
+        infinities=(each.infinities, each.other_infinities),
+        unknown="; ".join(reasons),
     )
 
 

@@ -1,0 +1,40 @@
+"""The Run pane with a real program behind it: two variants run and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import inspector
+from tests.frontend.test_instructions import behind, until
+from tests.frontend.test_roofline import arguments, step
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+OpenDemo = Callable[..., Page]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_variants_are_run_and_compared(demo: OpenDemo, theme: str, tmp_path: Any) -> None:
+    explorer = inspector.explore(step, *arguments())
+    explorer.add({"xla_cpu_enable_fast_math": True})
+    explorer.wait(120)
+    page = demo("waiting", until=".insp-state", theme=theme)
+    exchange = behind(page, explorer)
+    until(page, exchange, page.locator("[data-tab=run]"))
+    page.click("[data-tab=run]")
+    page.get_by_role("button", name="Run all").click()
+    rows = page.locator(".insp-runs tbody tr")
+    until(page, exchange, rows.nth(1).get_by_text("%"))
+    page.locator(".insp-chip-main").nth(1).click()
+    until(page, exchange, page.locator(".insp-run-comparison"))
+    expect(rows.nth(0)).not_to_contain_text("equal")
+    assert any(word in rows.nth(1).inner_text() for word in ("(noise)", "faster", "slower"))
+    said = page.locator(".insp-run-comparison p").inner_text()
+    assert "outputs" in said
+    assert any(word in said for word in ("noise", "faster", "slower"))
+    page.screenshot(path=tmp_path / f"run-{theme}.png")
+    explorer.close()
