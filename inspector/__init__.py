@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from inspector import settings as settings
     from inspector._jax.compile_events import CompileEvent as CompileEvent
     from inspector._jax.compile_events import watch_compiles as watch_compiles
+    from inspector._jax.retraces import watch_retraces as watch_retraces
     from inspector._jax.sharing import share_compiles as share_compiles
     from inspector.analysis.peaks import measured_peak as measured_peak
     from inspector.analysis.stats import compare as compare
@@ -73,6 +74,7 @@ _HOMES = {
     "sweep": "inspector.sweeps",
     "targets": "inspector.engines.targets",
     "watch_compiles": "inspector._jax.compile_events",
+    "watch_retraces": "inspector._jax.retraces",
     "xla_computation": "inspector.lowering.xla_computation",
 }
 

@@ -1,0 +1,237 @@
+"""Why JAX traced and compiled a function again: what differed from the closest call before.
+
+JAX explains it in a warning (`jax_explain_cache_misses`), and only there. It is heard while somebody watches, and
+shown to nobody who did not ask for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal
+
+import jax
+
+from inspector.tables import Kind, Tabular, make_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LOGGER = "jax._src.interpreters.partial_eval"
+_FLAG = "jax_explain_cache_misses"
+_BEGINS = "TRACING CACHE MISS at "
+
+Cause = Literal["first call", "defined again", "arguments", "structure", "context", "unknown"]
+What = Literal["shape", "dtype", "weak type", "sharding", "type", "static value", "structure", "setting"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changed:
+    """What a call has other than the closest one before.
+
+    Attributes:
+      what: differs.
+      where: the argument, as JAX names it, such as `params['w']`, or its place, such as `args[1]`; the setting's name.
+      now, before: its type, static value, structure or setting in both, in JAX's words.
+    """
+
+    what: What
+    where: str
+    now: str
+    before: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Retrace:
+    """A call for which JAX had no trace, and so no executable.
+
+    Attributes:
+      fun_name: the function's.
+      defined_at: its file and line; "" where JAX does not say.
+      called_at: the line of the call.
+      cause: "first call"; "defined again": a new function object of the same line, such as a lambda in a loop;
+        "arguments": other types; "structure": another pytree or static value; "context": other settings of JAX;
+        "unknown": JAX does not say, as JAX 0.12 does not of static values.
+      changes: what differs, by argument; () of a first call.
+      explanation: JAX's own words.
+    """
+
+    fun_name: str
+    defined_at: str
+    called_at: str
+    cause: Cause
+    changes: tuple[Changed, ...]
+    explanation: str
+
+    def __str__(self) -> str:
+        said = "; ".join(f"{c.what} of {c.where}: {c.now}, before {c.before}" for c in self.changes)
+        return f"{self.fun_name} at {self.called_at}: {said or self.cause}"
+
+
+class Retraces(Tabular):
+    """The retraces of a `with` block, in order; grows while it runs."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._found: list[Retrace] = []
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Retrace]:
+        return iter(tuple(self._found))
+
+    def __getitem__(self, index: int) -> Retrace:
+        return self._found[index]
+
+    def table(self) -> pd.DataFrame:
+        """One row a change, one of a retrace without any.
+
+        Columns: `function, called_at, cause, what, where, now, before, defined_at`.
+        """
+        rows: list[tuple[object, ...]] = []
+        for each in self:
+            changes: list[tuple[str | None, ...]] = [(c.what, c.where, c.now, c.before) for c in each.changes]
+            rows += (
+                (each.fun_name, each.called_at, each.cause, *change, each.defined_at)
+                for change in changes or [(None, None, None, None)]
+            )
+        return make_table(_COLUMNS, rows)
+
+    def __repr__(self) -> str:
+        again = sum(each.cause != "first call" for each in self)
+        lines = "".join(f"\n  {each}" for each in self if each.cause != "first call")
+        return f"<Retraces: {len(self) - again} first calls, {again} again{lines}>"
+
+
+_COLUMNS: Mapping[str, Kind] = {
+    "function": "text", "called_at": "text", "cause": "text", "what": "text", "where": "text", "now": "text",
+    "before": "text", "defined_at": "text",
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def watch_retraces() -> Iterator[Retraces]:
+    """Lists what JAX traces anew in this process, of all threads, while the `with` block runs, and why.
+
+    Functions of JAX itself are left out, as in JAX's own explanations.
+    """
+    found = Retraces()
+    _ear.add(found)
+    try:
+        yield found
+    finally:
+        _ear.remove(found)
+
+
+class _Ear(logging.Filter):
+    """Hears JAX's explanations while anyone watches; one for the process, as the flag is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._watchers: list[Retraces] = []
+        self._was_on = False
+
+    def add(self, found: Retraces) -> None:
+        with self._lock:
+            self._watchers.append(found)
+            if len(self._watchers) == 1:
+                self._was_on = bool(jax.config.values[_FLAG])
+                jax.config.update(_FLAG, True)
+                logging.getLogger(_LOGGER).addFilter(self)
+
+    def remove(self, found: Retraces) -> None:
+        with self._lock:
+            self._watchers = [each for each in self._watchers if each is not found]
+            if not self._watchers:
+                logging.getLogger(_LOGGER).removeFilter(self)
+                jax.config.update(_FLAG, self._was_on)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Takes an explanation, and lets it pass where the user asked JAX for it."""
+        message = record.getMessage()
+        if not message.startswith(_BEGINS):
+            return True
+        retrace = _read(message)
+        with self._lock:
+            for found in self._watchers:
+                found._found.append(retrace)
+        return self._was_on
+
+
+def _read(message: str) -> Retrace:
+    first, *rest = message.split("\n")
+    text = "\n".join(rest)
+    function = re.search(r"^  (?:for |  )(.+?)(?: id=\d+)?(?: defined at (.+))?$", text, re.MULTILINE)
+    changes = tuple(filter(None, map(_change, rest)))
+    return Retrace(
+        fun_name=function[1] if function else "",
+        defined_at=(function[2] or "") if function else "",
+        called_at=re.sub(r"^(.*?):$", r"\1", first.removeprefix(_BEGINS)),
+        cause=_cause(text),
+        changes=changes,
+        explanation=message,
+    )
+
+
+def _cause(text: str) -> Cause:
+    if "never seen function" in text:
+        return "defined again" if "seen another function defined on the same line" in text else "first call"
+    for words, cause in _CAUSES.items():
+        if words in text:
+            return cause
+    return "unknown"
+
+
+_CAUSES: Mapping[str, Cause] = {
+    "different input types": "arguments",
+    "different input pytree": "structure",
+    "Tracing context doesn't match": "context",
+}
+_TYPES = re.compile(r"  \* at (.+?), now (.+) and before (.+?)(?:https://\S+)?$")
+_PATHS = re.compile(r"  \* at input path (.+?), now (.+) and before (.+), so (.+)$")
+_SETTING = re.compile(r"  \* (.+?) differs: now (.+) and before (.+)$")
+_STATIC = re.compile(r"pytree metadata Static\(val=(.+)\)$")
+_ARRAY = re.compile(r"(\w+)\[([^\]]*)\](\(.*\))?(?:\{weak_type=(\w+)\})?$")
+
+
+def _change(line: str) -> Changed | None:
+    if found := _PATHS.match(line):
+        where, now, before, _ = found.groups()
+        values = [_STATIC.search(text) for text in (now, before)]
+        if values[0] and values[1]:
+            return Changed("static value", _place(where), values[0][1], values[1][1])
+        return Changed("structure", _place(where), now, before)
+    if found := _SETTING.match(line):
+        return Changed("setting", *found.groups())
+    if found := _TYPES.match(line):
+        where, now, before = found.groups()
+        return Changed(_what(now, before), where, now, before)
+    return None
+
+
+def _place(path: str) -> str:
+    """`[0][1]['w']` is `args[1]['w']`, `[1]['n']` is `n`."""
+    path = re.sub(r"^\[0\](\[\d+\])", r"args\1", path)
+    return re.sub(r"^\[1\]\['(\w+)'\]", r"\1", path)
+
+
+def _what(now: str, before: str) -> What:
+    ours, theirs = _ARRAY.match(now), _ARRAY.match(before)
+    if not ours or not theirs:
+        return "type"
+    for group, what in _PARTS.items():
+        if ours[group] != theirs[group]:
+            return what
+    return "type"
+
+
+_PARTS: Mapping[int, What] = {1: "dtype", 2: "shape", 4: "weak type", 3: "sharding"}
+
+
+_ear = _Ear()
