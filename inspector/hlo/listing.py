@@ -42,8 +42,17 @@ class Listing:
         labels: Sequence[int | None] = (),
     ) -> Listing:
         """A listing from the origins of each line, none or more."""
+        lines = [*origins]
         table: dict[tuple[Origin, ...], int] = {}
-        indices = array.array("i", (table.setdefault(tuple(o), len(table)) if o else -1 for o in origins))
+        known: dict[int, int] = {}  # by identity: lines share objects, and a hash of one goes through all its frames
+
+        def index(entry: Sequence[Origin]) -> int:
+            found = known.get(id(entry))
+            if found is None:
+                found = known[id(entry)] = table.setdefault(tuple(entry), len(table)) if entry else -1
+            return found
+
+        indices = array.array("i", map(index, lines))
         return cls(text, indices.tobytes(), tuple(table), tuple(instructions), tuple(labels))
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,3 +33,20 @@ def test_the_table_is_little_endian_int32(lines: list[tuple[Origin, ...]]) -> No
     listing = Listing.of("", lines)
     table = np.frombuffer(listing.line_origins, "<i4")
     assert [() if i < 0 else listing.origins[i] for i in table] == lines
+
+
+def test_what_lines_share_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+    usual = Origin.__hash__
+
+    def noted(origin: Origin) -> int:
+        hashed.append(origin)
+        return usual(origin)
+
+    monkeypatch.setattr(Origin, "__hash__", noted)
+    shared = (Origin("jit(f)/a", ()),)
+    listing = Listing.of("", [shared, (), *[shared] * 1000, (Origin("jit(f)/a", ()),)])
+    assert len(hashed) == 2
+    assert len(listing.origins) == 1
+    assert listing.origins_of(1) == ()
+    assert {listing.origins_of(line) for line in range(2, 1003)} == {shared}

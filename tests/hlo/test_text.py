@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inspector.errors import ModuleError
 from inspector.hlo.module import Module
@@ -133,3 +135,21 @@ def test_names_of_operations_are_read_from_metadata() -> None:
     )
     assert op_names(text)["a.1"] == 'jit(f)/a "b" {'
     assert set(op_names(text)) == {"a.1"}
+
+
+_QUOTED = st.text(alphabet='a{},=\\" ', max_size=8).map(lambda text: json.dumps(text))
+_FIELD = st.sampled_from(["stack_frame_id=2", "deduplicated_name=x", "sizes={1,{2}}"]) | _QUOTED.map(
+    "op_name={}".format
+)
+_MORE = st.sampled_from(["", ", calls=%c", ', config={"a":["2"]}', ', note=", metadata={"']) | _QUOTED.map(
+    ", s={}".format
+)
+
+
+@given(_MORE, st.lists(_FIELD, max_size=3).map(" ".join), _MORE)
+def test_metadata_goes_whatever_its_strings_hold_and_whatever_stands_around_it(
+    before: str, fields: str, after: str
+) -> None:
+    shown = display_text(f"HloModule m\n\nENTRY e {{\n  %x = f32[] add(){before}, metadata={{{fields}}}{after}\n}}\n")
+    assert shown.text.split("\n")[3] == f"  %x = f32[] add(){before}{after}"
+    assert shown.instruction_names[3] == "x"
