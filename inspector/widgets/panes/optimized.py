@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.analysis.diff import instruction_changes, instruction_multiset, line_hunks
+from inspector.analysis.headline import headline
 from inspector.analysis.source import hlo_listing
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
@@ -28,7 +29,7 @@ class Diff(TypedDict):
     Attributes:
       baseline: the Explorer's, or the first variant for the same target.
       hunks: line ranges `[a0, a1, b0, b1]`, half open, of baseline (a) and variant (b).
-      summary: a sentence, such as "12 instructions changed, 3 added, 1 removed".
+      summary: in words, such as "1 all-gather appeared; 12 only in the baseline (...); 340 in both".
     """
 
     type: Literal["diff"]
@@ -108,4 +109,6 @@ def _diff(baseline: int, before: _Shown, variant: int, after: _Shown, reference:
     """What differs, as hunks of lines and in words, in which `reference` names what is compared with."""
     changes = instruction_changes(instruction_multiset(before.module), instruction_multiset(after.module))
     hunks = line_hunks(before.lines.tolist(), after.lines.tolist())
-    return Diff(type="diff", baseline=baseline, variant=variant, hunks=list(hunks), summary=changes.words(reference))
+    parts = headline(before.module, after.module), changes.words(reference)
+    summary = "; ".join(part for part in parts if part)
+    return Diff(type="diff", baseline=baseline, variant=variant, hunks=list(hunks), summary=summary)
