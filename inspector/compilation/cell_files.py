@@ -61,7 +61,7 @@ def _renamed_proto(data: bytes, names: Mapping[str, str]) -> bytes:
 
 def _without_pid(string: bytes) -> bytes:
     before, mark, rest = string.partition(_MARK)
-    return before + mark + rest.lstrip(b"0123456789") if mark else string
+    return before + mark + rest.lstrip(b"0123456789")
 
 
 def _strings(module: bytes) -> list[bytes]:

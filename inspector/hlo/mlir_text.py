@@ -28,6 +28,7 @@ _INTERESTING = re.compile(r'"(?:[^"\\]|\\.)*"| loc\(')
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ALIAS = re.compile(r"#loc\d*")
 _PLACE = re.compile(r":(\d+):(\d+)(?: to (?:(\d+)?:)?\d+)?")
+_PUNCTUATION = re.compile(r'"(?:[^"\\]|\\.)*"|->|[()\[\]<>,]')
 _ESCAPE = re.compile(r'\\(\\|"|n|t|[0-9A-Fa-f]{2})')
 # Printed on a line of their own, below the operation that they belong to.
 _CONTINUATIONS = ("cond {", "reducer(")
@@ -194,7 +195,7 @@ class _Reader:
             return _Location(callee.name, callee.frames + caller.frames), at + 1
         if text.startswith("fused", at):
             return self._read_fused(text, at + len("fused"))
-        return _Location(), _end_of_body(text, at)  # `unknown`, or a kind that carries no place
+        return _Location(), _skip(text, at, "),]")  # `unknown`, or a kind that carries no place
 
     def _resolve(self, alias: str) -> _Location:
         if alias not in self._known:
@@ -215,7 +216,7 @@ class _Reader:
 
     def _read_fused(self, text: str, at: int) -> tuple[_Location, int]:
         if text.startswith("<", at):
-            at = text.index("[", at)
+            at = _skip(text, at, "[")
         first: _Location | None = None
         while text[at] != "]":
             part, at = self.read(text, at + len("[") if first is None else at + len(", "))
@@ -250,9 +251,11 @@ def _unescape(text: str) -> str:
     return _ESCAPE.sub(replace, raw).encode("latin-1").decode("utf-8", "replace")
 
 
-def _end_of_body(text: str, at: int) -> int:
+def _skip(text: str, at: int, ends: str) -> int:
+    """Where the first of `ends` stands that is in no brackets and in no string."""
     depth = 0
-    while depth or text[at] not in "),]":
-        depth += {"(": 1, "[": 1, "<": 1, ")": -1, "]": -1, ">": -1}.get(text[at], 0)
-        at += 1
-    return at
+    for token in _PUNCTUATION.finditer(text, at):
+        if not depth and token.group() in ends:
+            return token.start()
+        depth += {"(": 1, "[": 1, "<": 1, ")": -1, "]": -1, ">": -1}.get(token.group(), 0)
+    return len(text)

@@ -113,9 +113,9 @@ class Root:
 
     def _below(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         first, last = self.lines
-        for depth in range(len(frames) - 1, -1, -1):
-            if frames[depth].file == self.file and first <= frames[depth].line <= last:
-                return frames[: depth + 1]
+        inside = [n for n, frame in enumerate(frames) if frame.file == self.file and first <= frame.line <= last]
+        if inside:
+            return frames[: inside[-1] + 1]
         # JAX keeps the innermost frames only, so a deep stack may not reach the function.
         for depth, frame in enumerate(frames):
             if (frame.file, frame.line) in self.callers:

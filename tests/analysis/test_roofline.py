@@ -335,3 +335,28 @@ ENTRY main {
 def test_what_kernels_cannot_be_summed_by_is_refused(compiled: Compiled) -> None:
     with pytest.raises(ParameterError, match="one of scope, line, phase, opcode, roof; got 'file'"):
         compiled.roofline(ROOFS).by("file")  # type: ignore[arg-type]
+
+
+def test_the_figure_has_the_roofs_and_every_kernel_under_them(compiled: Compiled) -> None:
+    roof = compiled.roofline(ROOFS)
+    (axes,) = roof.plot().axes
+    line, ridge = axes.lines
+    assert list(ridge.get_xdata()) == [10, 10]
+    intensities = [float(p.intensity) for p in (*roof.points, roof.total) if p.intensity]
+    drawn = np.array(line.get_data()).T.tolist()
+    assert drawn == [
+        pytest.approx([min(10, *intensities) / 3, min(10, *intensities) / 3 * 1e5]),
+        pytest.approx([10, 1e6]),
+        pytest.approx([max(10, *intensities) * 3, 1e6]),
+    ]
+    kernels, whole = axes.collections
+    expected = [[x, min(1e6, x * 1e5)] for x in intensities]
+    assert np.array([*kernels.get_offsets(), *whole.get_offsets()]).tolist() == [pytest.approx(p) for p in expected]
+
+
+def test_without_a_roof_kernels_stand_at_what_they_compute(compiled: Compiled) -> None:
+    roof = compiled.roofline()
+    (kernels,) = roof.plot().axes[0].collections
+    expected = [[float(p.intensity), float(p.flops)] for p in roof.points if p.intensity]
+    assert expected
+    assert np.array(kernels.get_offsets()).tolist() == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -63,3 +64,40 @@ def test_what_was_compiled_there_is_told_in_the_names_of_here() -> None:
     assert ours.computations == message.FromString(compiled.hlo_proto).computations
     assert made.executable == compiled.executable
     assert renamed(wanted, here.program.module) is wanted
+
+
+def bytecode(strings: list[bytes], rest: bytes) -> bytes:
+    """A module in MLIR's form: version, producer, a section of strings and an aligned one of anything else."""
+    data = [string + b"\0" for string in strings]
+    listed = b"".join(map(_integer, [len(data), *(len(each) for each in reversed(data))])) + b"".join(data)
+    head = b"ML\xefR" + _integer(13) + b"producer\0" + b"\0" + _integer(len(listed)) + listed
+    start = head + bytes([0x80 | 4]) + _integer(len(rest)) + _integer(8)
+    return start + b"\xcb" * (-len(start) % 8) + rest
+
+
+def _integer(value: int) -> bytes:
+    return bytes([value << 1 | 1]) if value < 1 << 7 else (value << 2 | 2).to_bytes(2, "little")
+
+
+def test_the_form_of_a_digest_stays() -> None:
+    """It is the key of what lies on disk."""
+    module = bytecode([b"arith", b"/tmp/ipykernel_17/42.py"], b"operations")
+    strings = b"arith\0/tmp/ipykernel_/42.py"
+    head = b"ML\xefR" + _integer(13) + b"producer\0"
+    said = b"-1 %d\n%s0 %d\n%s4 10\noperations" % (len(head), head, len(strings), strings)
+    assert module_digest(module) == hashlib.sha256(said).hexdigest()
+    plain = bytecode([b"arith"], b"operations")
+    assert module_digest(plain) == hashlib.sha256(plain).hexdigest()
+    text = b"module @ipykernel_17"
+    assert module_digest(text) == hashlib.sha256(b"-1 20\n" + text).hexdigest()
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 90, 200])
+def test_what_is_as_long_and_says_something_else_is_another_program(length: int) -> None:
+    one = bytecode([b"ipykernel_1/", b"a" * length], b"operations")
+    others = [
+        bytecode([b"ipykernel_1/", b"b" * length], b"operations"),
+        bytecode([b"ipykernel_1/", b"a" * length], b"operationz"),
+        bytecode([b"ipykernel_1/" + b"a" * length, b""], b"operations"),
+    ]
+    assert [module_digest(other) == module_digest(one) for other in others] == [length == 0, False, length == 0]

@@ -176,3 +176,37 @@ def test_any_value_survives_text_json_and_proto(data: st.DataObject) -> None:
     # What was said and is JAX's default anyhow cannot be read back where no override carries it.
     carried = options_proto.overrides(options.flags)
     assert {name: back.flags[name] for name in carried} == carried
+
+
+def test_every_field_without_a_form_of_its_own_is_kept() -> None:
+    """Bytes, messages and lists of messages, each with something in it."""
+    for name in flags.xla_flag_names():
+        type_ = flags.flag_type(name)
+        if name in flags.OPTION_FIELDS or not (type_.is_opaque or type_.kind == "message"):
+            continue
+        message = type(options_message()).FromString(jax_bytes())
+        holder = flags.holder(message, type_.home)
+        if type_.kind == "bytes":
+            setattr(holder, name, b"\x00\xff")
+        elif type_.repeated:
+            getattr(holder, name).add()
+        else:
+            getattr(holder, name).SetInParent()
+            _say_something(getattr(holder, name))
+        data = message.SerializeToString(deterministic=True)
+        assert data != jax_bytes()
+        options = Options.from_proto(data)
+        assert not options.flags
+        assert options.extra_proto, name
+        assert options.to_proto() == data, name
+
+
+def _say_something(message: Any) -> None:
+    """Sets the first field that is a number, a text or a list of messages."""
+    for field in message.DESCRIPTOR.fields:
+        if field.message_type is not None and field.is_repeated:
+            getattr(message, field.name).add()
+            return
+        if field.message_type is None and not field.is_repeated:
+            setattr(message, field.name, "x" if field.cpp_type == field.CPPTYPE_STRING else 1)
+            return

@@ -10,7 +10,8 @@ import pytest
 
 import inspector
 from inspector import platforms
-from inspector.engines.targets import offered_targets
+from inspector._jax import absent
+from inspector.engines.targets import offered_targets, target_rows
 
 COLUMNS = ["target", "platform", "device_kind", "device_count", "available", "reason", "can_run"]
 
@@ -57,3 +58,23 @@ def test_all_that_is_available_compiles() -> None:
     for target, one in compiled.items():
         kind = table.set_index("target").device_kind[target]
         assert one.devices[0].startswith(kind), target
+
+
+@pytest.mark.parametrize(
+    ("why_not", "said"),
+    [
+        (("", ""), (True, "")),
+        (("", "no code"), (True, "no code")),
+        (("no plugin", "no code"), (False, "no plugin")),
+        (("no plugin", ""), (False, "no plugin")),
+    ],
+)
+def test_what_programs_lack_is_said_where_they_can_be_compiled(
+    why_not: tuple[str, str], said: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(absent, "why_not", lambda *_: why_not)
+    for row in target_rows():
+        if inspector.Target.parse(row.target).is_absent:
+            assert (row.available, row.reason, row.can_run) == (*said, False)
+        else:
+            assert (row.available, row.reason, row.can_run) == (True, "", True)

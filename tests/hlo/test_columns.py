@@ -13,7 +13,7 @@ import pytest
 
 from inspector.errors import ModuleError
 from inspector.hlo.alike import alike
-from inspector.hlo.columns import CHANNEL_ID, OPERAND_IDS, Columns
+from inspector.hlo.columns import CHANNEL_ID, OPERAND_IDS, Columns, _find
 from inspector.hlo.executions import places
 from inspector.hlo.fields import MOST_FIELDS
 from inspector.hlo.module import Module
@@ -262,3 +262,17 @@ def test_equal_ids_in_different_computations_are_different_instructions() -> Non
         assert [o.name for o in one.operands] == [o.name for o in other.operands]
         assert [o.name for o in one.users] == [o.name for o in other.users]
         assert one.is_root == other.is_root
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ids_are_found_in_their_computation(seed: int) -> None:
+    source = np.random.default_rng(seed)
+    count, asked = source.integers(0, 30, 2).tolist()
+    in_computation, ids = np.sort(source.integers(0, 4, count)), source.integers(-2, 9, count)
+    of_computation, wanted = source.integers(0, 5, asked), source.integers(-3, 11, asked)
+    rows = {pair: row for row, pair in enumerate(zip(in_computation.tolist(), ids.tolist(), strict=True))}
+    expected = [rows.get(pair, -1) for pair in zip(of_computation.tolist(), wanted.tolist(), strict=True)]
+    assert _find(in_computation, ids, of_computation, wanted).tolist() == expected
+    none = np.array([], np.int64)
+    assert _find(none, none, of_computation, wanted).tolist() == [-1] * asked
+    assert _find(in_computation, ids, none, none).tolist() == []

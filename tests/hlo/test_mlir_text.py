@@ -255,3 +255,47 @@ def test_files_with_other_letters_are_found(tmp_path: Path) -> None:
     assert origin == Origin("jit(größe)/sin", (Frame(str(file), 3, "größe"),))
     assert not isinstance(lowered.jaxpr_listing, inspector.Unavailable)
     assert names(lowered.jaxpr_listing) == {"jit(größe)/sin"}
+
+
+@pytest.mark.parametrize(
+    ("location", "origin"),
+    [
+        ('"a.py":1:2', Origin("", (Frame("a.py", 1),))),
+        ('"a.py":1:2 to 3:4', Origin("", (Frame("a.py", 1),))),
+        ('"op"', Origin("op")),
+        ('"tab\\09 \\5C \\\\ \\n"', Origin("tab\t \\ \\ \n")),
+        ('"op"("fun"("a.py":1:2))', Origin("op", (Frame("a.py", 1, "fun"),))),
+        ('"op:"("in"("fun"("a.py":1:2)))', Origin("in", (Frame("a.py", 1, "fun"),))),
+        ('"op"(callsite("a.py":1:1 at "b.py":2:2))', Origin("op", (Frame("a.py", 1), Frame("b.py", 2)))),
+        ('"f"("op"("a.py":1:2))', Origin("f", (Frame("a.py", 1, "op"),))),
+        ("fused[]", None),
+        ("fused[unknown]", None),
+        ('fused["a", "b"]', Origin("a")),
+        ('fused["a.py":1:2, "b"]', Origin("", (Frame("a.py", 1),))),
+        ('fused[unknown, "b.py":2:3, "c"]', Origin("", (Frame("b.py", 2),))),
+        ('fused[#loc1, "b"]', Origin("", (Frame("x.py", 7),))),
+        ('fused<{a = "["}>["a", unknown]', Origin("a")),
+        ('fused[fused[unknown], fused["b"]]', Origin("b")),
+        ('callsite("a"("a.py":1:1) at fused["b.py":2:2, "c"])', Origin("", (Frame("a.py", 1, "a"), Frame("b.py", 2)))),
+        ('fused[other<"]", [(1)]>, "b"]', Origin("b")),
+        ('fused<{a = affine_map<(d0) -> (d0)>}>["b"]', Origin("b")),
+        ("another<[(1), (2)]>", None),
+        ("#loc1", Origin("", (Frame("x.py", 7),))),
+        ("#loc9", None),
+    ],
+)
+def test_locations_of_every_form(location: str, origin: Origin | None) -> None:
+    """The line after it is read as well: each form ends where it ends."""
+    text = f"""module {{
+  func.func public @main() {{
+    "a.op"() : () -> () loc({location})
+    "b.op"(%0 loc({location})) : () -> () loc("after")
+  }} loc(#loc)
+}} loc(#loc)
+#loc = loc(unknown)
+#loc1 = loc("x.py":7:8)
+"""
+    listing = read_located_text(text)
+    assert listing.text.split("\n")[2:4] == ['    "a.op"() : () -> ()', '    "b.op"(%0) : () -> ()']
+    assert listing.origins_of(2) == ((origin,) if origin else ())
+    assert listing.origins_of(3) == (Origin("after"),)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
 from inspector.compilation.records.dump_names import SnapshotName
 from inspector.compilation.records.pass_metadata import timed_passes
 from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.records.phases import Span, own_durations, phases
 from inspector.compilation.records.texts import Texts
-from inspector.errors import Unavailable
+from inspector.errors import ModuleError, Unavailable
 from inspector.toolchain.schema import fallback_schema
 
 TEXTS = Texts.of(["zero", "one", "two", "three"])
@@ -152,3 +156,19 @@ def test_xlas_own_times_are_read() -> None:
     assert first == TimedPass("Before X64 rewriter", "algsimp", 1.0, 1.5)
     assert second.name == "dce"
     assert round(second.end_s - second.start_s, 9) == 1e-6
+
+
+@pytest.mark.parametrize("place", ["before_index", "after_index"])
+@pytest.mark.parametrize("index", [-1, len(TEXTS)])
+def test_a_pass_without_its_text_is_refused(place: str, index: int) -> None:
+    passes = record_passes(TEXTS, 0, SNAPSHOTS, TIMED)
+    damaged = dataclasses.replace(passes, entries=(dataclasses.replace(passes[0], **{place: index}), *passes[1:]))
+    with pytest.raises(ModuleError, match=rf"pass 0 has the texts .*{index}.* of 4"):
+        Passes.from_bytes(damaged.to_bytes())
+
+
+def test_the_first_and_the_last_text_are_texts() -> None:
+    passes = record_passes(TEXTS, 0, SNAPSHOTS, TIMED)
+    ends = dataclasses.replace(passes[0], changed=True, before_index=0, after_index=len(TEXTS) - 1)
+    (found,) = Passes.from_bytes(dataclasses.replace(passes, entries=(ends,)).to_bytes())
+    assert (found.before, found.after, found.changed) == ("zero", "three", True)
