@@ -24,6 +24,7 @@ import type { TextDocument } from "./documents.ts";
 import { expandAt } from "./expand.ts";
 import { frameBlocks } from "./frames.ts";
 import { hideDetails, highlighting } from "./highlighting.ts";
+import { hovering } from "./hover.ts";
 import { nameAt } from "./names.ts";
 
 /** What an editor tells its owner. Lines count from 0. */
@@ -93,6 +94,7 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     detailing.of(options.details ? [] : hideDetails(document.language)),
     keys(events),
     mouse(document, events),
+    hovering(document),
     // CodeMirror, focused at the top, goes back to where it last heard of a scroll. The event of the scroll to the top
     // may be yet to come, and the line under the pointer would be another when the button is let go.
     EditorView.domEventObservers({ mousedown: (_event, view) => view.scrollDOM.dispatchEvent(new Event("scroll")) }),
