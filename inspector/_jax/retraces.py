@@ -75,9 +75,9 @@ class Retrace:
 class Retraces(Tabular):
     """The retraces of a `with` block, in order; grows while it runs."""
 
-    def __init__(self) -> None:
-        """None yet."""
-        self._found: list[Retrace] = []
+    def __init__(self, found: list[Retrace]) -> None:
+        """Takes the list that grows."""
+        self._found = found
 
     def __len__(self) -> int:
         return len(self._found)
@@ -120,10 +120,10 @@ def watch_retraces() -> Iterator[Retraces]:
 
     Functions of JAX itself are left out, as in JAX's own explanations.
     """
-    found = Retraces()
+    found: list[Retrace] = []
     _ear.add(found)
     try:
-        yield found
+        yield Retraces(found)
     finally:
         _ear.remove(found)
 
@@ -134,10 +134,10 @@ class _Ear(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        self._watchers: list[Retraces] = []
+        self._watchers: list[list[Retrace]] = []
         self._was_on = False
 
-    def add(self, found: Retraces) -> None:
+    def add(self, found: list[Retrace]) -> None:
         with self._lock:
             self._watchers.append(found)
             if len(self._watchers) == 1:
@@ -145,7 +145,7 @@ class _Ear(logging.Filter):
                 jax.config.update(_FLAG, True)
                 logging.getLogger(_LOGGER).addFilter(self)
 
-    def remove(self, found: Retraces) -> None:
+    def remove(self, found: list[Retrace]) -> None:
         with self._lock:
             self._watchers = [each for each in self._watchers if each is not found]
             if not self._watchers:
@@ -160,7 +160,7 @@ class _Ear(logging.Filter):
         retrace = _read(message)
         with self._lock:
             for found in self._watchers:
-                found._found.append(retrace)
+                found.append(retrace)
         return self._was_on
 
 
