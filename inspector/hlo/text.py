@@ -67,23 +67,17 @@ def display_text(text: str) -> DisplayText:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with their 1-based numbers; a line break inside a string does not end one."""
-    pending: list[str] = []
-    first = 1
+    begun: tuple[int, str] | None = None
     for number, line in enumerate(text.split("\n"), start=1):
-        if not pending and "\\" not in line and line.count('"') % 2 == 0:
+        if begun is None and "\\" not in line and line.count('"') % 2 == 0:
             yield number, line
             continue
-        if pending:
-            line = "\n".join([*pending, line])
-        else:
-            first = number
-        if ('"' in line) and _ends_in_string(line):
-            pending = [line]
-        else:
-            pending = []
-            yield first, line
-    if pending:
-        raise ModuleError(f"Cannot read HLO text: a string that begins in line {first} is not closed.")
+        whole = (number, line) if begun is None else (begun[0], f"{begun[1]}\n{line}")
+        begun = whole if _ends_in_string(whole[1]) else None
+        if begun is None:
+            yield whole
+    if begun is not None:
+        raise ModuleError(f"Cannot read HLO text: a string that begins in line {begun[0]} is not closed.")
 
 
 def _ends_in_string(line: str) -> bool:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from inspector.errors import ModuleError
 from inspector.hlo.cursor import Cursor
 from inspector.hlo.group_mode import GroupMode, participants
+from inspector.hlo.mixed_radix import Digit
 from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, parse, parse_pairs
 from inspector.hlo.replica_groups_proto import _alike_groups, from_instruction_proto
 from inspector.toolchain.schema import installed_schema
@@ -276,12 +277,39 @@ def meshes(draw: st.DrawFn) -> MeshGroups:
     return MeshGroups(axes, tuple(draw(st.permutations(references))), device_ids)
 
 
+def hold_to_ids(groups: Any, id_count: int | None = None) -> None:
+    """What is told of groups without writing their ids out, against the ids."""
+    ids = groups.expand(id_count)
+    assert groups.shape(id_count) == ids.shape
+    assert groups.largest_id(id_count) == ids.max(initial=-1)
+    digits = groups.member_digits(id_count)
+    if digits is not None:
+        counted = np.zeros(1, np.int64)
+        for digit in digits:
+            counted = (counted[:, None] + np.arange(digit.size) * digit.stride).reshape(-1)
+        assert (ids - ids[:, :1] == counted).all()
+
+
+@pytest.mark.parametrize(("text", "groups"), FORMS)
+def test_what_is_told_of_ids_is_so(text: str, groups: list[list[int]]) -> None:
+    hold_to_ids(parse(text), 4)
+    if "{{" in text:
+        assert parse(text).member_digits(4) is None
+
+
+@pytest.mark.parametrize("id_count", [1, 2, 7])
+def test_no_groups_are_one_of_all(id_count: int) -> None:
+    hold_to_ids(parse("{}"), id_count)
+    assert parse("{}").member_digits(id_count) == (Digit(id_count, 1),)
+
+
 @given(meshes())
 @settings(max_examples=300, deadline=None)
 def test_meshes_match_the_reference_parser_and_partition_the_ids(groups: MeshGroups) -> None:
     assert parse(str(groups)) == groups
     assert to_lists(groups) == digest.parse_groups(str(groups))
     assert sorted(groups.expand().reshape(-1)) == list(range(math.prod(size for _, size in groups.mesh_axes)))
+    hold_to_ids(groups)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
@@ -292,6 +320,7 @@ def test_iotas_match_the_reference_parser(dims: list[int], data: st.DataObject) 
     size = data.draw(st.sampled_from([d for d in range(1, total + 1) if total % d == 0]))
     groups = IotaGroups(total // size, size, Iota(tuple(dims), permutation))
     assert parse(str(groups)) == groups
+    hold_to_ids(groups)
     assert to_lists(groups) == digest.parse_groups(str(groups))
 
 

@@ -94,6 +94,10 @@ def test_line_break_in_a_string() -> None:
     )
     assert display.instruction_names == (None, None, None, "x", None, None, "y", None, None)
     assert display.computation_names[3:8] == ("main",) * 5
+    longer = display_text(
+        'HloModule m\n\nENTRY main {\n  x = f32[] f(), a="\n\n\\"}\n \\\\", b="\n"\n  y = f32[] g()\n}\n'
+    )
+    assert longer.instruction_names == (None, None, None, "x", None, None, None, None, "y", None, None)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +105,9 @@ def test_line_break_in_a_string() -> None:
     [
         ("HloModule m\n\nENTRY e {\n  x = f32[] f(), metadata={op_name=1\n}", r"metadata in line 4 is not closed"),
         ("HloModule m\n\nENTRY e {\n  x = f32[] f(), a=\"b\n}", r"a string that begins in line 4 is not closed"),
+        ("HloModule \"m\nn\"\n\nENTRY e {\n  x = f32[] f(), a=\"b\n}\n\n", r"a string that begins in line 5 is not closed"),
+        ("HloModule \"m\nn\"\n\nENTRY e {\n  x = f32[] f(), metadata={op_name=1\n}", r"metadata in line 5 is not closed"),
+        ("HloModule m\n\nENTRY e {\n  x = f32[] f(), a=\"b\nc\", metadata={op_name=1\n}", r"metadata in line 4 is not closed"),
     ],
 )  # fmt: skip
 def test_unclosed(text: str, message: str) -> None:
