@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from inspector._jax.report import Report
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
+from inspector.compilation.records.phases import Span
 from inspector.engines import recording
 from inspector.engines.recording import Recording
 from inspector.errors import Unavailable
@@ -75,3 +78,84 @@ def test_nothing_is_asked_of_xla_that_is_not_wanted() -> None:
     for platform in ("cpu", "gpu", "tpu"):
         emitters = Recording({"assembly"}, platform).flags.get("xla_dump_emitter_re", "^llvm$")
         assert emitters in ("^llvm$", "^(llvm|ptx)$"), "`.*` corrupts the heap"
+
+
+def test_what_xla_shall_dump_by_product_and_platform() -> None:
+    passes = {"xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": ".*"}
+    assert Recording((), "gpu").flags == {"xla_dump_hlo_as_text": True}
+    assert Recording({"passes"}, "cpu").flags == passes
+    assert Recording({"passes"}, "tpu").flags == {**passes, "xla_dump_module_metadata": True}
+    assert Recording({"buffers"}, "tpu").flags == {"xla_dump_hlo_as_text": True, "xla_dump_hlo_as_proto": True}
+    assert Recording({"passes", "buffers"}, "cpu").folders == ()
+    assert [bool(Recording({"assembly"}, platform).folders) for platform in ("cpu", "tpu")] == [False, True]
+
+
+FILES = {
+    "module_0007__jit_f__before_optimizations__txt": "zero",
+    "module_0007__jit_f__0000__p__after_dce__before_cse__txt": "one",
+    "module_0007__jit_f__cpu_after_optimizations__hlo__pb": "proto",
+    "module_0007__jit_f__cpu_after_optimizations-live-range__txt": "ranges",
+    "module_0007__jit_f__cpu_after_optimizations-buffer-assignment__txt": "assigned",
+    "module_0003__another__cpu_after_optimizations__hlo__pb": "of another",
+    "module_0003__another__cpu_after_optimizations-live-range__txt": "of another",
+    "module_0003__another__cpu_after_optimizations-buffer-assignment__txt": "of another",
+}
+
+
+def test_each_product_takes_its_files(tmp_path: Path) -> None:
+    made = Recording({"buffers", "passes"}, "gpu")
+    see(made, tmp_path, **FILES)
+    buffers = Buffers.from_bytes(read(made, "buffers"))
+    assert (buffers.hlo_proto, buffers.live_range) == (b"proto", "ranges")
+    assert made.assignment(PRODUCTS) == b"assigned"
+    (only,) = Passes.from_bytes(read(made, "passes"))
+    assert (only.before, only.after) == ("zero", "one")
+    assert "wrote no times of its passes" in str(only.duration_s)
+    assert sorted(made.read(PRODUCTS)) == ["buffers", "passes"]
+
+
+def test_what_is_not_wanted_is_not_held(tmp_path: Path) -> None:
+    made = Recording({"assembly"}, "gpu")
+    see(made, tmp_path, **FILES)
+    assert list(made.read(PRODUCTS)) == ["assembly"]
+    assert "no snapshot" in str(made._passes.read("jit_f", None))
+    assert "no buffer assignment" in str(made._buffers.read("jit_f"))
+
+
+def test_a_module_without_its_own_files_has_none(tmp_path: Path) -> None:
+    made = Recording({"buffers", "passes"}, "gpu")
+    see(made, tmp_path, **{name: text for name, text in FILES.items() if "another" in name})
+    assert made.assignment(PRODUCTS) == b""
+    assert isinstance(read(made, "buffers"), Unavailable)
+    assert isinstance(read(made, "passes"), Unavailable)
+
+
+def test_the_number_with_the_most_snapshots_is_the_modules(tmp_path: Path) -> None:
+    made = Recording({"passes"}, "gpu")
+    names = ("module_0002__jit_f", "module_0005__jit_f", "module_0005__jit_f", "module_0009__jit_f")
+    files = {f"{name}__{n:04}__p__after_a{n}__before_x__txt": str(n) for n, name in enumerate(names)}
+    see(made, tmp_path, module_0002__jit_f__before_optimizations__txt="old", **files)
+    see(made, tmp_path, module_0005__jit_f__before_optimizations__txt="new")
+    assert [(p.name, p.before, p.after) for p in Passes.from_bytes(read(made, "passes"))] == [
+        ("a1", "new", "1"), ("a2", "1", "2"),
+    ]  # fmt: skip
+
+
+def test_the_time_of_a_compile_is_from_its_import_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "time", SimpleNamespace(time=lambda: 100.0))
+    made = Recording({"passes"}, "gpu")
+    with made.timing():
+        see(
+            made,
+            tmp_path,
+            module_0007__jit_f__gpu_after_optimizations__txt="last",
+            module_0003__jit_g__gpu_after_optimizations__txt="another",
+        )
+    (tmp_path / "module_0007.jit_f.gpu_after_optimizations.txt").touch()
+    os.utime(tmp_path / "module_0007.jit_f.gpu_after_optimizations.txt", (104.0, 104.0))
+    made.see(tmp_path / "module_0007.jit_f.gpu_after_optimizations.txt")
+    timings = {"parse_s": 1.0, "compile_s": 5.0}
+    assert made._span("jit_f", timings) == Span(101.0, 106.0, 104.0, "gpu")
+    assert made._span("jit_h", timings) == Span(101.0, 106.0, None, "gpu")
+    assert made._span("jit_h", {"compile_s": 5.0}) == Span(100.0, 105.0, None, "gpu")
+    assert made._span("jit_f", {"parse_s": 1.0}) is None
