@@ -64,13 +64,13 @@ def span(file: Path, line: int) -> range:
 
 
 def by_name(file: str) -> list[str]:
-    """The test files named after a module, or after the first word of its name; else those that import it; else its room's."""
+    """The test files named after a module and after the first word of its name; else those that import it; else its room's."""
     path = Path(file)
     folder = _folder(path)
-    named = (sorted(folder.glob(f"test_{name}*.py")) for name in (path.stem, path.stem.partition("_")[0]))
+    names = (path.stem, path.stem.partition("_")[0])
+    named = dict.fromkeys(test for name in names for test in sorted(folder.glob(f"test_{name}*.py")))
     importing = [test for test in sorted((ROOT / "tests").rglob("test_*.py")) if _imports(test, path)]
-    found = next(filter(None, (*named, importing)), [folder])
-    return [str(test.relative_to(ROOT)) for test in found]
+    return [str(test.relative_to(ROOT)) for test in list(named) or importing or [folder]]
 
 
 def read(path: Path | None, checkout: Path) -> Runners:
