@@ -123,7 +123,7 @@ def set_field(message: Any, name: str, value: Any) -> None:
         message.ClearField(name)
         getattr(message, name).extend(_elements(type_, value))
     else:
-        setattr(message, name, dict(type_.choices).get(value, value) if type_.kind == "enum" else value)
+        setattr(message, name, _number(type_, value) if type_.kind == "enum" else value)
 
 
 def holder(message: Any, home: Home) -> Any:
@@ -235,6 +235,12 @@ def _elements(type_: FlagType, value: FlagValue) -> list[Any]:
 
 def _element_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _number(type_: FlagType, value: Any) -> Any:
+    """Of a choice by its name, its number or its number as text."""
+    numbers = {spelling: number for name, number in type_.choices for spelling in (name, str(number))}
+    return numbers.get(value, value)
 
 
 def _is_choice(type_: FlagType, value: object) -> bool:

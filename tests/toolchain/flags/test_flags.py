@@ -13,6 +13,7 @@ from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
 from inspector.toolchain import flags
 from inspector.toolchain.flags import types as flag_types
+from inspector.toolchain.xla import options_message
 
 FLOAT = "xla_gpu_auto_spmd_partitioning_memory_budget_ratio"
 GOOD = [
@@ -160,3 +161,16 @@ def test_every_flag_has_a_type() -> None:
 def test_the_schema_is_not_read_before_a_flag_is_checked() -> None:
     script = "import sys, inspector.toolchain.flags; assert 'inspector.toolchain.schema' not in sys.modules; assert 'google.protobuf' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_choice_is_set_by_its_name_and_by_its_number_however_written() -> None:
+    types = {name: flags.flag_type(name) for name in flags.flag_names()}
+    types = {name: t for name, t in types.items() if t.kind == "enum" and not t.repeated and t.home != "libtpu"}
+    assert {t.home for t in types.values()} >= {"executable_build_options", "debug_options"}
+    for name, type_ in types.items():
+        label, number = type_.choices[-1]
+        for value in (label, number, str(number)):
+            flags.check_value(name, value)
+            message = flags.holder(type(options_message())(), type_.home)
+            flags.set_field(message, name, value)
+            assert getattr(message, name) == number, (name, value)
