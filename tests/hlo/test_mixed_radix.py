@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inspector.hlo.mixed_radix import Digit, Digits, digits_of, length, merged, radices, reshaped
@@ -35,7 +35,7 @@ def test_transposed_ids_count_in_digits(sizes: list[int], data: st.DataObject) -
 
 
 @given(SHAPES, st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_dimensions_of_a_reshaped_sequence(sizes: list[int], data: st.DataObject) -> None:
     permutation = data.draw(st.permutations(range(len(sizes))))
     digits = tuple(radices(sizes)[dimension] for dimension in permutation)
@@ -54,7 +54,7 @@ def test_dimensions_of_a_reshaped_sequence(sizes: list[int], data: st.DataObject
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_digits_are_found_write_the_sequence(numbers: list[int]) -> None:
     sequence = np.array([0, *numbers])
     digits = digits_of(sequence)
