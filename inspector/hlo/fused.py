@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable, Iterator
 
 from inspector.hlo.module import Instruction, Module
@@ -26,9 +27,10 @@ class Fused:
         """Those that an instruction is, or has fused into it, those in a fusion's fusions last."""
         if instruction.row in self._rows:
             yield instruction
-        elif self._rows and instruction.opcode == "fusion":
-            for computation in instruction.called_computations:
+            return
+        waiting = collections.deque([instruction] if self._rows else [])
+        while waiting:
+            outer = waiting.popleft()
+            for computation in outer.called_computations if outer.opcode == "fusion" else ():
                 yield from self._by_computation.get(computation.number, ())
-                for inner in computation.calling:
-                    if inner.row not in self._rows:
-                        yield from self.of(inner)
+                waiting.extend(inner for inner in computation.calling if inner.row not in self._rows)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import gzip
+import inspect
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -407,7 +409,7 @@ def test_very_deep_fusions_cost_what_they_cost() -> None:
         module_of("HloModule m\nENTRY e {\n  x = f32[4]{0} parameter(0)\n  ROOT n = f32[4]{0} negate(x)\n}\n")
     )
     entry = proto.computations[0]
-    for number in range(1100):
+    for number in range(300):
         inner = type(entry)()
         inner.CopyFrom(entry)
         inner.name, inner.id = f"fused{number}", 1000 + number
@@ -417,9 +419,19 @@ def test_very_deep_fusions_cost_what_they_cost() -> None:
         proto.computations.insert(number, inner)
     outer = proto.computations[-1]
     outer.instructions[1].opcode = "fusion"
-    outer.instructions[1].called_computation_ids[:] = [1000 + 1099]
+    outer.instructions[1].called_computation_ids[:] = [1000 + 299]
+    innermost = proto.computations[0].instructions[1]
+    innermost.opcode, innermost.custom_call_target = "custom-call", "unknown"
     module = changed(proto)
-    assert len(singles(module)) > 0
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 150)  # deeper than any program, at less cost
+    try:
+        parts = singles(module)
+        found = costs(module, parts, [{"flops": 3.0}] * len(parts))[module.entry.root.name]
+    finally:
+        sys.setrecursionlimit(limit)
+    assert isinstance(found.flops, AtLeast)
+    assert [part.kind for part in found.flops.missing] == ["custom call"]
 
 
 def test_what_xla_counts_as_a_whole_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
