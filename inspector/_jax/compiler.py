@@ -50,7 +50,7 @@ class Watch:
         once, on another thread, before `Compiler.compile` returns.
       counted: gets its operation counts after that, likewise.
       see: gets every file of the dump, likewise; None when nobody wants them.
-      flags: what XLA shall dump for `see`.
+      flags: what XLA shall dump for `see`, whatever it dumps for `take`.
     """
 
     directory: str
@@ -220,13 +220,13 @@ class Compiler:
         if watch is None or not self._can_watch(watch, flags, build.debug_options):
             yield options
             return
-        flags |= {**watch.flags, "xla_dump_to": watch.directory}
         see = [watch.see] if watch.see is not None else []
         final = None
         if watch.take is not None:
             flags |= FINAL_HLO
             final = FinalHlo(lambda text, proto: self._tell_early(text, proto, watch, early, costing))
             see.append(final.see)
+        flags |= {**watch.flags, "xla_dump_to": watch.directory}
         with contextlib.ExitStack() as stack:
             try:
                 dump = Dump(

@@ -53,7 +53,9 @@ FLAGS: Mapping[str, Any] = {
     "xla_dump_hlo_as_proto": True,
     "xla_dump_buffer_assignment_analysis": False,
 }
-"""What makes XLA write both files, beside the directory, and not before them long texts on buffers that nobody reads."""
+"""What makes XLA write both files, beside the directory, and not before them long texts on buffers, which take time.
+
+Who reads those asks for them (`Watch.flags`)."""
 
 
 class FinalHlo:

@@ -65,7 +65,7 @@ class Recording:
             if self._platform != "cpu":  # a CPU compile writes none
                 flags |= {"xla_dump_module_metadata": True}
         if "buffers" in self._products:
-            flags |= {"xla_dump_hlo_as_proto": True}
+            flags |= {"xla_dump_hlo_as_proto": True, "xla_dump_buffer_assignment_analysis": True}
         if "assembly" in self._products:
             flags |= self._assembly.flags
         return flags

@@ -159,6 +159,13 @@ def test_the_buffer_assignment_is_the_one_that_xla_counts(whole: Compiled) -> No
     assert "BufferLiveRange" in whole.buffers.live_range
 
 
+def test_live_ranges_are_recorded_beside_a_preview(engine: Engine) -> None:
+    for products in (("buffers",), ("assembly", "buffers"), ("buffers", "passes")):
+        buffers = engine.submit(request(*products)).result(120).buffers
+        assert not isinstance(buffers, Unavailable)
+        assert "BufferLiveRange" in buffers.live_range, products
+
+
 def test_one_product_alone(engine: Engine) -> None:
     for product in sorted(PRODUCTS):
         compiled = engine.submit(request(product)).result(120)

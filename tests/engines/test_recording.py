@@ -85,7 +85,11 @@ def test_what_xla_shall_dump_by_product_and_platform() -> None:
     assert Recording((), "gpu").flags == {"xla_dump_hlo_as_text": True}
     assert Recording({"passes"}, "cpu").flags == passes
     assert Recording({"passes"}, "tpu").flags == {**passes, "xla_dump_module_metadata": True}
-    assert Recording({"buffers"}, "tpu").flags == {"xla_dump_hlo_as_text": True, "xla_dump_hlo_as_proto": True}
+    assert Recording({"buffers"}, "tpu").flags == {
+        "xla_dump_hlo_as_text": True,
+        "xla_dump_hlo_as_proto": True,
+        "xla_dump_buffer_assignment_analysis": True,
+    }
     assert Recording({"passes", "buffers"}, "cpu").folders == ()
     assert [bool(Recording({"assembly"}, platform).folders) for platform in ("cpu", "tpu")] == [False, True]
 
