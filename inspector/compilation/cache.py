@@ -46,7 +46,18 @@ def cache_key(request: CompileRequest, compiler: str) -> str:
 
 
 _LARGE_PART = 16
-"""One that takes more than the limit divided by this is left to the disk: to read it takes a hundredth of its compile."""
+
+
+def is_large(compiled: CompiledProgram, limit_bytes: int) -> bool:
+    """Whether a program is left to the disk, where that has it: it would take its memory as long as the process lives.
+
+    One that takes more than the limit divided by 16 is: to read it takes a hundredth of its compile.
+
+    Args:
+      compiled: the program.
+      limit_bytes: of all programs in memory.
+    """
+    return _bytes(compiled) * _LARGE_PART > limit_bytes
 
 
 class MemoryCache:
@@ -64,19 +75,18 @@ class MemoryCache:
             return self._held.get(key)
 
     def put(self, key: str, compiled: CompiledProgram, limit_bytes: int) -> None:
-        """Remembers a program and forgets the least recently used ones above the limit."""
+        """Remembers a program and forgets the least recently used ones above the limit.
+
+        One that is above the limit by itself is not remembered, and none is forgotten for it.
+        """
+        if _bytes(compiled) > limit_bytes:
+            return
         with self._lock:
             self._held[key] = compiled
             self._held.move_to_end(key)
             total = sum(map(_bytes, self._held.values()))
-            while total > limit_bytes and self._held:
+            while total > limit_bytes:
                 total -= _bytes(self._held.popitem(last=False)[1])
-
-    def leave_to_disk(self, key: str, limit_bytes: int) -> None:
-        """Forgets a program that is on disk, where it is large: it would take its memory as long as the process lives."""
-        with self._lock:
-            if key in self._held and _bytes(self._held[key]) * _LARGE_PART > limit_bytes:
-                del self._held[key]
 
 
 class DiskCache:

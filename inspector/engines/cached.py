@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from inspector import settings
-from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
+from inspector.compilation.cache import DiskCache, MemoryCache, cache_key, is_large
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.preview import Preview
@@ -46,6 +46,7 @@ class CachedEngine:
         self._compiler = compiler
         self._memory = MemoryCache()
         self._lane = Lane("inspector-cache")
+        self._writing: dict[str, CompiledProgram] = {}
         self._written: Job[None] | None = None
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
@@ -55,7 +56,7 @@ class CachedEngine:
             return self.engine.submit(request)
         started = time.perf_counter()
         key = cache_key(request, self._compiler(request))
-        held = self._memory.get(key)
+        held = self._memory.get(key) or self._writing.get(key)
         if held is not None:
             job: Job[CompiledProgram] = Job()
             _hand_out(job, request, held, started)
@@ -90,8 +91,8 @@ class CachedEngine:
             advance(job, "reading the cache")
             found = DiskCache(chosen.cache_directory).get(key, request)
             if found is not None:
-                self._memory.put(key, found, chosen.cache_memory_bytes)
-                self._memory.leave_to_disk(key, chosen.cache_memory_bytes)
+                if not is_large(found, chosen.cache_memory_bytes):
+                    self._memory.put(key, found, chosen.cache_memory_bytes)
                 _hand_out(job, request, found, started)
                 return
             instead.append(self._compile(request, key, chosen))
@@ -113,16 +114,25 @@ class CachedEngine:
         compiled = job.result()
         # Each asker has a binding of its own, which may hold models.
         compiled = dataclasses.replace(compiled, program=dataclasses.replace(compiled.program, binding=None))
-        self._memory.put(key, compiled, chosen.cache_memory_bytes)
+        if not chosen.cache_directory or not is_large(compiled, chosen.cache_memory_bytes):
+            self._memory.put(key, compiled, chosen.cache_memory_bytes)
         if chosen.cache_directory:
-            disk = DiskCache(chosen.cache_directory)
+            self._write(key, compiled, chosen)
 
-            def write() -> None:
-                if disk.put(key, compiled, chosen.cache_disk_bytes):
-                    self._memory.leave_to_disk(key, chosen.cache_memory_bytes)
+    def _write(self, key: str, compiled: CompiledProgram, chosen: Settings) -> None:
+        """Writes it to disk, or where that cannot be remembers it after all."""
 
-            self._written = Job()
-            self._lane.put(self._written, write)
+        def write() -> None:
+            if not DiskCache(chosen.cache_directory).put(key, compiled, chosen.cache_disk_bytes):
+                self._memory.put(key, compiled, chosen.cache_memory_bytes)
+
+        def forget() -> None:
+            self._writing.pop(key, None)
+
+        self._writing[key] = compiled
+        self._written = Job()
+        self._written.add_done_callback(lambda _: forget())
+        self._lane.put(self._written, write)
 
 
 def _cacheable(request: CompileRequest) -> bool:

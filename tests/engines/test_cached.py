@@ -278,23 +278,48 @@ def test_memory_stays_within_its_limit() -> None:
     assert [n for n in "01234" if memory.get(n) is not None] == ["0", "4"]
 
 
-def test_what_is_large_is_left_to_the_disk(directory: Path) -> None:
+def test_what_is_above_the_limit_by_itself_drives_nothing_out() -> None:
+    memory = MemoryCache()
+    for n in range(2):
+        memory.put(str(n), compiled(request(), b"c" * MB), 3 * MB)
+    memory.put("2", compiled(request(), b"c" * (4 * MB)), 3 * MB)
+    assert [n for n in "012" if memory.get(n) is not None] == ["0", "1"]
+
+
+@pytest.mark.parametrize("byte_size", [MB // 4, 2 * MB])
+def test_what_is_large_is_left_to_the_disk_and_drives_nothing_out(byte_size: int) -> None:
     """In memory it would stay as long as the notebook kernel, long after its Explorer was closed."""
+    inner = FakeEngine()
+    small, large = request(), request(b"m" * byte_size)
+    with settings.scope(cache_memory_bytes=MB):
+        cached = engine(inner)
+        for asked in (small, large):
+            cached.submit(asked).result(5)
+        assert cached._written is not None
+        cached._written.result(60)
+        assert cached.submit(large).result(60).from_cache
+        with settings.scope(cache_directory=""):
+            assert cached.submit(small).result(5).from_cache
+            assert not cached.submit(large).result(5).from_cache
+
+
+def test_what_is_written_to_disk_is_handed_out_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, put = threading.Event(), DiskCache.put
+
+    def slow(*args: Any) -> bool:
+        assert go.wait(60)
+        return put(*args)
+
+    monkeypatch.setattr(DiskCache, "put", slow)
     inner = FakeEngine()
     with settings.scope(cache_memory_bytes=100):
         cached = engine(inner)
         cached.submit(request()).result(5)
-        until = time.monotonic() + 10
-        while cached._memory._held and time.monotonic() < until:
-            time.sleep(0.01)
-        assert not cached._memory._held
         assert cached.submit(request()).result(5).from_cache
-        assert not cached._memory._held
-    with settings.scope(cache_memory_bytes=MB):
-        small = engine(inner)
-        assert small.submit(request()).result(5).from_cache
-        assert small._memory._held
+        go.set()
+        cached.close()
     assert len(inner.requests) == 1
+    assert cached._writing == {}
 
 
 def test_what_is_large_stays_where_no_disk_has_it(tmp_path: Path) -> None:
