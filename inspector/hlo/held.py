@@ -45,12 +45,13 @@ class Held:
         if entry is None:
             module = Module.from_proto(hlo_proto)
         with self._lock:
-            found = self._entries.get(hlo_proto) or entry  # read by another thread meanwhile
-            entry = self._entries[hlo_proto] = found or _Entry(module)
+            entry = self._entries.get(hlo_proto) or entry or _Entry(module)  # read by another thread meanwhile
             number = id(owner)
+            # Before it is put in: others of its values may die in any of these lines, and take it out.
             entry.owners[number] = weakref.ref(owner, lambda _: self._drop(hlo_proto, number))
+            self._entries[hlo_proto] = entry
             self._entries.move_to_end(hlo_proto)
-            while len(self._entries) > 1 and self._rows() > self._most_rows:
+            while self._rows() > self._most_rows and len(self._entries) > 1:
                 self._entries.popitem(last=False)
         return entry.module
 

@@ -7,6 +7,7 @@ import functools
 import gc
 import threading
 import weakref
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,8 @@ def proto(name: str = "m") -> bytes:
 
 class Owner:
     """Holds a module."""
+
+    itself: Owner | None = None
 
 
 def test_a_module_is_read_once() -> None:
@@ -88,6 +91,48 @@ def test_threads_get_the_same_module(monkeypatch: pytest.MonkeyPatch) -> None:
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         modules = list(threads.map(lambda _: held.module(owner, data), range(4)))
     assert len(set(modules)) == 1
+
+
+def test_a_value_that_dies_while_its_module_is_handed_out_takes_nothing_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, owner, data = Held(), Owner(), proto()
+    reference = weakref.ref
+
+    def collecting(*args: Any) -> weakref.ref[Any]:
+        made = reference(*args)
+        gc.collect()  # as it may wherever memory is taken
+        return made
+
+    gc.disable()
+    try:
+        dying = Owner()
+        dying.itself = dying
+        module = held.module(dying, data)
+        del dying
+        monkeypatch.setattr(weakref, "ref", collecting)
+        assert held.module(owner, data) is module
+        monkeypatch.undo()
+    finally:
+        gc.enable()
+    assert len(held) == 1
+    assert held.module(owner, data) is module
+
+
+def test_the_last_one_stays_though_the_others_die_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, owner = Held(most_rows=1), Owner()
+    others = [Owner()]
+    held.module(others[0], proto("other"))
+    rows = Held._rows
+
+    def dying(self: Held) -> int:
+        found = rows(self)
+        others.clear()
+        gc.collect()
+        return found
+
+    monkeypatch.setattr(Held, "_rows", dying)
+    module = held.module(owner, proto())
+    assert len(held) == 1
+    assert held.module(owner, proto()) is module
 
 
 def test_an_instruction_is_the_same_object_in_every_thread() -> None:
