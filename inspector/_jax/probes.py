@@ -105,6 +105,7 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{mlir}.LoweringParameters", "lowering under an axis environment", ("override_lowering_rules",))
     yield Probe(f"{mlir}.make_ir_context", "making MLIR's types as JAX does")
     yield Probe(f"{src}.interpreters.pxla.axis_groups", "replica groups of an axis environment")
+    yield Probe(f"{src}.interpreters.partial_eval.logger.log", "hearing why JAX traces again", ("level", "msg"))
     for primitive in ("axis_index_p", "ppermute_p"):
         yield Probe(f"{src}.lax.parallel.{primitive}", "lowering it for replicas")
     for name in ("UNSPECIFIED", "UnspecifiedValue"):

@@ -12,16 +12,16 @@ import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
+from jax._src.interpreters import partial_eval
 
 from inspector.tables import Kind, Tabular, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_LOGGER = "jax._src.interpreters.partial_eval"
 _FLAG = "jax_explain_cache_misses"
 _BEGINS = "TRACING CACHE MISS at "
 
@@ -128,14 +128,21 @@ def watch_retraces() -> Iterator[Retraces]:
         _ear.remove(found)
 
 
-class _Ear(logging.Filter):
-    """Hears JAX's explanations while anyone watches; one for the process, as the flag is."""
+class _Ear:
+    """Hears JAX's explanations while anyone watches; one for the process, as the flag is.
 
-    def __init__(self) -> None:
-        super().__init__()
+    It stands in for the logger that JAX explains to, which a level, `logging.disable` or a configuration may have made
+    deaf to them.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
         self._lock = threading.Lock()
         self._watchers: list[list[Retrace]] = []
         self._was_on = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logger, name)
 
     def add(self, found: list[Retrace]) -> None:
         with self._lock:
@@ -143,25 +150,26 @@ class _Ear(logging.Filter):
             if len(self._watchers) == 1:
                 self._was_on = bool(jax.config.values[_FLAG])
                 jax.config.update(_FLAG, True)
-                logging.getLogger(_LOGGER).addFilter(self)
+                partial_eval.logger = self  # type: ignore[assignment]  # what JAX asks of it, it has
 
     def remove(self, found: list[Retrace]) -> None:
         with self._lock:
             self._watchers = [each for each in self._watchers if each is not found]
             if not self._watchers:
-                logging.getLogger(_LOGGER).removeFilter(self)
+                partial_eval.logger = self._logger
                 jax.config.update(_FLAG, self._was_on)
 
-    def filter(self, record: logging.LogRecord) -> bool:
+    def log(self, level: int, message: object, *args: object, **rest: Any) -> None:
         """Takes an explanation, and lets it pass where the user asked JAX for it."""
-        message = record.getMessage()
-        if not message.startswith(_BEGINS):
-            return True
-        retrace = _read(message)
-        with self._lock:
-            for found in self._watchers:
-                found.append(retrace)
-        return self._was_on
+        text = str(message)
+        is_explanation = text.startswith(_BEGINS)
+        if is_explanation:
+            retrace = _read(text)
+            with self._lock:
+                for found in self._watchers:
+                    found.append(retrace)
+        if self._was_on or not is_explanation:
+            self._logger.log(level, message, *args, **rest)
 
 
 def _read(message: str) -> Retrace:
@@ -234,4 +242,4 @@ def _what(now: str, before: str) -> What:
 _PARTS: Mapping[int, What] = {1: "dtype", 2: "shape", 4: "weak type", 3: "sharding"}
 
 
-_ear = _Ear()
+_ear = _Ear(partial_eval.logger)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.interpreters import partial_eval
 
 import inspector
 from inspector._jax.retraces import Changed, Retraces
@@ -120,6 +121,41 @@ def test_nothing_is_printed_unless_the_user_asked_for_it(caplog: pytest.LogCaptu
     finally:
         jax.config.update("jax_explain_cache_misses", False)
     assert len(caplog.records) == len(found) == 1
+
+
+@pytest.mark.parametrize("name", ["", "jax", "jax._src.interpreters.partial_eval"])
+def test_loggers_that_are_silent_hide_nothing(name: str) -> None:
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with inspector.watch_retraces() as found:
+            jax.jit(lambda x: x * 5)(ONE)
+        assert logger.level == logging.ERROR
+    finally:
+        logger.setLevel(level)
+    assert len(found) == 1
+
+
+def test_disabled_loggers_hide_nothing() -> None:
+    logger = logging.getLogger("jax._src.interpreters.partial_eval")
+    logger.disabled = True  # as logging.config.dictConfig leaves those that it does not know
+    logging.disable(logging.CRITICAL)
+    try:
+        with inspector.watch_retraces() as found:
+            jax.jit(lambda x: x * 6)(ONE)
+    finally:
+        logger.disabled = False
+        logging.disable(logging.NOTSET)
+    assert len(found) == 1
+
+
+def test_what_else_jax_says_there_is_said_while_somebody_watches(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), inspector.watch_retraces():
+        partial_eval.logger.log(logging.WARNING, "of %s", "another")
+        partial_eval.logger.warning("of a third")
+    assert [record.getMessage() for record in caplog.records] == ["of another", "of a third"]
+    assert partial_eval.logger is logging.getLogger("jax._src.interpreters.partial_eval")
 
 
 def test_watches_hear_all_threads_and_do_not_end_each_other() -> None:
