@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _costs: weakref.WeakKeyDictionary[Module, dict[str, InstructionCost]] = weakref.WeakKeyDictionary()
+_counting: weakref.WeakKeyDictionary[Module, threading.Lock] = weakref.WeakKeyDictionary()
 
 
 class Compiled(CompiledProgram):
@@ -67,20 +69,12 @@ class Compiled(CompiledProgram):
     def instruction_costs(self) -> dict[str, InstructionCost]:
         """What one execution of each instruction costs, by name, with all that it calls.
 
-        XLA counts in a worker process; where it cannot, the costs say why.
+        XLA counts in a worker process; where it cannot, the costs say why. Who asks meanwhile waits for the same count.
         """
-        from inspector.engines.shared import try_to_count
-
         module = self.module()
-        known = _costs.get(module)
-        if known is None:
-            parts = singles(module)
-            counts = try_to_count([part.module for part in parts])
-            known = costs(module, parts, counts)
-            is_whole = not isinstance(counts, Unavailable) and not any(isinstance(c, Unavailable) for c in counts)
-            if is_whole:  # else a worker may know more the next time
-                _costs[module] = known
-        return dict(known)
+        with _counting.setdefault(module, threading.Lock()):
+            known = _costs.get(module)
+            return dict(_count(module) if known is None else known)
 
     def roofline(self, peak: Peak | None = None) -> Roofline:
         """Each kernel under the roofs of the target's chip: bound by arithmetic, memory or links, and the least time.
@@ -173,3 +167,15 @@ class Compiled(CompiledProgram):
           ModuleError: not such a file, damaged, or of a newer version.
         """
         return Compiled.of(saved.load(path))
+
+
+def _count(module: Module) -> dict[str, InstructionCost]:
+    from inspector.engines.shared import try_to_count
+
+    parts = singles(module)
+    counts = try_to_count([part.module for part in parts])
+    counted = costs(module, parts, counts)
+    is_whole = not isinstance(counts, Unavailable) and not any(isinstance(c, Unavailable) for c in counts)
+    if is_whole:  # else a worker may know more the next time
+        _costs[module] = counted
+    return counted
