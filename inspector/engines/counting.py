@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from inspector.engines.wire import Blob
+from inspector.engines.wire import Blob, WireError
 from inspector.errors import Unavailable, WorkerDiedError
 
 if TYPE_CHECKING:
@@ -94,8 +94,13 @@ def serve(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
 
 
 def read(header: Header, blobs: Sequence[bytes]) -> list[Counts | Unavailable]:
-    """The inverse of `serve`."""
-    assert header["reply"] == "counted"
+    """The inverse of `serve`.
+
+    Raises:
+      WireError: no such reply.
+    """
+    if header["reply"] != "counted":
+        raise WireError(f"Counts were asked for, and {header['reply']!r} was answered.")
     return [c if isinstance(c, dict) else Unavailable(f"XLA does not count it: {c}") for c in json.loads(blobs[0])]
 
 

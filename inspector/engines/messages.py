@@ -23,7 +23,7 @@ import numpy as np
 
 from inspector import errors
 from inspector._jax.slices import Slice
-from inspector.engines.wire import Blob
+from inspector.engines.wire import Blob, WireError
 from inspector.errors import CompilationError, InspectorError, Unavailable
 
 if TYPE_CHECKING:
@@ -212,12 +212,17 @@ def write_report(report: Report, told: EarlyReport | None = None) -> Message:
 
 
 def read_report(header: Header, blobs: Sequence[bytes], told: EarlyReport | None = None) -> Report:
-    """The inverse of `write_report`."""
+    """The inverse of `write_report`.
+
+    Raises:
+      WireError: it refers to what was not told.
+    """
     from inspector._jax.report import Report
 
     executable, *rest = blobs
     if header["as_told"]:
-        assert told is not None, "a report refers to what came before it"
+        if told is None:
+            raise WireError("The report refers to a preview, and none came before it.")
         early = told
     else:
         early, rest = read_early(rest), rest[3:]

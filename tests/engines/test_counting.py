@@ -10,6 +10,7 @@ import pytest
 from inspector.compilation.engine import Job
 from inspector.engines import counting, shared
 from inspector.engines.process import StartError
+from inspector.engines.wire import WireError
 from inspector.errors import InspectorError, Unavailable, WorkerDiedError
 
 
@@ -103,6 +104,11 @@ def test_junk_is_refused_by_a_real_worker_and_the_rest_counted() -> None:
     assert junk.reason.startswith("XLA does not count it: ")
     assert not isinstance(known, Unavailable)
     assert known["flops"] == 5
+
+
+def test_another_reply_is_no_count() -> None:
+    with pytest.raises(WireError, match="'compiled' was answered"):
+        counting.read({"reply": "compiled"}, [b"[]"])
 
 
 @pytest.mark.parametrize("error", [InspectorError("the engine was closed"), ImportError("No module named 'jax'")])
