@@ -107,7 +107,7 @@ def _reported(compiled: Compiled) -> Cost | Unavailable:
     """XLA's own count of the whole module; other costs are sums of ours, which would be held to themselves."""
     if compiled.target.is_absent and compiled.target.platform == "gpu":
         return Unavailable("the compiler for GPUs that are not here reports none")
-    if not is_reported(compiled.hlo_proto):
+    if not is_reported(compiled.hlo_proto, compiled.module):
         return Unavailable("XLA counts loops once and custom calls not at all")
     return compiled.cost
 

@@ -12,8 +12,6 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import product_precision
@@ -50,9 +48,7 @@ class Algorithm:
 
 def products(module: Module) -> Fused:
     """The matrix products of a module."""
-    rows = np.flatnonzero(module.columns.opcode_is(_PRODUCTS.__contains__)).tolist()
-    calls = map(module.at, np.flatnonzero(module.columns.opcode_is("custom-call".__eq__)).tolist())
-    return Fused(module, [*rows, *(c.row for c in calls if c.custom_call_target.startswith(_CALLED_PRODUCTS))])
+    return Fused(module, [*module.columns.rows_of(_PRODUCTS.__contains__), *module.calls_to(_CALLED_PRODUCTS)])
 
 
 def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:

@@ -9,7 +9,7 @@ launches a kernel or a library call, on TPUs what becomes a piece of the program
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -68,13 +68,17 @@ class Structure:
 
 def kernels(module: Module) -> tuple[Kernel, ...]:
     """The kernels of a module, in its order; those that nothing calls left out."""
-    return _kernels(module, places(module))
+    columns, where = module.columns, places(module)
+    by_computation = [where.get(name) for name in columns.computation_names]
+    alone = np.array([place is not None and not place.fused for place in by_computation], bool)
+    rows = np.flatnonzero(columns.opcode_is(_executes) & alone[columns.in_computation]).tolist()
+    here = [by_computation[number] for number in columns.in_computation[rows].tolist()]
+    return tuple(Kernel(module.at(row), place) for row, place in zip(rows, here, strict=True) if place is not None)
 
 
 def structure(module: Module) -> Structure:
     """What one execution of a module has the device do."""
-    where = places(module)
-    executed = _kernels(module, where)
+    executed, where = kernels(module), places(module)
     found = [(f, where.get(f.instruction.computation.name)) for f in operations(module)]
     together = [(f, place.at_least) for f, place in found if place is not None]
     return Structure(
@@ -86,16 +90,6 @@ def structure(module: Module) -> Structure:
         estimated_cycles=_cycles(executed),
         vmem_scratch_bytes=_scratch([k.instruction for k in executed]),
     )
-
-
-def _kernels(module: Module, where: Mapping[str, Place]) -> tuple[Kernel, ...]:
-    columns = module.columns
-    executes = columns.opcode_is(_executes)
-    by_computation = [where.get(name) for name in columns.computation_names]
-    alone = np.array([place is not None and not place.fused for place in by_computation], bool)
-    rows = np.flatnonzero(executes & alone[columns.in_computation]).tolist()
-    here = [by_computation[number] for number in columns.in_computation[rows].tolist()]
-    return tuple(Kernel(module.at(row), place) for row, place in zip(rows, here, strict=True) if place is not None)
 
 
 def _executes(opcode: str) -> bool:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from inspector.analysis.shards import sliced_dimension
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.shape import Shape
@@ -79,7 +77,7 @@ def bytes_put_in(opcode: str, operand_shapes: Sequence[Shape]) -> int:
 def operations(module: Module) -> Iterator[Operation]:
     """Every collective once, in the order of the module's proto."""
     found = _Operations(module)
-    for instruction in map(module.at, np.flatnonzero(module.columns.opcode_is(_can_start)).tolist()):
+    for instruction in map(module.at, module.columns.rows_of(_can_start)):
         callers = module.callers.get(instruction.computation.name, ())
         if not any(caller.opcode == "async-start" for caller in callers):  # else counted where they are started
             yield from found.of(instruction)

@@ -78,9 +78,9 @@ class Roofline:
         """One row a kernel, the slowest at its roof first, and the total.
 
         Columns: `name, opcode, executions, flops, main_memory_bytes, link_bytes, algorithm, intensity, bound_by,
-        least_s, share, scope, source_file, source_line, phase, unknown`: `flops` and bytes of all executions,
-        `intensity` in flops a byte, `share` of the total's `least_s`, scope, line and phase as in
-        `Compiled.instructions`. `unknown` says what is missing, and of a time known in part that it is "at least"
+        least_s, share, scope, source_file, source_line, phase, unknown`: `flops`, bytes and `least_s` of all
+        executions (of one where nobody knows how many), `intensity` in flops a byte, `share` of the total's `least_s`;
+        scope, line and phase of a fusion that has none itself are those of what is in it. `unknown` says what is missing, and of a time known in part that it is "at least"
         that much.
         """
         return make_table(_COLUMNS, (_row(point, self.total) for point in (*self.points, self.total)))

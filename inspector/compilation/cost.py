@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
 
 from inspector.errors import AtLeast, Missing, Unavailable, missing
 from inspector.errors import total as sum_of
@@ -112,9 +111,10 @@ def program_cost(
         known to XLA; or why there is none.
       count: XLA's cost analysis of other modules, or why there is none.
     """
-    if not isinstance(reported, Unavailable) and is_reported(hlo_proto):
+    read = functools.cache(lambda: Module.from_proto(hlo_proto))  # once, and only where it has to be
+    if not isinstance(reported, Unavailable) and is_reported(hlo_proto, read):
         return Cost(*(reported.get(name, 0.0) for name in ("flops", "transcendentals", _BYTES)))
-    module = Module.from_proto(hlo_proto)
+    module = read()
     parts = singles(module)
     counts = count([part.module for part in parts])
     if isinstance(counts, Unavailable):
@@ -123,11 +123,16 @@ def program_cost(
     return Cost(*(_known_at_all(getattr(whole, name)) for name in _NUMBERS[:-1]))
 
 
-def is_reported(hlo_proto: bytes) -> bool:
-    """Whether XLA's own analysis counts all that a module does: nothing unknown, nothing that runs more than once."""
+def is_reported(hlo_proto: bytes, read: Callable[[], Module]) -> bool:
+    """Whether XLA's own analysis counts all that a module does: nothing unknown, nothing that runs more than once.
+
+    Args:
+      hlo_proto: a serialized `xla.HloModuleProto`.
+      read: gives the module, which is read where its bytes alone do not tell.
+    """
     if not any(field in hlo_proto for field in _NOT_REPORTED.values()):
         return True  # without reading the module, which takes longer than to count in it
-    return _NOT_REPORTED.keys().isdisjoint(Module.from_proto(hlo_proto).columns.opcodes.values)
+    return _NOT_REPORTED.keys().isdisjoint(read().columns.opcodes.values)
 
 
 _NOT_REPORTED = {
@@ -171,7 +176,7 @@ class _Sum:
         self._module = module
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._counts = counts
-        self._calls = Fused(module, np.flatnonzero(module.columns.opcode_is("custom-call".__eq__)).tolist())
+        self._calls = Fused(module, module.columns.rows_of("custom-call".__eq__))
         self._known: dict[int, InstructionCost] = {}
         self._totals: dict[int, InstructionCost] = {}
 

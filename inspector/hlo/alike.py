@@ -7,6 +7,7 @@ such as what it costs, is asked once for each kind.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
@@ -28,20 +29,27 @@ from inspector.hlo.fields import Fields, Numbers
 _NAMING = (NAME, ID, SHAPE, METADATA, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Alike:
     """The kinds of instructions of a module.
 
     Attributes:
+      columns: of the module.
       kinds: of each instruction, counted from 0.
       first: the first row of each kind.
       bodies: of each computation that something calls, a number; equal for those with the same kinds of instructions
         that feed each other alike.
     """
 
+    columns: Columns = dataclasses.field(repr=False)
     kinds: Numbers
     first: Numbers
     bodies: Mapping[int, int]
+
+    @functools.cached_property
+    def fields(self) -> Fields:
+        """Those of the first instruction of each kind."""
+        return Fields([*map(self.columns.fields.message, self.first.tolist())])
 
     @property
     def counts(self) -> Numbers:
@@ -67,7 +75,7 @@ def alike(
       ModuleError: computations call each other in a circle: the module is damaged.
     """
     rows = np.arange(len(columns)) if finer is None else finer.first
-    fields = columns.fields if finer is None else Fields([*map(columns.fields.message, rows.tolist())])
+    fields = columns.fields if finer is None else finer.fields
     attributes = fields.without((*_NAMING, *without))
     sizes = _shapes(columns, rows, columns.shapes.codes if shapes is None else shapes[columns.shapes.codes])
     said = _numbered(zip(attributes, sizes, strict=True), len(rows))
@@ -86,7 +94,7 @@ def alike(
             known[key] = len(first)
             first.append(row)
         kinds[number] = known[key]
-    return Alike(kinds if finer is None else kinds[finer.kinds], np.array(first, np.int64), bodies.numbers)
+    return Alike(columns, kinds if finer is None else kinds[finer.kinds], np.array(first, np.int64), bodies.numbers)
 
 
 def _numbered(keys: Iterable[Hashable], count: int) -> Numbers:

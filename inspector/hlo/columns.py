@@ -159,6 +159,11 @@ class Columns:
         """Whether each instruction's opcode is one that is wanted."""
         return np.array([*map(wanted, self.opcodes.values)], bool)[self.opcodes.codes]
 
+    def rows_of(self, wanted: Callable[[str], bool]) -> list[int]:
+        """The rows whose opcode is one that is wanted, ascending."""
+        found: list[int] = np.flatnonzero(self.opcode_is(wanted)).tolist()
+        return found
+
     @functools.cached_property
     def calling(self) -> list[list[int]]:
         """Of each computation its rows that call others, ascending."""

@@ -15,7 +15,6 @@ from typing import Any
 from inspector.errors import ModuleError
 from inspector.hlo.alike import Alike, alike
 from inspector.hlo.columns import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, Columns
-from inspector.hlo.fields import Fields
 from inspector.hlo.group_mode import GroupMode, group_mode
 from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
@@ -95,6 +94,11 @@ class Module:
         """All instructions of all computations, in the proto's order."""
         return map(self.at, range(len(self.columns)))
 
+    def calls_to(self, targets: tuple[str, ...]) -> list[int]:
+        """The rows of custom calls whose target begins with one of those."""
+        rows = self.columns.rows_of("custom-call".__eq__)
+        return [row for row in rows if self.at(row).custom_call_target.startswith(targets)]
+
     @functools.cached_property
     def callers(self) -> dict[str, tuple[Instruction, ...]]:
         """Computation name to the instructions that call it, in the proto's order.
@@ -148,8 +152,7 @@ class Module:
 
     def kind_attributes(self, without: Collection[int]) -> list[bytes]:
         """`Instruction.attributes` of the first of each kind."""
-        rows = self.alike.first.tolist()
-        fields = Fields([*map(self.columns.fields.message, rows)])
+        rows, fields = self.alike.first.tolist(), self.alike.fields
         found = fields.without(without)
         if FRONTEND_ATTRIBUTES not in without:  # whose order is anybody's
             noted = fields.field(FRONTEND_ATTRIBUTES)
@@ -299,12 +302,6 @@ class Instruction:
     def shape(self) -> Shape:
         """Of the result; equal ones of a module are the same object."""
         return self.module.known_shapes[int(self.module.columns.shapes.codes[self.row])]
-
-    @property
-    def shape_proto(self) -> Any:
-        """The `xla.ShapeProto` of the result."""
-        columns = self.module.columns
-        return columns.message("xla.ShapeProto", columns.shapes.at(self.row))
 
     @property
     def operands(self) -> tuple[Instruction, ...]:

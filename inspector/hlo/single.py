@@ -33,7 +33,6 @@ from inspector.hlo.columns import (
     SHARDING,
     STATISTICS_VIZ,
 )
-from inspector.hlo.fields import Fields
 from inspector.hlo.module import Instruction, Module
 from inspector.varints import write_varint
 
@@ -99,14 +98,14 @@ class _Plain:
         columns, first = module.columns, module.alike.first.tolist()
         self._module = module
         self._columns = columns
-        self.calls = _calls(module)
+        self.calls = frozenset(module.calls_to(_AS_OPERATIONS))
         self._operands: tuple[list[int], list[int]] = columns.operands.offsets.tolist(), columns.operands.rows.tolist()
         self._calling = set(columns.called.having.tolist())
         messages = [columns.message("xla.ShapeProto", data) for data in columns.shapes.values]
         self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
         self._codes: list[int] = columns.shapes.codes.tolist()
         self._kinds: list[int] = module.alike.kinds.tolist()
-        kept = Fields([*map(columns.fields.message, first)]).without((*_RENUMBERED, *_UNCOUNTED, BACKEND_CONFIG))
+        kept = module.alike.fields.without((*_RENUMBERED, *_UNCOUNTED, BACKEND_CONFIG))
         self._attributes = [data + _bytes(SHAPE, self._shape(row)) for data, row in zip(kept, first, strict=True)]
 
     @property
@@ -191,12 +190,6 @@ class _Plain:
             _text(1, f"c{number}"), *written, _bytes(4, _plain_program(proto.program_shape).SerializeToString()),
             _number(5, number), _number(6, found.root.row - before), _number(7, int(proto.is_fusion_computation)),
         ])  # fmt: skip
-
-
-def _calls(module: Module) -> frozenset[int]:
-    """The rows that call libraries for a product or a convolution."""
-    rows = np.flatnonzero(module.columns.opcode_is("custom-call".__eq__)).tolist()
-    return frozenset(row for row in rows if module.at(row).custom_call_target.startswith(_AS_OPERATIONS))
 
 
 _varint = functools.lru_cache(1 << 12)(write_varint)  # lengths and ids come again

@@ -7,6 +7,7 @@ import gzip
 import inspect
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 import inspector
 from inspector.analysis.algorithms import algorithm_of
 from inspector.compilation import plain
-from inspector.compilation.cost import Cost, InstructionCost, costs, is_reported, program_cost, total
+from inspector.compilation.cost import Cost, InstructionCost, costs, program_cost, total
 from inspector.engines.counting import count
 from inspector.engines.inline import InlineEngine
 from inspector.engines.shared import worker_engine
@@ -443,9 +444,26 @@ def test_what_xla_counts_as_a_whole_is_not_read(monkeypatch: pytest.MonkeyPatch)
         assert program_cost(proto.SerializeToString(), reported, lambda _: pytest.fail("counted")) == Cost(
             4.0, 0.0, 32.0
         )
-    for opcode in ("while", "conditional", "custom-call"):
-        other = copy.deepcopy(plain)
-        other.computations[0].instructions[1].opcode = opcode
-        assert not is_reported(other.SerializeToString())
     monkeypatch.setattr(Module, "from_proto", lambda data: pytest.fail("read"))
-    assert is_reported(plain.SerializeToString())
+    assert program_cost(plain.SerializeToString(), reported, lambda _: pytest.fail("counted")) == Cost(4.0, 0.0, 32.0)
+
+
+@pytest.mark.parametrize("opcode", ["while", "conditional", "custom-call"])
+def test_what_xla_does_not_count_as_a_whole_is_read_once(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    proto = proto_of(module_of("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"))
+    proto.computations[0].instructions[1].opcode = opcode
+    asked: list[int] = []
+    readings: list[bytes] = []
+    read = Module.from_proto
+
+    def reading(data: bytes) -> Module:
+        readings.append(data)
+        return read(data)
+
+    def count(modules: Sequence[bytes]) -> Unavailable:
+        asked.append(len(modules))
+        return Unavailable("not here")
+
+    monkeypatch.setattr(Module, "from_proto", reading)
+    assert program_cost(proto.SerializeToString(), {"flops": 4.0}, count) == Unavailable("not here")
+    assert (len(readings), len(asked)) == (1, 1)

@@ -17,6 +17,7 @@ from inspector.hlo.columns import CHANNEL_ID, OPERAND_IDS, Columns, _find
 from inspector.hlo.executions import places
 from inspector.hlo.fields import MOST_FIELDS
 from inspector.hlo.module import Module
+from inspector.hlo.single import singles
 from inspector.varints import write_varint
 from tests.modules import changed, module_of, proto_of
 
@@ -80,7 +81,7 @@ def test_alike_is_what_has_the_same_attributes_operands_and_bodies(file: Path) -
             here.append(
                 (
                     proto.SerializeToString(),
-                    tuple(operand.shape_proto.SerializeToString() for operand in operands),
+                    tuple(operand.proto.shape.SerializeToString() for operand in operands),
                     tuple(operands.index(operand) for operand in operands),
                     tuple(bodies[called.name] for called in instruction.called_computations),
                 )
@@ -139,6 +140,34 @@ def test_operands_count_by_which_are_the_same_and_bodies_by_what_they_do() -> No
     assert kind_of(module, "both") == kind_of(module, "again") != kind_of(module, "twice")
     assert kind_of(module, "one") == kind_of(module, "two") != kind_of(module, "three")
     assert kind_of(module, "x") != kind_of(module, "y")  # another number of parameter
+
+
+def test_the_first_of_each_kind_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = module_of(TEXT)
+    assert len(module.alike.fields) == len(module.alike.first) < len(module.columns)
+    monkeypatch.setattr("inspector.hlo.alike.Fields", lambda messages: pytest.fail("read again"))
+    assert len(module.kind_attributes(())) == len(module.alike.first)
+    assert singles(module)
+
+
+CALLS = """HloModule m
+ENTRY e {
+  x = f32[4] parameter(0)
+  one = f32[4] custom-call(x), custom_call_target="__cublas$gemm"
+  two = f32[4] custom-call(one), custom_call_target="mine"
+  three = f32[4] custom-call(two), custom_call_target="__cublas$lt$matmul"
+  ROOT y = f32[4] negate(three)
+}
+"""
+
+
+def test_rows_are_found_by_opcode_and_by_what_they_call() -> None:
+    module = module_of(CALLS)
+    rows = {name: module.instruction(name).row for name in ("x", "one", "two", "three", "y")}
+    assert module.columns.rows_of({"parameter", "negate"}.__contains__) == [rows["x"], rows["y"]]
+    assert module.columns.rows_of("while".__eq__) == []
+    assert module.calls_to(("__cublas$",)) == [rows["one"], rows["three"]]
+    assert module.calls_to(("mine", "__cublas$gemm")) == [rows["one"], rows["two"]]
 
 
 def test_fields_and_shapes_can_be_left_out() -> None:
