@@ -479,6 +479,7 @@ export interface OutputDifference {
   count: number;
   differing: number;
   largest: number | null;
+  scaled: number | null;
   relative: number | null;
   ulps: number | null;
   first: string;

@@ -25,6 +25,7 @@ _NOT_FLOATS = Unavailable("only floating-point numbers have units in the last pl
 _UNLIKE_NUMBERS = Unavailable("a number stands beside NaN or infinity")
 _NARROW = Unavailable("the type has less than 8 bits")
 _ONE_SIDE = 40  # 2.5 %
+_FEW_ULPS = 1024  # more of them say little: near 0 there are billions between two numbers that hardly differ
 _NO_NUMBERS = Unavailable("they are no numbers")
 
 
@@ -37,6 +38,7 @@ class Difference:
       count: elements.
       differing: elements that are not equal.
       largest: the largest absolute difference.
+      scaled: the largest difference by the largest value of the other output; None where that is 0.
       relative: the largest difference by the other run's value, where that is not 0; None where all are 0.
       ulps: the most floating-point numbers of the type that lie between two elements; of complex numbers by parts.
       first: index of the first element that differs, row-major; None where all are equal.
@@ -48,6 +50,7 @@ class Difference:
     count: int
     differing: int
     largest: float | Unavailable
+    scaled: float | Unavailable | None
     relative: float | Unavailable | None
     ulps: int | Unavailable
     first: tuple[int, ...] | None
@@ -103,12 +106,15 @@ class Comparison(Tabular):
             else "the output differs"
         )
         ulps = [each.ulps for each in unlike if not isinstance(each.ulps, Unavailable)]
-        if len(ulps) == len(unlike):
+        if len(ulps) == len(unlike) and max(ulps) <= _FEW_ULPS:
             return f"{said}, by at most {max(ulps):,} ulp{'s' if max(ulps) > 1 else ''}"
-        largest = [each.largest for each in unlike if not isinstance(each.largest, Unavailable)]
-        if len(largest) == len(unlike):
-            return f"{said}, by at most {max(largest):.3g}"
-        return f"{said}, NaN or infinity on one side"
+        largest = [float(each.largest) for each in unlike if not isinstance(each.largest, Unavailable)]
+        if len(largest) < len(unlike):
+            return f"{said}, NaN or infinity on one side"
+        scaled = [each.scaled for each in unlike if isinstance(each.scaled, float)]
+        if len(scaled) == len(unlike):
+            return f"{said}, by at most {max(scaled):.2g} of an output's largest value"
+        return f"{said}, by at most {max(largest):.2g}"
 
     def table(self) -> pd.DataFrame:
         """One row an output; the columns are the attributes of `Difference`."""
@@ -120,7 +126,7 @@ class Comparison(Tabular):
 
 
 _COLUMNS: Mapping[str, Kind] = {
-    "path": "text", "count": "int", "differing": "int", "largest": "float", "relative": "float", "ulps": "int",
+    "path": "text", "count": "int", "differing": "int", "largest": "float", "scaled": "float", "relative": "float", "ulps": "int",
     "first": "object", "value": "text", "other_value": "text", "nans": "int", "other_nans": "int", "infinities": "int",
     "other_infinities": "int", UNKNOWN: "reasons",
 }  # fmt: skip
@@ -179,6 +185,7 @@ def _difference(path: str, ours: Array, theirs: Array) -> Difference:
         count=a.size,
         differing=len(places),
         largest=largest,
+        scaled=_scaled(largest, b),
         relative=relative,
         ulps=ulps,
         first=first,
@@ -189,6 +196,15 @@ def _difference(path: str, ours: Array, theirs: Array) -> Difference:
         infinities=_infinities(a),
         other_infinities=_infinities(b),
     )
+
+
+def _scaled(largest: float | Unavailable, values: Array) -> float | Unavailable | None:
+    """A difference by the largest of some values, so that what stands near 0 counts by what stands around it."""
+    if isinstance(largest, Unavailable):
+        return largest
+    sizes = np.abs(values.astype(np.complex128 if np.issubdtype(values.dtype, np.complexfloating) else np.float64))
+    most = float(np.nanmax(sizes, initial=0.0, where=np.isfinite(sizes)))
+    return largest / most if most else None
 
 
 def _sizes(a: Array, b: Array) -> tuple[float | Unavailable, float | Unavailable | None, int | Unavailable]:

@@ -93,6 +93,21 @@ def test_nan_equals_nan_and_nothing_else(run: Run) -> None:
     assert "beside NaN" in comparison.table()["unknown"][0]
 
 
+def test_what_hardly_differs_near_zero_is_told_by_the_output_s_largest_value(run: Run) -> None:
+    a, b = np.array([1e-9, 4.0], np.float32), np.array([-1e-9, 4.0], np.float32)
+    comparison = against(run, a, b)
+    (found, _) = comparison.differences
+    assert found.ulps > 1_000_000_000
+    assert found.scaled == pytest.approx(5e-10, rel=1e-6)
+    assert comparison.words == "1 of 2 outputs differ, by at most 5e-10 of an output's largest value"
+    assert against(run, np.array([2.0, np.inf]), np.array([1.0, np.inf])).differences[0].scaled == 1.0
+    assert against(run, np.array([3, -8]), np.array([1, -8])).differences[0].scaled == 0.25
+    assert against(run, np.float32(1), np.float32(0)).differences[0].scaled is None
+    assert against(run, np.float32(1), np.float32(0)).words == "1 of 2 outputs differ, by at most 1"
+    near = against(run, np.nextafter(np.float32(1), np.float32(2)), np.float32(1))
+    assert near.words == "1 of 2 outputs differ, by at most 1 ulp"
+
+
 def test_where_the_other_is_zero_nothing_is_relative(run: Run) -> None:
     (found, _) = against(run, np.array([1.0]), np.array([0.0])).differences
     assert found.relative is None

@@ -206,7 +206,17 @@ function canRun(variant: messages.Variant): boolean {
 }
 
 function differences({ outputs, speed, rows, is_same }: messages.RunComparison): HTMLElement {
-  const titles = ["output", "differing", "most ulps", "largest", "relative", "first that differs", "NaN", "infinite"];
+  const titles = [
+    "output",
+    "differing",
+    "most ulps",
+    "largest",
+    "of the largest value",
+    "relative",
+    "first that differs",
+    "NaN",
+    "infinite",
+  ];
   const number = (value: number | null, why: string): HTMLElement =>
     h(
       "td",
@@ -227,6 +237,7 @@ function differences({ outputs, speed, rows, is_same }: messages.RunComparison):
       h("td", { class: "insp-number" }, `${grouped(row.differing)} of ${grouped(row.count)}`),
       number(row.ulps, row.unknown),
       number(row.largest, row.unknown),
+      number(row.scaled, row.unknown || "the baseline's values are 0"),
       number(row.relative, row.unknown || "the baseline's values are 0"),
       h("td", {}, h("code", {}, row.first || "–")),
       pair(row.nans),

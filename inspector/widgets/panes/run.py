@@ -80,6 +80,7 @@ class OutputDifference(TypedDict):
     """How an output differs from the baseline's; numbers are None where `unknown` says why.
 
     Attributes:
+      scaled: the largest difference by the baseline's largest value.
       ulps: the most floating-point numbers between two elements.
       first: index of the first element that differs, and what stands there in both; "" where all are equal.
       nans, infinities: of this and the baseline's elements.
@@ -89,6 +90,7 @@ class OutputDifference(TypedDict):
     count: int
     differing: int
     largest: float | None
+    scaled: float | None
     relative: float | None
     ulps: int | None
     first: str
@@ -252,7 +254,7 @@ def run_comparison(variant: int, run: measurement.Run, baseline: measurement.Run
 
 
 def _difference(each: Difference) -> OutputDifference:
-    numbers = {name: getattr(each, name) for name in ("largest", "relative", "ulps")}
+    numbers = {name: getattr(each, name) for name in ("largest", "scaled", "relative", "ulps")}
     reasons = dict.fromkeys(value.reason for value in numbers.values() if isinstance(value, Unavailable))
     at = f"[{', '.join(map(str, each.first))}]" if each.first else ""
     known = {name: None if isinstance(value, Unavailable) else value for name, value in numbers.items()}
@@ -261,6 +263,7 @@ def _difference(each: Difference) -> OutputDifference:
         count=each.count,
         differing=each.differing,
         largest=known["largest"],
+        scaled=known["scaled"],
         relative=known["relative"],
         ulps=known["ulps"],
         first="" if each.first is None else f"{at} {each.value} for {each.other_value}".strip(),
