@@ -223,7 +223,6 @@ export interface MemoryRoom {
   alias_bytes: number;
   constant_bytes: number;
   temp_bytes: number;
-  thread_local_bytes: number;
   live_bytes: number;
   untraced_bytes: number;
   peak: number;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alive, liveAt, shares, steps, treemap } from "../src/lib/memory.ts";
+import { alive, liveAt, outline, shares, treemap } from "../src/lib/memory.ts";
 
 const TEXTS = ["x", "fusion.1", "fusion.2", "attention", "mlp", "argument", "temporary", "a.py:1", "", "forward"];
 const BUFFERS = {
@@ -52,28 +52,30 @@ test("sums have every buffer once, the largest first", () => {
     );
 });
 
-test("a curve is the most at each position, then what was left", () => {
-  const curve = [
-    [0, 0],
-    [2, 50],
-    [2, 80],
-    [2, 30],
-    [5, 90],
-    [5, 0],
-  ];
-  const found = steps(curve);
-  assert.deepEqual(found, [
-    [0, 0],
-    [1, 0],
-    [2, 80],
-    [3, 30],
-    [5, 90],
-    [6, 0],
-  ]);
+const CURVE = [
+  [0, 0],
+  [2, 80],
+  [3, 30],
+  [5, 90],
+  [6, 0],
+];
+
+test("what lives at a position is what the last step before it left", () => {
   assert.deepEqual(
-    [0, 2, 3, 4, 5, 6, 9].map((position) => liveAt(found, position)),
-    [0, 80, 30, 30, 90, 0, 0],
+    [-1, 0, 2, 3, 4, 5, 6, 9].map((position) => liveAt(CURVE, position)),
+    [0, 0, 80, 30, 30, 90, 0, 0],
   );
+  assert.equal(liveAt([], 3), 0);
+});
+
+test("an outline has the most of each part, however coarse or fine", () => {
+  assert.deepEqual(outline(CURVE, 0, 8, 8), [0, 0, 80, 30, 30, 90, 0, 0]);
+  assert.deepEqual(outline(CURVE, 0, 8, 2), [80, 90]);
+  assert.deepEqual(outline(CURVE, 0, 8, 1), [90]);
+  assert.deepEqual(outline(CURVE, 2, 4, 4), [80, 80, 30, 30]);
+  assert.deepEqual(outline(CURVE, 3.5, 4.5, 2), [30, 30]);
+  assert.deepEqual(outline([], 0, 4, 2), [0, 0]);
+  for (const parts of [3, 5, 7, 16]) assert.equal(Math.max(...outline(CURVE, 0, 8, parts)), 90);
 });
 
 test("a treemap fills its area in proportion, without overlaps", () => {

@@ -250,7 +250,7 @@ class _Program:
     def _axes(self, who: Participation, origin: Origin) -> Axes | Unavailable:
         if isinstance(who.axes, Unavailable) or self._mesh is None:
             return who.axes
-        frame = origin.frames[0] if origin.frames else Frame("", 0)
+        frame = origin.line or Frame("", 0)
         primitives = dict.fromkeys(primitive(name) for name in merged_names(origin.op_name))
         named = [axes for p in primitives for axes in self._named.get((p, frame.file, frame.line), ())]
         return with_size_one(who.axes, self._mesh, who.shape[1], named)
@@ -279,7 +279,7 @@ def _role(caller: Instruction, computation: Computation) -> str:
 
 def _row(collective: Collective, groups: list[list[int]] | Unavailable) -> tuple[object, ...]:
     """The cells of `_KINDS`."""
-    frame = collective.origin.frames[0] if collective.origin.frames else None
+    frame = collective.origin.line
     return (
         collective.name,
         collective.opcode,

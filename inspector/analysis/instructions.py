@@ -96,9 +96,9 @@ def _of_kinds(module: Module) -> dict[str, Column]:
 def _of_origins(module: Module) -> dict[str, Column]:
     """What all instructions from the same place share; for each calling phase, of those that are called from there."""
     codes, origins, phases = module.columns.metadata.codes, (*module.known_origins, NOWHERE), Phases(module)
-    frames = [origin.frames[0] if origin.frames else None for origin in origins]
+    frames = [origin.line for origin in origins]
     cells: dict[str, list[object]] = {
-        "scope": [origin.op_name.rpartition("/")[0] for origin in origins],
+        "scope": [origin.scope for origin in origins],
         "source_file": [frame.file if frame else None for frame in frames],
         "source_line": [frame.line if frame else None for frame in frames],
     }

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from inspector.analysis.roofline_point import Point
+from inspector.analysis.roofline_point import Point, flops_a_byte
 from inspector.errors import AtLeast, Missing, Unavailable, total
 from inspector.tables import UNKNOWN, Kind
 
@@ -33,6 +33,11 @@ class Group:
     link_bytes: float
     least_s: float
     share: float | Unavailable
+
+    @property
+    def intensity(self) -> float | Unavailable:
+        """Flops a byte."""
+        return flops_a_byte(self.flops, self.main_memory_bytes)
 
 
 GROUP_COLUMNS: Mapping[str, Kind] = {

@@ -41,19 +41,23 @@ class Point:
     @property
     def scope(self) -> str:
         """The JAX name stack without the primitive; "" when unknown."""
-        return self.origin.op_name.rpartition("/")[0]
+        return self.origin.scope
 
     @property
     def line(self) -> Frame | None:
         """The innermost Python line."""
-        return self.origin.frames[0] if self.origin.frames else None
+        return self.origin.line
 
     @property
     def intensity(self) -> float | Unavailable:
         """Flops a byte."""
-        if isinstance(self.flops, Unavailable):
-            return self.flops
-        if isinstance(self.main_memory_bytes, Unavailable):
-            return self.main_memory_bytes
-        moved = float(self.main_memory_bytes)
-        return float(self.flops) / moved if moved else Unavailable("it moves no bytes")
+        return flops_a_byte(self.flops, self.main_memory_bytes)
+
+
+def flops_a_byte(flops: float | Unavailable, moved: float | Unavailable) -> float | Unavailable:
+    """The intensity of so many operations over so many bytes."""
+    if isinstance(flops, Unavailable):
+        return flops
+    if isinstance(moved, Unavailable):
+        return moved
+    return float(flops) / float(moved) if moved else Unavailable("it moves no bytes")

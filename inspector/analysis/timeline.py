@@ -7,15 +7,18 @@ gives every buffer's life, and the fullest moment of each memory space.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inspector.compilation.memory import SPACE_COLUMNS, MemorySpace, cells, space_name
+from inspector.analysis.life import NO_CAPACITY, Curve, Life, Space, steps
+from inspector.analysis.phases import phases_text
+from inspector.compilation.memory import SPACE_COLUMNS, cells, space_name
+from inspector.compilation.program import Argument
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
-from inspector.hlo.source import Origin, phases
+from inspector.hlo.source import NOWHERE, Origin, phases
 from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_bytes
@@ -25,57 +28,7 @@ if TYPE_CHECKING:
 
     from inspector.analysis.picture import Picture
 
-_LEAST_SHOWN = 1000  # a memory space with less than this part of the largest one's bytes gets no panel
-
 _NO_PEAK = Unavailable("the chip was not named")
-_NO_CAPACITY = Unavailable("no published size of it is known")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Life:
-    """A buffer and how long it lives.
-
-    Attributes:
-      instruction, shape_index: whose value it holds, and which leaf of it.
-      byte_size: of the buffer.
-      start, end: positions in the schedule: where it is made, and the last place where another buffer was
-        made while it lived. Arguments, outputs and constants live all the time.
-      space: name of the memory space.
-      kind: what its allocation is for.
-      allocation, offset: where it lies.
-      parameter: number of the argument that it is; None for others.
-      padding_bytes: of `byte_size`, what no element of the value is in, such as the rest of a TPU's tiles.
-    """
-
-    instruction: str
-    shape_index: tuple[int, ...]
-    byte_size: int
-    start: int
-    end: int
-    space: str
-    kind: str
-    allocation: int
-    offset: int
-    parameter: int | None = None
-    padding_bytes: int = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Space(MemorySpace):
-    """A memory and how full it gets, in bytes of one device; the sums are those of `Compiled.memory`.
-
-    Attributes:
-      live_bytes: the most that lives in the heaps of temporaries at one time: what `temp_bytes` would be without gaps.
-      untraced_bytes: buffers in these heaps of which XLA wrote down no step: tables of tuples, and values
-        that pass through a loop in the place of another.
-      peak_instruction: where in the schedule `live_bytes` is reached, "" without temporaries.
-      capacity_bytes: of the whole memory, where the chip's maker publishes it.
-    """
-
-    live_bytes: int = 0
-    untraced_bytes: int = 0
-    peak_instruction: str = ""
-    capacity_bytes: int | Unavailable = _NO_CAPACITY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,15 +39,15 @@ class Timeline:
       lives: every buffer.
       spaces: every memory space, by name.
       schedule: the instructions' names in the order in which they run.
-      curves: of each memory space the live temporaries' bytes after each step of its heap, as pairs of
-        position in the schedule and bytes.
+      curves: of each memory space the live temporaries' bytes as pairs of a position in the schedule and the most
+        that lives there and until the next pair's.
       origins: where the instructions come from, by name.
     """
 
     lives: tuple[Life, ...]
     spaces: Mapping[str, Space]
     schedule: tuple[str, ...]
-    curves: Mapping[str, tuple[tuple[int, int], ...]]
+    curves: Mapping[str, Curve]
     origins: Mapping[str, Origin]
 
     def alive(self, space: str, position: int | None = None) -> tuple[Life, ...]:
@@ -118,6 +71,19 @@ class Timeline:
         name = self.spaces[space].peak_instruction
         return self.schedule.index(name) if name else 0
 
+    def origin(self, life: Life) -> Origin:
+        """Where the instruction comes from whose value a buffer holds."""
+        return self.origins.get(life.instruction, NOWHERE)
+
+    def phase(self, life: Life) -> str | None:
+        """The part of a differentiated program that a buffer belongs to; None of an argument, or where nothing tells."""
+        return None if life.parameter is not None else phases_text(phases(self.origin(life).op_name))
+
+    def unused_donations(self, arguments: Iterable[Argument]) -> tuple[Argument, ...]:
+        """The donated ones of a program's arguments that no output reuses."""
+        reused = {life.parameter for life in self.lives if life.kind == "donated"}
+        return tuple(a for a in arguments if a.donated and a.parameter is not None and a.parameter not in reused)
+
     def table(self) -> pd.DataFrame:
         """Every buffer's life as a table; see `buffer_table`."""
         return buffer_table(self)
@@ -128,7 +94,9 @@ class Timeline:
 
     def plot(self) -> Picture:
         """Live temporaries over the schedule as a figure."""
-        return timeline_plot(self)
+        from inspector.analysis.timeline_plot import timeline_plot
+
+        return timeline_plot(self.spaces, self.curves, len(self.schedule))
 
     def __repr__(self) -> str:
         spaces = ", ".join(f"{name} {format_bytes(space.allocated_bytes)}" for name, space in self.spaces.items())
@@ -149,15 +117,12 @@ def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEA
     assignment = BufferAssignment.from_proto(hlo_proto)
     end = len(assignment.schedule) - 1
     lives = [
-        dataclasses.replace(
-            _life(assignment, space_name(platform, a.space), a, s, 0, end), byte_size=a.byte_size, parameter=a.parameter
-        )
+        _life(assignment, space_name(platform, a.space), a, _whole(a), 0, end)
         for a in assignment.allocations
-        if a.kind != "temporary"
-        for s in a.slots[:1]
+        if a.kind != "temporary" and a.slots
     ]
     heaps = [replay for trace in assignment.traces if trace for replay in [_Replay(assignment, trace, platform)]]
-    curves: dict[str, tuple[tuple[int, int], ...]] = {}
+    curves: dict[str, Curve] = {}
     for heap in heaps:
         lives += heap.lives
         curves[heap.space] = _together(curves.get(heap.space, ()), tuple(heap.curve))
@@ -169,7 +134,7 @@ def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEA
             for name, number in numbers.items()
         },
         assignment.schedule,
-        curves,
+        {name: steps(curve) for name, curve in curves.items()},
         assignment.origins,
     )
 
@@ -178,10 +143,10 @@ def buffer_table(timeline: Timeline) -> pd.DataFrame:
     """One row a buffer, largest first.
 
     Columns: `instruction, shape_index, bytes, start, end, space, kind, allocation, offset, parameter, padding_bytes, scope,
-    source_file, source_line, phase`; see `Life`. `phase` is the part of a differentiated program, as in
+    source_file, source_line, phase`; see `Life`. `phase`, which arguments have none of, is the part of a differentiated program, as in
     `Compiled.instructions`.
     """
-    rows = [_row(life, timeline.origins.get(life.instruction)) for life in timeline.lives]
+    rows = [_row(life, timeline) for life in timeline.lives]
     return make_table(_COLUMNS, rows).sort_values(["bytes", "start"], ascending=[False, True], ignore_index=True)
 
 
@@ -192,12 +157,10 @@ _COLUMNS: Mapping[str, Kind] = {
 }  # fmt: skip
 
 
-def _row(life: Life, origin: Origin | None) -> tuple[object, ...]:
-    frame = origin.frames[0] if origin and origin.frames else None
-    scope = origin.op_name.rpartition("/")[0] if origin else ""
-    phase = " + ".join(phases(origin.op_name)) if origin else ""
-    place = (frame.file if frame else None, frame.line if frame else None)
-    return (*dataclasses.astuple(life), scope, *place, phase or None)
+def _row(life: Life, timeline: Timeline) -> tuple[object, ...]:
+    origin = timeline.origin(life)
+    place = (origin.line.file, origin.line.line) if origin.line else (None, None)
+    return (*dataclasses.astuple(life), origin.scope, *place, timeline.phase(life))
 
 
 def space_table(timeline: Timeline) -> pd.DataFrame:
@@ -213,46 +176,6 @@ _SPACE_COLUMNS: Mapping[str, Kind] = {
     "space": "text", "live_bytes": "int", "untraced_bytes": "int", "peak_instruction": "text", "capacity_bytes": "int",
     **SPACE_COLUMNS, UNKNOWN: "reasons",
 }  # fmt: skip
-
-
-def timeline_plot(timeline: Timeline) -> Picture:
-    """Live temporaries over the schedule, one panel a memory space that has any."""
-    from inspector.analysis.picture import Picture
-
-    most = max((space.live_bytes for space in timeline.spaces.values()), default=0)
-    shown = [
-        name for name, space in timeline.spaces.items() if space.live_bytes and space.live_bytes * _LEAST_SHOWN >= most
-    ]
-    shown = shown or list(timeline.spaces)[:1]
-    figure = Picture(figsize=(8, 2.2 * len(shown)), layout="constrained")
-    for axes, name in zip(figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0], shown, strict=True):
-        space, steps = timeline.spaces[name], _steps(timeline.curves.get(name, ()))
-        axes.fill_between([p for p, _ in steps], [b for _, b in steps], step="post", alpha=0.6)
-        axes.set_ylim(0, max(1, space.live_bytes) * 1.1)
-        axes.set_title(
-            f"{name}{_of_capacity(space)}: at most {format_bytes(space.live_bytes)} of temporaries live,"
-            f" {format_bytes(space.temp_bytes)} allocated for them; fullest at {space.peak_instruction or 'no time'}",
-            fontsize=9,
-            loc="left",
-        )
-        axes.yaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axes.set_xlim(0, max(1, len(timeline.schedule) - 1))
-    axes.set_xlabel("position in the schedule")
-    return figure
-
-
-def _of_capacity(space: Space) -> str:
-    return "" if isinstance(space.capacity_bytes, Unavailable) else f" of {format_bytes(space.capacity_bytes)}"
-
-
-def _steps(curve: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-    """At each position the most that lived there, and from the next one on what was left."""
-    most: dict[int, int] = {}
-    left: dict[int, int] = {}
-    for position, live in curve:
-        most[position] = max(live, most.get(position, 0))
-        left[position] = live
-    return sorted({**{p + 1: b for p, b in left.items()}, **most}.items())
 
 
 class _Replay:
@@ -301,6 +224,12 @@ class _Occupied:
         self.live_bytes += int(lengths[holders > 0].sum()) - before
 
 
+def _whole(allocation: Allocation) -> Slot:
+    """An allocation as one buffer: by the largest value that lies there, as others may lie in its place before."""
+    largest = max(allocation.slots, key=lambda slot: slot.byte_size)
+    return dataclasses.replace(largest, byte_size=allocation.byte_size)
+
+
 def _life(assignment: BufferAssignment, space: str, allocation: Allocation, slot: Slot, start: int, end: int) -> Life:
     shape = assignment.shapes.get(slot.instruction)
     value = shape.at(slot.shape_index) if shape is not None else None
@@ -308,7 +237,7 @@ def _life(assignment: BufferAssignment, space: str, allocation: Allocation, slot
     padding = 0 if is_table or value is None else max(0, slot.byte_size - value.byte_size)
     return Life(
         slot.instruction, slot.shape_index, slot.byte_size, start, end, space, allocation.kind, allocation.index,
-        slot.offset, None, padding,
+        slot.offset, allocation.parameter, padding,
     )  # fmt: skip
 
 
@@ -316,7 +245,7 @@ def _space(
     assignment: BufferAssignment,
     number: int,
     lives: list[Life],
-    curve: tuple[tuple[int, int], ...],
+    curve: Curve,
     capacity_bytes: int | Unavailable,
 ) -> Space:
     here = [a for a in assignment.allocations if a.space == number]
@@ -345,17 +274,17 @@ def _space(
 
 def _capacity(name: str, peak: Peak | Unavailable) -> int | Unavailable:
     known = {} if isinstance(peak, Unavailable) else {"HBM": peak.memory_bytes, "VMEM": peak.vmem_bytes}
-    return known.get(name, _NO_CAPACITY)
+    return known.get(name, NO_CAPACITY)
 
 
-def _together(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+def _together(one: Curve, other: Curve) -> Curve:
     """The sum of two curves."""
     if not one:
         return other
     return tuple(_summed(one, other))
 
 
-def _summed(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, int]]:
+def _summed(one: Curve, other: Curve) -> Iterator[tuple[int, int]]:
     steps = sorted([(p, 0, b) for p, b in one] + [(p, 1, b) for p, b in other], key=lambda step: step[:2])
     held = [0, 0]
     for position, which, live in steps:

@@ -36,6 +36,16 @@ class Origin:
     op_name: str
     frames: tuple[Frame, ...] = ()
 
+    @property
+    def scope(self) -> str:
+        """The JAX name stack without the primitive; "" when unknown."""
+        return self.op_name.rpartition("/")[0]
+
+    @property
+    def line(self) -> Frame | None:
+        """The innermost Python line."""
+        return self.frames[0] if self.frames else None
+
 
 NOWHERE = Origin("")
 """Of what nothing tells."""

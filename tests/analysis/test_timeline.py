@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from inspector.analysis import timeline as module
+from inspector.analysis.life import Space, steps
 from inspector.analysis.peaks import peak_of
-from inspector.analysis.timeline import Space, Timeline, buffer_table, space_table, timeline, timeline_plot
+from inspector.analysis.timeline import Timeline, buffer_table, space_table, timeline
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
@@ -82,6 +83,20 @@ def test_lives_lie_within_xlas_live_ranges(name: str) -> None:
     assert checked >= 2
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_whole_allocation_is_named_by_the_largest_that_lies_in_it(name: str) -> None:
+    """What lies there earlier and is smaller is neither what an output holds, nor is the rest padding."""
+    use, _ = recorded(name)
+    assignment = BufferAssignment.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
+    for life in use.lives:
+        if life.kind != "temporary":
+            (allocation,) = (a for a in assignment.allocations if a.index == life.allocation)
+            sizes = {slot.instruction: slot.byte_size for slot in allocation.slots}
+            assert sizes[life.instruction] == max(sizes.values())
+            assert life.byte_size == allocation.byte_size
+            assert 0 <= life.padding_bytes <= allocation.byte_size
+
+
 def test_at_no_moment_do_two_lie_in_the_same_place() -> None:
     use, _ = recorded("h100_tf2.0.12")
     temporaries = [life for life in use.lives if life.kind == "temporary"]
@@ -106,7 +121,7 @@ def test_tables_and_figure() -> None:
     assert set(whole["end"]) == {len(use.schedule) - 1}
     spaces = space_table(use)
     assert spaces.set_index("space").loc["VMEM", "allocated_bytes"] == 1004544
-    titles = [axes.get_title(loc="left") for axes in timeline_plot(use).axes]
+    titles = [axes.get_title(loc="left") for axes in use.plot().axes]
     assert titles == ["VMEM: at most 978 KiB of temporaries live, 981 KiB allocated for them; fullest at fusion.29"]
     assert repr(use).startswith("<Timeline of ")
 
@@ -116,7 +131,7 @@ def test_capacities_are_the_published_ones() -> None:
     use = timeline(data, "tpu", peak_of(Target.parse("tpu:v5e:1x1")))
     assert (use.spaces["HBM"].capacity_bytes, use.spaces["VMEM"].capacity_bytes) == (16 << 30, 128 << 20)
     assert use.spaces["SMEM"].capacity_bytes == Unavailable("no published size of it is known")
-    assert "VMEM of 128 MiB: at most 2 MiB" in timeline_plot(use).axes[0].get_title(loc="left")
+    assert "VMEM of 128 MiB: at most 2 MiB" in use.plot().axes[0].get_title(loc="left")
     unnamed, _ = recorded("v5e_scan.0.12")
     assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
 
@@ -125,12 +140,12 @@ def test_a_curve_is_drawn_at_its_most_and_goes_on_with_what_is_left() -> None:
     """A position holds the most that lived there, its successor what was left; a step ends where the next begins."""
     curve = ((0, 0), (0, 100), (1, 150), (1, 50), (3, 20), (3, 0))
     space = Space(live_bytes=150, temp_bytes=200, peak_instruction="b")
-    use = Timeline((), {"HBM": space}, ("a", "b", "c", "d", "e"), {"HBM": curve}, {})
-    (axes,) = timeline_plot(use).axes
+    use = Timeline((), {"HBM": space}, ("a", "b", "c", "d", "e"), {"HBM": steps(curve)}, {})
+    (axes,) = use.plot().axes
     (path,) = axes.collections[0].get_paths()
     drawn = {(int(x), int(y)) for x, y in path.vertices}
-    steps = [(0, 100), (1, 100), (1, 150), (2, 150), (2, 50), (3, 50), (3, 20), (4, 20), (4, 0)]
-    assert drawn == {*steps, *((x, 0) for x, _ in steps)}
+    corners = [(0, 100), (1, 100), (1, 150), (2, 150), (2, 50), (3, 50), (3, 20), (4, 20), (4, 0)]
+    assert drawn == {*corners, *((x, 0) for x, _ in corners)}
 
 
 def test_heaps_of_one_memory_are_summed() -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import http.server
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.frontend.behind import OpenDemo
 
-OpenDemo = Callable[..., Page]
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):

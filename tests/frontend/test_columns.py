@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, Page, Position, expect
 
+from tests.frontend.behind import OpenDemo
 from tests.lines import expect_in_view, quickest_click
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-OpenDemo = Callable[..., Page]
 AT: Position = {"x": 60, "y": 8}  # inside a line's text, whatever its width
 TARGETS = ["baseline cpu:8", "tpu:v5e:2x4", "gpu:h100:8"]
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
+
+from tests.frontend.behind import OpenDemo
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-OpenDemo = Callable[..., Page]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import queue
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
 import inspector
+from tests.frontend.behind import OpenDemo, behind, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-OpenDemo = Callable[..., Page]
-EMIT = """messages => {
-  const bytes = text => new DataView(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
-  for (const [content, buffers] of messages) demo.emit(content, buffers.map(bytes));
-}"""
 
 
 def program(x: Any, w: Any, v: Any) -> Any:
     import jax.numpy as jnp
 
     return jnp.tanh(x @ w) @ v + jnp.sin(x)
-
-
-def behind(page: Page, explorer: Any) -> Callable[[], None]:
-    """Makes an Explorer the page's kernel; gives what hands over the messages that both have for each other."""
-    app = explorer._app
-    mail: queue.Queue[tuple[dict[str, Any], list[str]]] = queue.Queue()
-    app.send = lambda content, buffers=None: mail.put((content, [base64.b64encode(b).decode() for b in buffers or []]))
-    heard = 0
-
-    def exchange() -> None:
-        nonlocal heard
-        for message in page.evaluate("from => demo.sent.slice(from)", heard):
-            heard += 1
-            app._receive(app, message, [])
-        while not mail.empty():
-            page.evaluate(EMIT, [mail.get()])
-
-    return exchange
-
-
-def until(page: Page, exchange: Callable[[], None], wanted: Locator) -> None:
-    for _ in range(600):
-        exchange()
-        if wanted.count():
-            return
-        page.wait_for_timeout(100)
-    raise TimeoutError(f"nothing is {wanted}")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -64,7 +29,7 @@ def test_the_costliest_come_first_and_lead_to_their_line(demo: OpenDemo, theme: 
     until(page, exchange, page.locator("[data-tab=instructions]"))
     assert not page.evaluate("demo.sent.filter(m => m.type === 'instructions')")
     page.click("[data-tab=instructions]")
-    rows = page.locator(".insp-instructions tbody tr")
+    rows = page.locator("[data-pane=instructions] tbody tr")
     until(page, exchange, rows)
     names = lambda: rows.locator("th").all_inner_texts()  # noqa: E731
     table = explorer.baseline.compiled.instructions()

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 import inspector
 from inspector.units import format_bytes
-from tests.frontend.test_instructions import behind, until
+from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-OpenDemo = Callable[..., Page]
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
@@ -29,7 +26,7 @@ def test_what_lives_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width:
     until(page, exchange, page.get_by_role("button", name="Record"))
     page.screenshot(path=tmp_path / f"memory-before-{theme}.png")
     page.get_by_role("button", name="Record").click()
-    rows = page.locator(".insp-heap tbody tr")
+    rows = page.locator("[data-pane=memory] tbody tr")
     until(page, exchange, rows)
     room = explorer.baseline.compiled.memory
     expect(page.locator(".insp-heap-words")).to_contain_text("The fullest moment")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+from tests.frontend.behind import OpenDemo
 
-OpenDemo = Callable[..., Page]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def sent(page: Page, kind: str) -> list[dict[str, object]]:

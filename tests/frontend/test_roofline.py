@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 import inspector
-from tests.frontend.test_instructions import behind, until
+from tests.absent import needs_tpu
+from tests.frontend.behind import OpenDemo, behind, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-OpenDemo = Callable[..., Page]
 
 
 def step(x: Any, w: Any, v: Any) -> Any:
@@ -35,6 +33,7 @@ def arguments() -> tuple[Any, ...]:
     return jnp.ones((256, 512)), jnp.ones((512, 128)), jnp.ones((128, 512))
 
 
+@needs_tpu
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
 def test_kernels_stand_under_the_published_roofs(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
     explorer = inspector.explore(step, *arguments(), target="tpu:v5e:1x1").wait(300)
@@ -44,7 +43,7 @@ def test_kernels_stand_under_the_published_roofs(demo: OpenDemo, theme: str, wid
     until(page, exchange, page.locator("[data-tab=roofline]"))
     assert not page.evaluate("demo.sent.filter(m => m.type === 'roofline')")
     page.click("[data-tab=roofline]")
-    rows = page.locator(".insp-roofline tbody tr")
+    rows = page.locator("[data-pane=roofline] tbody tr")
     until(page, exchange, rows)
     found = explorer.baseline.compiled.roofline()
     assert rows.locator("th").all_inner_texts() == [point.name for point in found.points]
@@ -73,10 +72,21 @@ def test_a_cpu_is_measured_when_asked(demo: OpenDemo, tmp_path: Any) -> None:
     page.click("[data-tab=roofline]")
     button = page.get_by_role("button", name="Measure this machine")
     until(page, exchange, button)
-    assert page.locator(".insp-roofline tbody tr").count() > 1  # operations and bytes need no roofs
+    assert page.locator("[data-pane=roofline] tbody tr").count() > 1  # operations and bytes need no roofs
     page.screenshot(path=tmp_path / "unmeasured.png")
     button.click()
     until(page, exchange, page.locator(".insp-roof-point"))
     expect(page.locator(".insp-roofline-caption")).to_contain_text("measured on this machine with NumPy")
     page.screenshot(path=tmp_path / "measured.png")
+    rows = page.locator("[data-pane=roofline] tbody tr")
+    rows.first.click()
+    chosen = page.locator(".insp-roof-point.insp-chosen")
+    expect(chosen).to_have_count(1)
+    page.click("[data-tab=stats]")
+    page.click("[data-tab=roofline]")
+    expect(chosen).to_have_count(1)  # of points that were drawn anew, none stays lit by mistake
+    page.get_by_role("button", name="Phases").click()
+    until(page, exchange, page.locator("th", has_text="slowest kernel"))
+    assert {"forward", "backward"} & set(rows.locator("th").all_inner_texts())
+    assert page.locator(".insp-roof-point").count() > 1  # the picture stays
     explorer.close()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 import inspector
-from tests.frontend.test_instructions import behind, until
+from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-OpenDemo = Callable[..., Page]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,21 @@ class Mailbox:
 
     def last(self, kind: str, **fields: Any) -> dict[str, Any]:
         return self.of(kind, **fields)[-1]
+
+    def reply(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
+        """What comes back for a numbered request."""
+        self.send(request)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if found := self.of(kind, id=request["id"]):
+                return found[0]
+            time.sleep(0.02)
+        raise TimeoutError(f"no {kind} {request['id']}; got {[m['type'] for m in self.all]}")
+
+
+def finished() -> Explorer:
+    """An Explorer whose one variant is compiled."""
+    work = FakeWork()
+    explorer = work.explorer()
+    work.finish(0)
+    return explorer.wait(10)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from inspector.stages.compiled import Compiled
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import instructions
 from inspector.widgets.panes.instructions import InstructionsPane
-from tests.widgets.fakes import FakeWork, Mailbox
+from tests.widgets.fakes import Mailbox, finished
 
 NOT_COUNTED = Unavailable("nobody counts it")
 
@@ -36,23 +35,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
 
 @pytest.fixture
 def explorer(counted: list[Compiled]) -> Iterator[Explorer]:
-    work = FakeWork()
-    made = work.explorer()
-    work.finish(0)
-    made.wait(10)
+    made = finished()
     yield made
     made.close()
 
 
 def ask(box: Mailbox, number: int, variant: int = 0, **changes: Any) -> dict[str, Any]:
     request = {"type": "instructions", "id": number, "variant": variant, "column": "flops", "is_descending": True}
-    box.send({**request, "has_fused": True, **changes})
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if found := box.of("instruction_table", id=number):
-            return found[0]
-        time.sleep(0.02)
-    raise TimeoutError(f"no reply {number}; got {[m['type'] for m in box.all]}")
+    return box.reply("instruction_table", {**request, "has_fused": True, **changes})
 
 
 def test_nothing_is_counted_before_somebody_looks_and_then_once(explorer: Explorer, counted: list[Compiled]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,7 @@ from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import roofline
-from tests.widgets.fakes import FakeWork, Mailbox
+from tests.widgets.fakes import Mailbox, finished
 
 NONE = Unavailable("none")
 ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")
@@ -43,23 +42,14 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Peak]:
 
 @pytest.fixture
 def explorer(measured: list[Peak]) -> Iterator[Explorer]:
-    work = FakeWork()
-    made = work.explorer()
-    work.finish(0)
-    made.wait(10)
+    made = finished()
     yield made
     made.close()
 
 
 def ask(explorer: Explorer, number: int, **changes: Any) -> dict[str, Any]:
-    box = Mailbox(explorer)
-    box.send({"type": "roofline", "id": number, "variant": 0, "by": "kernel", "is_measured": False, **changes})
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if found := box.of("roofline", id=number):
-            return found[0]
-        time.sleep(0.02)
-    raise TimeoutError(f"no reply {number}; got {[m['type'] for m in box.all]}")
+    request = {"type": "roofline", "id": number, "variant": 0, "by": "kernel", "is_measured": False}
+    return Mailbox(explorer).reply("roofline", request | changes)
 
 
 def test_without_roofs_the_kernels_and_what_can_be_done_are_told(explorer: Explorer, measured: list[Peak]) -> None:
@@ -68,16 +58,17 @@ def test_without_roofs_the_kernels_and_what_can_be_done_are_told(explorer: Explo
     assert reply["peak"] is None
     assert reply["can_measure"]
     assert "published figures" in reply["reason"]
-    assert reply["count"] == len(reply["rows"]) == len(explorer.baseline.compiled.roofline().points) > 1
-    assert {row["least_s"] for row in reply["rows"]} == {None}
-    assert {row["flops"] for row in reply["rows"]} == {10.0, None}
+    assert reply["count"] == len(reply["points"]) == len(explorer.baseline.compiled.roofline().points) > 1
+    assert reply["rows"] == []  # they are the points
+    assert {row["least_s"] for row in reply["points"]} == {None}
+    assert {row["flops"] for row in reply["points"]} == {10.0, None}
     assert measured == []
 
 
 def test_this_machine_is_measured_once(explorer: Explorer, measured: list[Peak]) -> None:
     first, second = (ask(explorer, number, is_measured=True) for number in (1, 2))
     assert len(measured) == 1
-    assert first["rows"] == second["rows"]
+    assert first["points"] == second["points"]
     assert first["peak"] == {
         "chip": "toy",
         "source": "this test",
@@ -99,19 +90,20 @@ def test_sums_have_every_kernel_once(explorer: Explorer, by: str) -> None:
     assert sum(row["kernels"] for row in sums["rows"]) == kernels["count"]
     for number in ("flops", "main_memory_bytes", "least_s"):
         assert sum(row[number] for row in sums["rows"]) == pytest.approx(
-            sum(row[number] or 0 for row in kernels["rows"])
+            sum(row[number] or 0 for row in kernels["points"])
         )
-    names = {row["name"] for row in kernels["rows"]}
+    names = {row["name"] for row in kernels["points"]}
     assert {row["instruction"] for row in sums["rows"]} <= names
-    unknown = [row["name"] for row in kernels["rows"] if row["least_s"] is None]
+    unknown = [row["name"] for row in kernels["points"] if row["least_s"] is None]
     assert any("not counted" in row["unknown"] for row in sums["rows"]) == bool(unknown)
 
 
 def test_the_slowest_are_shown_and_the_rest_is_said(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     count = ask(explorer, 1)["count"]
     monkeypatch.setattr(roofline, "_SHOWN", 1)
-    reply = ask(explorer, 2)
-    assert (len(reply["rows"]), len(reply["points"]), reply["count"]) == (1, 1, count)
+    assert [(len(reply["points"]), reply["count"]) for reply in [ask(explorer, 2)]] == [(1, count)]
+    groups = ask(explorer, 3, by="opcode")
+    assert len(groups["rows"]) == 1 < groups["count"]
 
 
 def test_a_failure_and_a_variant_that_is_gone_are_told(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:

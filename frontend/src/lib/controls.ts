@@ -1,6 +1,6 @@
 // Buttons that look alike everywhere.
 
-import { h } from "./dom.ts";
+import { h, update } from "./dom.ts";
 import { icon, type IconName } from "./icons.ts";
 
 /** A small button with an icon; `label` is its tooltip and its name. */
@@ -32,4 +32,23 @@ export function segments<T>(
       text,
     ),
   );
+}
+
+/** One of several values, as buttons that stay while others are chosen, so that the keyboard's focus does. */
+export class Switcher<T> {
+  readonly element: HTMLElement;
+
+  constructor(
+    label: string,
+    choices: readonly Choice<T>[],
+    public value: T,
+    changed: () => void,
+  ) {
+    const buttons = segments(choices, value, (chosen) => {
+      this.value = chosen;
+      buttons.forEach((button, i) => update(button, { "aria-pressed": String(choices[i]!.value === chosen) }));
+      changed();
+    });
+    this.element = h("div", { class: "insp-segments", role: "group", "aria-label": label }, ...buttons);
+  }
 }

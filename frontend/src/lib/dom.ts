@@ -40,9 +40,32 @@ export function update(element: Element, attributes: Record<string, string>): vo
   }
 }
 
-/** Does what needs sizes with the next frame: before, the browser would lay out for it all that was just changed. */
-export function whenLaidOut(look: () => void): void {
-  requestAnimationFrame(look);
+/**
+ * Does what needs an element's place with the next frame, unless it is gone by then: before, the browser would lay out
+ * for it all that was just changed.
+ */
+export function whenLaidOut(element: Element, look: () => void): void {
+  requestAnimationFrame(() => {
+    if (element.isConnected) look();
+  });
+}
+
+/** Puts a task off until the next frame; asked for again before, it is done once. */
+export function oncePerFrame(task: () => void): () => void {
+  let isWaiting = false;
+  return () => {
+    if (isWaiting) return;
+    isWaiting = true;
+    requestAnimationFrame(() => {
+      isWaiting = false;
+      task();
+    });
+  };
+}
+
+/** Whether the wheel is meant for an element: the notebook scrolls with it, and what is in its way must not catch it unasked. */
+export function isForElement(e: WheelEvent, element: Element): boolean {
+  return e.ctrlKey || e.metaKey || element.contains(document.activeElement);
 }
 
 function setAttributes(element: Element, attributes: Attributes): void {

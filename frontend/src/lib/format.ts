@@ -62,6 +62,11 @@ export function grouped(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** A place in a file, as a reader names it: `model.py:12`. */
+export function shortSource({ file, line }: { file: string; line: number | null }): string {
+  return line === null ? baseName(file) : `${baseName(file)}:${line}`;
+}
+
 /** The last part of a path, as a reader names a file. */
 export function baseName(path: string): string {
   return path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1) || path;

@@ -41,10 +41,18 @@ function schedule(): void {
 }
 
 function run(turn: Pick<IdleDeadline, "timeRemaining">): void {
-  do {
-    if (waiting[0]!.next().done) waiting.shift();
-  } while (waiting.length && turn.timeRemaining() > 1);
-  if (waiting.length) schedule();
+  try {
+    do {
+      let isDone: boolean | undefined = true; // as one that throws is
+      try {
+        isDone = waiting[0]!.next().done;
+      } finally {
+        if (isDone) waiting.shift();
+      }
+    } while (waiting.length && turn.timeRemaining() > 1);
+  } finally {
+    if (waiting.length) schedule();
+  }
 }
 
 function turnOf(limitMs: number): Pick<IdleDeadline, "timeRemaining"> {

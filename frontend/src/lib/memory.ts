@@ -14,7 +14,7 @@ export interface Share {
 }
 
 /** A rectangle of a treemap, in the units of the area that was given. */
-export interface Tile {
+interface Tile {
   readonly x: number;
   readonly y: number;
   readonly width: number;
@@ -47,28 +47,38 @@ export function shares(buffers: messages.MemoryBuffers, rows: readonly number[],
     .sort((a, b) => b.bytes - a.bytes);
 }
 
-/** Live temporaries as steps `[position, bytes]`: at each position the most that lived there, then what was left. */
-export function steps(curve: readonly (readonly number[])[]): [number, number][] {
-  const most = new Map<number, number>();
-  const left = new Map<number, number>();
-  for (const [position, bytes] of curve as [number, number][]) {
-    most.set(position, Math.max(bytes, most.get(position) ?? 0));
-    left.set(position, bytes);
-  }
-  const found = new Map<number, number>();
-  for (const [position, bytes] of left) found.set(position + 1, bytes);
-  for (const [position, bytes] of most) found.set(position, bytes);
-  return [...found].sort(([a], [b]) => a - b);
-}
+/** A curve as steps `[position, bytes]`, by position. */
+export type Curve = readonly (readonly number[])[];
 
 /** Live temporaries at a position. */
-export function liveAt(sorted: readonly (readonly [number, number])[], position: number): number {
-  let live = 0;
-  for (const [at, bytes] of sorted) {
-    if (at > position) break;
-    live = bytes;
+export function liveAt(curve: Curve, position: number): number {
+  let [low, high] = [0, curve.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (curve[middle]![0]! <= position) low = middle + 1;
+    else high = middle;
   }
-  return live;
+  return curve[low - 1]?.[1] ?? 0;
+}
+
+/** The most of a curve in each of so many equal parts between two positions. */
+export function outline(curve: Curve, from: number, to: number, parts: number): number[] {
+  let next = curve.findIndex(([position]) => position! > from);
+  if (next < 0) next = curve.length;
+  let level = liveAt(curve, from);
+  return Array.from({ length: parts }, (_, i) => {
+    const end = from + ((i + 1) / parts) * (to - from);
+    let most = level;
+    for (; next < curve.length && curve[next]![0]! < end; next++) {
+      level = curve[next]![1]!;
+      most = Math.max(most, level);
+    }
+    if (next < curve.length && curve[next]![0]! === end) {
+      level = curve[next]![1]!;
+      next += 1;
+    }
+    return most;
+  });
 }
 
 /**

@@ -150,10 +150,11 @@ class CollectivesPane implements Pane {
     this.rows.forEach((row, i) => {
       update(row, { class: LEVEL_CLASSES[levels[i]!]!, "aria-selected": String(i === this.focused) });
     });
-    if (nearest !== undefined) whenLaidOut(() => scrollWithin(this.rows[nearest]!));
-    const row = found.rows[this.focused]!;
-    if (row !== this.sideRow) fill(this.side, ...meshDrawing(row, found.mesh, describe(row)));
-    this.sideRow = row;
+    const row = nearest === undefined ? null : this.rows[nearest]!;
+    if (row) whenLaidOut(row, () => scrollWithin(row));
+    const shown = found.rows[this.focused]!;
+    if (shown !== this.sideRow) fill(this.side, ...meshDrawing(shown, found.mesh, describe(shown)));
+    this.sideRow = shown;
   }
 
   private drawStages(): void {

@@ -1,7 +1,7 @@
 // The graph of the optimized HLO: drawn by Python as SVG, moved and selected here.
 
 import { type Choice, segments, toolButton } from "../lib/controls.ts";
-import { drag, fill, h, whenLaidOut } from "../lib/dom.ts";
+import { drag, fill, h, isForElement, whenLaidOut } from "../lib/dom.ts";
 import { STRONG, WEAK } from "../lib/linking.ts";
 import { cleanSvg } from "../lib/svg.ts";
 import type * as messages from "../messages.ts";
@@ -176,7 +176,7 @@ class GraphPane implements Pane {
       if (level === CHOSEN) chosen = node;
     }
     const node = chosen;
-    if (node) whenLaidOut(() => this.bringIntoView(node));
+    if (node) whenLaidOut(node, () => this.bringIntoView(node));
   }
 
   private bringIntoView(node: SVGGElement): void {
@@ -217,9 +217,7 @@ class GraphPane implements Pane {
   }
 
   private wheel(e: WheelEvent): void {
-    // The notebook scrolls with the wheel; a graph in its way must not catch it unasked.
-    const hasFocus = this.element.contains(document.activeElement);
-    if (!hasFocus && !e.ctrlKey && !e.metaKey) return;
+    if (!isForElement(e, this.element)) return;
     e.preventDefault();
     const frame = this.svg?.getBoundingClientRect();
     if (!frame) return;

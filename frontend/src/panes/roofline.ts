@@ -1,14 +1,17 @@
 // The kernels of the active variant under the roofs of its chip: a picture, and a table of where the least time goes.
 
-import { type Choice, segments, textButton } from "../lib/controls.ts";
-import { fill, h, svg, update } from "../lib/dom.ts";
-import { baseName, format, formatRate, formatSeconds, grouped, plural } from "../lib/format.ts";
+import { type Choice, Switcher, textButton } from "../lib/controls.ts";
+import { fill, h, svg } from "../lib/dom.ts";
+import { format, formatRate, formatSeconds, grouped, plural, shortSource } from "../lib/format.ts";
 import { attainable, decade, rangeOf, ridge } from "../lib/roofplot.ts";
+import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
-import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
-import type { Message } from "../state/synced.ts";
-import { type Context, Drawing, follow, type Pane } from "./pane.ts";
-import { awaited, empty, failure, loading } from "./states.ts";
+import { lightUp } from "../state/local.ts";
+import { CountedPane, type Wanted } from "./counted.ts";
+import { heading, type InstructionRow, InstructionRows, numberCell, shareCell, sourceCell } from "./instructionrows.ts";
+import type { Context, Pane } from "./pane.ts";
+import { empty } from "./states.ts";
+import "../styles/pictured.css";
 import "../styles/roofline.css";
 
 type By = messages.RooflineRequest["by"];
@@ -25,112 +28,57 @@ const MARGIN = { left: 46, right: 12, top: 10, bottom: 32 };
 const SMALLEST = 2.5;
 const LARGEST = 13;
 
-class RooflinePane implements Pane {
-  readonly element = h("div", { class: "insp-roofline" });
-  readonly tools = h("div", { class: "insp-tools" });
-  private readonly chart = h("div", { class: "insp-roofline-chart" });
-  private readonly body = h("div", { class: "insp-roofline-body insp-scroll", tabindex: 0, "aria-label": "Roofline" });
-  private readonly switcher = h("div", { class: "insp-segments", role: "group", "aria-label": "Rows" });
-  private readonly drawing = new Drawing(() => this.draw());
-  private readonly resized = new ResizeObserver(() => this.shown && this.drawChart(this.shown));
-  private readonly ends: (() => void)[];
-  private by: By = "kernel";
-  /** Variants for which this machine's own roofs were asked for. */
-  private readonly measured = new Set<number>();
-  // Random start: two browsers on one kernel must not take each other's replies.
-  private requestId = Math.floor(Math.random() * 2 ** 30);
-  private requested = "";
-  private shown: Message<"roofline"> | null = null;
-  private rows: HTMLTableRowElement[] = [];
+class RooflinePane extends CountedPane<"roofline"> {
+  readonly element = h("div", { class: "insp-pictured", "data-pane": "roofline" });
+  protected readonly reply = "roofline";
+  protected readonly what = "roofline";
+  private readonly plot = h("div", { class: "insp-plot" });
+  private readonly picture = h("div", { class: "insp-picture" });
+  private readonly border = listSplitter("Width of the picture", this.element, () => this.picture);
+  private readonly by = new Switcher<By>("Rows", BY, "kernel", this.drawing.request);
+  private readonly rows: InstructionRows;
+  /** Whether this machine's own roofs were asked for. */
+  private isMeasured = false;
   private points: { name: string; mark: SVGCircleElement }[] = [];
 
-  constructor(private readonly context: Context) {
-    this.tools.append(this.switcher);
-    this.resized.observe(this.chart);
-    this.ends = [
-      follow(context, "roofline", this.drawing),
-      context.local.signal.on(["active"], this.drawing.request),
-      context.local.signal.on(["selection"], () => () => {
-        if (this.drawing.isVisible) this.mark();
-      }),
-    ];
+  constructor(context: Context) {
+    super(context, "roofline");
+    this.rows = new InstructionRows("Roofline", context.local, "roofline");
+    this.tools.append(this.by.element);
+    this.watch(this.plot);
   }
 
-  setVisible(visible: boolean): void {
-    this.drawing.setVisible(visible);
-    if (visible) this.mark();
+  protected wanted(variant: number): Wanted<"roofline"> {
+    return { type: "roofline", variant, by: this.by.value, is_measured: this.isMeasured };
   }
 
-  destroy(): void {
-    this.resized.disconnect();
-    this.ends.forEach((end) => end());
-  }
-
-  private draw(): void {
-    const { synced, local } = this.context;
-    const variant = synced.variants.get(local.active ?? -1);
-    this.tools.hidden = variant?.state !== "done";
-    fill(
-      this.switcher,
-      ...segments(BY, this.by, (by) => {
-        this.by = by;
-        this.drawing.request();
-      }),
-    );
-    if (!variant) return this.say(empty("No roofline yet", "It comes with the first compiled variant."));
-    if (variant.state === "failed") return this.say(failure(variant.error, "No roofline: this variant failed"));
-    if (variant.state === "cancelled") return this.say(empty("No roofline", "This variant was cancelled."));
-    if (variant.state !== "done") return this.say(loading("Compiling", variant));
-    this.request(variant.variant);
-    const reply = synced.reply("roofline", this.requestId);
-    if (!reply) {
-      const isOther = this.shown?.variant === variant.variant && synced.notebookKernel !== "gone";
-      this.element.classList.toggle("insp-busy", isOther);
-      if (!isOther) this.say(awaited(synced, "Counting flops and bytes", "The roofline was not received"));
-      return;
-    }
-    if (reply === this.shown) return;
-    this.element.classList.remove("insp-busy");
-    if (reply.error) return this.say(failure(reply.error, "The roofline cannot be made"));
-    this.drawAll(reply);
-  }
-
-  /** Asks for what is wanted now, unless it was asked for. */
-  private request(variant: number): void {
-    const isMeasured = this.measured.has(variant);
-    const wanted = [variant, this.by, isMeasured].join("/");
-    if (wanted === this.requested) return;
-    this.requested = wanted;
-    this.context.synced.send({
-      type: "roofline",
-      id: ++this.requestId,
-      variant,
-      by: this.by,
-      is_measured: isMeasured,
-    });
-  }
-
-  private say(state: HTMLElement): void {
-    this.shown = null;
-    this.rows = [];
+  protected show(reply: messages.Roofline): void {
+    fill(this.element, this.picture, this.border, this.rows.element);
     this.points = [];
-    fill(this.element, state);
+    if (reply.peak) {
+      fill(this.picture, captionOf(reply), this.plot);
+      this.drawPlot(reply);
+    } else fill(this.picture, this.noRoofs(reply));
+    this.drawTable(reply);
   }
 
-  private drawAll(reply: Message<"roofline">): void {
-    this.shown = reply;
-    fill(this.element, this.chart, this.body);
-    this.drawChart(reply);
-    this.drawTable(reply);
+  /** Lights the rows and points that belong to the selection. */
+  protected mark(): void {
+    this.rows.mark();
+    for (const { name, mark } of this.points) lightUp(mark, this.context.local.levelOfInstruction("optimized", name));
+  }
+
+  protected override resize(): void {
+    if (!this.shown?.peak) return;
+    this.drawPlot(this.shown);
     this.mark();
   }
 
-  private drawChart(reply: Message<"roofline">): void {
-    const { peak } = reply;
+  private drawPlot(reply: messages.Roofline): void {
+    const peak = reply.peak!;
     this.points = [];
-    if (!peak) return fill(this.chart, this.noRoofs(reply));
-    const [width, height] = [this.chart.clientWidth, this.chart.clientHeight - 46];
-    if (width < 120 || height < 80) return fill(this.chart, this.caption(reply));
+    const [width, height] = [this.plot.clientWidth, this.plot.clientHeight];
+    if (width < 120 || height < 80) return fill(this.plot);
     const range = rangeOf(
       peak,
       reply.points.map((point) => point.intensity ?? 0),
@@ -190,38 +138,19 @@ class RooflinePane implements Pane {
           cx: x(power),
           cy: y(Math.log10(rate)),
           r,
-          onclick: () => this.choose(point),
+          onclick: () => this.context.local.selectInstruction("roofline", "optimized", point.instruction),
         },
         svg("title", {}, titleOf(point)),
       );
       picture.append(mark);
       this.points.push({ name: point.instruction, mark });
     }
-    fill(this.chart, this.caption(reply), picture);
+    fill(this.plot, picture);
   }
 
-  private caption({ peak, total }: Message<"roofline">): HTMLElement {
-    const flat =
-      peak!.flops_per_s === null ? peak!.reason : `${formatRate(peak!.flops_per_s, "flop/s")} in ${peak!.name}`;
-    const least =
-      total?.least_s == null
-        ? "least time unknown"
-        : `at least ${formatSeconds(total.least_s)}${total.bound_by ? `, bound by ${total.bound_by}` : ""}`;
-    return h(
-      "div",
-      { class: "insp-roofline-caption" },
-      h("div", {}, h("b", {}, least), total?.unknown && h("span", { class: "insp-dim" }, ` (${total.unknown})`)),
-      h(
-        "div",
-        { class: "insp-dim", title: `${peak!.source}` },
-        `${peak!.chip}: ${flat}, ${formatRate(peak!.memory_bytes_per_s, "B/s")}; ${peak!.source}`,
-      ),
-    );
-  }
-
-  private noRoofs(reply: Message<"roofline">): HTMLElement {
+  private noRoofs(reply: messages.Roofline): HTMLElement {
     const measure = (): void => {
-      this.measured.add(reply.variant);
+      this.isMeasured = true;
       this.drawing.request();
     };
     const button = textButton(
@@ -234,72 +163,45 @@ class RooflinePane implements Pane {
       : empty("No roofs", reply.reason);
   }
 
-  private drawTable(reply: Message<"roofline">): void {
-    const isKernels = this.by === "kernel";
-    this.rows = reply.rows.map((row, i) => this.row(row, i, isKernels));
-    const heading = (text: string, isNumber = false, title = ""): HTMLElement =>
-      h("th", { scope: "col", class: isNumber ? "insp-number" : "", title }, text);
-    const what = BY.find(({ value }) => value === this.by)!.text.toLowerCase();
-    const head = h(
-      "tr",
-      {},
-      heading(isKernels ? "kernel" : what.slice(0, -1)),
-      isKernels ? heading("opcode") : heading("kernels", true),
-      heading("least time", true, "At the roof that it meets first, all executions"),
-      heading("share", true, "Of the times of all kernels"),
-      isKernels && heading("bound by"),
-      heading("flops", true),
-      heading("bytes", true, "Of the main memory"),
-      heading("links", true, "Bytes that one device sends to others"),
-      isKernels ? heading("source") : heading("slowest kernel"),
-    );
-    const isCut = reply.rows.length < reply.count;
-    fill(
-      this.body,
-      isCut &&
-        h(
-          "div",
-          { class: "insp-note" },
-          `The slowest ${grouped(reply.rows.length)} of ${grouped(reply.count)} ${what}.`,
-        ),
-      h("table", { class: "insp-table insp-rows" }, h("thead", {}, head), h("tbody", {}, ...this.rows)),
+  private drawTable(reply: messages.Roofline): void {
+    const by = this.by.value;
+    const isKernels = by === "kernel";
+    const what = BY.find(({ value }) => value === by)!.text.toLowerCase();
+    const rows = isKernels ? reply.points : reply.rows;
+    const isCut = rows.length < reply.count;
+    this.rows.show(
+      isCut ? `The slowest ${grouped(rows.length)} of ${grouped(reply.count)} ${what}.` : "",
+      [
+        heading(isKernels ? "kernel" : what.slice(0, -1)),
+        isKernels ? heading("opcode") : heading("kernels", true),
+        heading("least time", true, "At the roof that it meets first, all executions"),
+        heading("share", true, "Of the times of all kernels"),
+        isKernels && heading("bound by"),
+        heading("flops", true),
+        heading("bytes", true, "Of the main memory"),
+        heading("links", true, "Bytes that one device sends to others"),
+        heading(isKernels ? "source" : "slowest kernel"),
+      ],
+      rows.map((row) => rowOf(row, by)),
     );
   }
+}
 
-  private row(row: messages.RooflineRow, index: number, isKernels: boolean): HTMLTableRowElement {
-    const number = (value: number | null, text: (value: number) => string): HTMLElement => {
-      const title = value === null ? row.unknown || "not known" : row.unknown;
-      return h(
-        "td",
-        { class: value ? "insp-number" : "insp-number insp-dim", title },
-        value === null ? "–" : text(value),
-      );
-    };
-    const source = row.source && `${baseName(row.source.file)}${row.source.line === null ? "" : `:${row.source.line}`}`;
-    const isPartly = row.unknown !== "" && row.least_s !== null;
-    const name = row.name ?? h("span", { class: "insp-dim" }, "not known");
-    return h(
-      "tr",
-      {
-        tabindex: index === 0 ? 0 : -1,
-        "aria-selected": "false",
-        onclick: () => this.choose(row),
-        onkeydown: ((e: KeyboardEvent) => this.key(e, index)) as EventListener,
-      },
-      h(
-        "th",
-        { scope: "row", class: "insp-roofline-name", title: row.name ?? "" },
-        this.by === "line" && row.source ? source : name,
-      ),
+function rowOf(row: messages.RooflineRow, by: By): InstructionRow {
+  const isKernels = by === "kernel";
+  const number = (value: number | null, text: (value: number) => string): HTMLElement =>
+    numberCell(value, text, value === null ? row.unknown || "not known" : row.unknown);
+  const isPartly = row.unknown !== "" && row.least_s !== null;
+  const name = by === "line" && row.source ? shortSource(row.source) : row.name;
+  return {
+    instruction: row.instruction,
+    cells: [
+      h("th", { scope: "row", title: row.name ?? "" }, name ?? h("span", { class: "insp-dim" }, "not known")),
       isKernels
         ? h("td", {}, h("span", { class: "insp-tok-op" }, row.opcode))
         : h("td", { class: "insp-number", title: plural(row.kernels, "kernel") }, grouped(row.kernels)),
       number(row.least_s, (value) => `${isPartly ? "≥ " : ""}${formatSeconds(value)}`),
-      h(
-        "td",
-        { class: "insp-number insp-roofline-share", style: `--share:${(row.share ?? 0).toFixed(4)}` },
-        row.share === null ? "–" : `${(100 * row.share).toFixed(1)} %`,
-      ),
+      shareCell(row.share),
       isKernels &&
         h(
           "td",
@@ -310,40 +212,28 @@ class RooflinePane implements Pane {
       number(row.flops, (value) => format(value, "count")),
       number(row.main_memory_bytes, (value) => format(value, "bytes")),
       number(row.link_bytes, (value) => (value ? format(value, "bytes") : "–")),
-      isKernels
-        ? h("td", { title: row.source?.file ?? "" }, source ?? h("span", { class: "insp-dim" }, "unknown"))
-        : h("td", {}, h("code", {}, row.instruction)),
-    );
-  }
+      isKernels ? sourceCell(row.source) : h("td", {}, h("code", {}, row.instruction)),
+    ],
+  };
+}
 
-  private key(e: KeyboardEvent, index: number): void {
-    const step = { ArrowDown: 1, ArrowUp: -1, Enter: 0, " ": 0 }[e.key];
-    if (step === undefined) return;
-    e.preventDefault();
-    const next = Math.max(0, Math.min(this.rows.length - 1, index + step));
-    this.rows[next]!.focus({ preventScroll: false });
-    this.choose(this.shown!.rows[next]!);
-  }
-
-  /** Selects the kernel, or the slowest of several, so that its line in every text is lit and shown. */
-  private choose(row: messages.RooflineRow): void {
-    this.context.local.selectInstruction("roofline", "optimized", row.instruction);
-  }
-
-  /** Lights the rows and points that belong to the selection. */
-  private mark(): void {
-    const { local } = this.context;
-    const levelOf = (name: string): number => local.levelOfInstruction("optimized", name);
-    this.shown?.rows.forEach(({ instruction }, i) => {
-      const level = levelOf(instruction);
-      if (this.rows[i])
-        update(this.rows[i], { class: LEVEL_CLASSES[level]!, "aria-selected": String(level === CHOSEN) });
-    });
-    for (const { name, mark } of this.points) {
-      const level = levelOf(name);
-      LEVEL_CLASSES.forEach((each, i) => each && mark.classList.toggle(each, i === level));
-    }
-  }
+function captionOf({ peak, total }: messages.Roofline): HTMLElement {
+  const flat =
+    peak!.flops_per_s === null ? peak!.reason : `${formatRate(peak!.flops_per_s, "flop/s")} in ${peak!.name}`;
+  const least =
+    total?.least_s == null
+      ? "least time unknown"
+      : `at least ${formatSeconds(total.least_s)}${total.bound_by ? `, bound by ${total.bound_by}` : ""}`;
+  return h(
+    "div",
+    { class: "insp-roofline-caption" },
+    h("div", {}, h("b", {}, least), total?.unknown && h("span", { class: "insp-dim" }, ` (${total.unknown})`)),
+    h(
+      "div",
+      { class: "insp-dim", title: `${peak!.source}` },
+      `${peak!.chip}: ${flat}, ${formatRate(peak!.memory_bytes_per_s, "B/s")}; ${peak!.source}`,
+    ),
+  );
 }
 
 function titleOf(point: messages.RooflineRow): string {

@@ -58,7 +58,7 @@ export class RowList {
       const isChosen = row.key === key;
       element.classList.toggle("insp-chosen", isChosen);
       update(element, { "aria-selected": String(isChosen), tabindex: isChosen ? "0" : "-1" });
-      if (isChosen && isNew) whenLaidOut(() => this.reveal(element));
+      if (isChosen && isNew) whenLaidOut(element, () => this.reveal(element));
     }
     if (!this.shown.some(({ row }) => row.key === key) && this.shown[0]) this.shown[0].element.tabIndex = 0;
   }

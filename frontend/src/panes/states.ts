@@ -26,6 +26,14 @@ export function loading(title: string, work: Work | null, ...actions: HTMLElemen
   );
 }
 
+/** Why there is nothing of a variant that is not compiled; null for one that is. */
+export function unfinished(variant: Timed<messages.Variant> | null, what: string): HTMLElement | null {
+  if (!variant) return empty(`No ${what} yet`, "Comes with the first compiled variant.");
+  if (variant.state === "failed") return failure(variant.error, `No ${what}: this variant failed`);
+  if (variant.state === "cancelled") return empty(`No ${what}`, "This variant was cancelled.");
+  return variant.state === "done" ? null : loading("Compiling", variant);
+}
+
 /** Something that the kernel was asked for, or will tell; a kernel that is gone will not. */
 export function awaited(
   { notebookKernel }: Synced,

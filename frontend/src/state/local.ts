@@ -211,6 +211,11 @@ export const CHOSEN = STRONG + WEAK;
 /** The class of what has a level. */
 export const LEVEL_CLASSES: readonly string[] = ["", "insp-weak", "insp-strong", "insp-chosen"];
 
+/** Gives an element that has classes of its own that of a level. */
+export function lightUp(element: Element, level: number): void {
+  LEVEL_CLASSES.forEach((each, i) => each && element.classList.toggle(each, i === level));
+}
+
 const SEND_INTERVAL_MS = 200;
 
 interface CachedLink {

@@ -167,7 +167,7 @@ def _mesh(mesh: hlo.Mesh | None) -> Mesh | None:
 def _row(collective: analysis.Collective, groups: list[list[int]], found: Found) -> Collective:
     axes, inserted_by = collective.axes, collective.inserted_by
     executions, source_from = collective.executions, collective.source_from
-    frame = collective.origin.frames[0] if collective.origin.frames else None
+    frame = collective.origin.line
     return Collective(
         name=collective.name,
         opcode=collective.opcode,

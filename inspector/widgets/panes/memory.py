@@ -6,10 +6,10 @@ import json
 from collections.abc import Hashable, Iterable
 from typing import Literal, TypedDict
 
-from inspector.analysis.timeline import Life, Timeline
+from inspector.analysis.life import Life
+from inspector.analysis.timeline import Timeline
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import ModuleError, Unavailable
-from inspector.hlo.source import NOWHERE, Origin, phases
 from inspector.stages.compiled import Compiled
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import packed
@@ -30,7 +30,7 @@ class MemoryRoom(TypedDict):
       live_bytes: the most temporaries that live at one time; `temp_bytes` is what is allocated for them.
       untraced_bytes: of temporaries of which XLA wrote down no step.
       peak: the position in the schedule where `live_bytes` is reached.
-      curve: pairs of position and live temporaries from there on.
+      curve: pairs of a position and the most temporaries that live there and until the next pair's.
     """
 
     name: str
@@ -40,7 +40,6 @@ class MemoryRoom(TypedDict):
     alias_bytes: int
     constant_bytes: int
     temp_bytes: int
-    thread_local_bytes: int
     live_bytes: int
     untraced_bytes: int
     peak: int
@@ -94,6 +93,9 @@ class MemoryTimeline(TypedDict):
     unused: list[str]
 
 
+_NO_BUFFERS = packed(json.dumps({name: 0 if name == "left_out" else [] for name in MemoryBuffers.__annotations__}))
+
+
 class MemoryPane(Pane):
     """See the module."""
 
@@ -105,10 +107,11 @@ class MemoryPane(Pane):
             found = Unavailable(str(error))
         if isinstance(found, Unavailable):
             message = MemoryTimeline(type="memory", variant=variant.number, rooms=[], note=sentence(found), unused=[])
-            return [Packed(message, [packed(json.dumps(_buffers(None, compiled)))])]
+            return [Packed(message, [_NO_BUFFERS])]
         message = MemoryTimeline(
-            type="memory", variant=variant.number, rooms=_rooms(found), note="", unused=_unused(found, compiled)
-        )
+            type="memory", variant=variant.number, rooms=_rooms(found), note="",
+            unused=[str(argument) for argument in found.unused_donations(compiled.program.arguments)],
+        )  # fmt: skip
         return [Packed(message, [packed(json.dumps(_buffers(found, compiled), separators=(",", ":")))])]
 
 
@@ -122,7 +125,6 @@ def _rooms(timeline: Timeline) -> list[MemoryRoom]:
             alias_bytes=space.alias_bytes,
             constant_bytes=_told(space.constant_bytes),
             temp_bytes=space.temp_bytes,
-            thread_local_bytes=_told(space.thread_local_bytes),
             live_bytes=space.live_bytes,
             untraced_bytes=space.untraced_bytes,
             peak=timeline.peak_position(name),
@@ -139,25 +141,15 @@ def _told(count: int | Unavailable) -> int:
     return count
 
 
-def _unused(timeline: Timeline, compiled: CompiledProgram) -> list[str]:
-    reused = {life.parameter for life in timeline.lives if life.kind == "donated"}
-    return [
-        str(a)
-        for a in compiled.program.arguments
-        if a.donated and a.parameter is not None and a.parameter not in reused
-    ]
-
-
-def _buffers(timeline: Timeline | None, compiled: CompiledProgram) -> MemoryBuffers:
+def _buffers(timeline: Timeline, compiled: CompiledProgram) -> MemoryBuffers:
     texts = _Texts()
-    lives = sorted(timeline.lives, key=lambda life: -life.byte_size) if timeline else []
-    rooms = {room["name"]: place for place, room in enumerate(_rooms(timeline))} if timeline else {}
+    lives = sorted(timeline.lives, key=lambda life: -life.byte_size)
+    rooms = {room["name"]: place for place, room in enumerate(_rooms(timeline))}
     arguments = {a.parameter: a.path for a in compiled.program.arguments}
     shown = lives[:_MOST]
-    origins = [timeline.origins.get(life.instruction, NOWHERE) if timeline else NOWHERE for life in shown]
-    lines = [o.frames[0] if o.frames else None for o in origins]
+    origins = [timeline.origin(life) for life in shown]
     return MemoryBuffers(
-        schedule=[*timeline.schedule] if timeline else [],
+        schedule=[*timeline.schedule],
         texts=texts.listed,
         name=[texts.of(_name(life, arguments)) for life in shown],
         instruction=[texts.of(life.instruction) for life in shown],
@@ -166,9 +158,9 @@ def _buffers(timeline: Timeline | None, compiled: CompiledProgram) -> MemoryBuff
         end=[life.end for life in shown],
         room=[rooms[life.space] for life in shown],
         kind=[texts.of(life.kind) for life in shown],
-        scope=[texts.of(o.op_name.rpartition("/")[0]) for o in origins],
-        line=[texts.of(f"{display_file(line.file)}:{line.line}" if line else "") for line in lines],
-        phase=[texts.of(_phase(life, o)) for life, o in zip(shown, origins, strict=True)],
+        scope=[texts.of(o.scope) for o in origins],
+        line=[texts.of(f"{display_file(o.line.file)}:{o.line.line}" if o.line else "") for o in origins],
+        phase=[texts.of(timeline.phase(life) or "") for life in shown],
         padding=[life.padding_bytes for life in shown],
         left_out=len(lives) - len(shown),
     )
@@ -177,11 +169,6 @@ def _buffers(timeline: Timeline | None, compiled: CompiledProgram) -> MemoryBuff
 def _name(life: Life, arguments: dict[int | None, str]) -> str:
     index = f"{{{','.join(map(str, life.shape_index))}}}" if life.shape_index else ""
     return arguments.get(life.parameter, life.instruction) if life.parameter is not None else life.instruction + index
-
-
-def _phase(life: Life, origin: Origin) -> str:
-    """An argument belongs to no part of the program."""
-    return "" if life.parameter is not None else " + ".join(phases(origin.op_name))
 
 
 class _Texts:

@@ -85,8 +85,9 @@ class Roofline(TypedDict):
     Attributes:
       peak: the roofs; None with the `reason`.
       can_measure: whether this machine's CPU can be measured instead.
-      points: the slowest kernels, for the picture.
-      rows: the first of `count` rows, the slowest first.
+      points: the slowest kernels, for the picture and for a table of kernels.
+      rows: of a table of anything else, the slowest first.
+      count: rows that the table has, those that are not here too.
     """
 
     type: Literal["roofline"]
@@ -119,25 +120,32 @@ class RooflinePane(CountedPane):
         try:
             variant = self.context.variant(request["variant"])
             roofs = self._roofs(variant, request["is_measured"])
-            spent = _spent(roofs.points)
             reply["peak"] = _peak(roofs)
             if isinstance(roofs.peak, Unavailable):
                 reply["reason"] = roofs.peak.reason
-                reply["can_measure"] = variant.compiled_now.program.platform == "cpu"
+                reply["can_measure"] = _can_measure(roofs, variant)
+            spent = _spent(roofs.points)
             reply["total"] = _row_of(roofs.total, spent)
             reply["points"] = [_row_of(point, spent) for point in roofs.points[:_SHOWN]]
-            reply["rows"], reply["count"] = _rows(roofs, request["by"])
+            reply["count"] = len(roofs.points)
+            if request["by"] != "kernel":
+                groups = roofs.groups(request["by"])
+                reply["rows"] = [_row_of_group(group, request["by"]) for group in groups[:_SHOWN]]
+                reply["count"] = len(groups)
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"] = messages.error_of(error)
         return reply
 
     def _roofs(self, variant: Variant, is_measured: bool) -> Roofs:
-        def make() -> Roofs:
-            if is_measured and self._measured is None:
-                self._measured = measured_peak()
-            return variant.compiled_now.roofline(self._measured if is_measured else None)
+        published = self.once(variant, "published", variant.compiled_now.roofline)
+        if not is_measured or not _can_measure(published, variant):
+            return published
+        self._measured = self._measured or measured_peak()
+        return self.once(variant, "measured", lambda: variant.compiled_now.roofline(self._measured))
 
-        return self.once(variant, is_measured, make)
+
+def _can_measure(roofs: Roofs, variant: Variant) -> bool:
+    return isinstance(roofs.peak, Unavailable) and variant.compiled_now.program.platform == "cpu"
 
 
 def _peak(roofs: Roofs) -> RooflinePeak | None:
@@ -152,14 +160,6 @@ def _peak(roofs: Roofs) -> RooflinePeak | None:
         memory_bytes_per_s=peak.memory_bytes_per_s,
         reason=flat.reason if isinstance(flat, Unavailable) else "",
     )
-
-
-def _rows(roofs: Roofs, by: Literal["kernel"] | GroupedBy) -> tuple[list[RooflineRow], int]:
-    if by == "kernel":
-        spent = _spent(roofs.points)
-        return [_row_of(point, spent) for point in roofs.points[:_SHOWN]], len(roofs.points)
-    groups = roofs.groups(by)
-    return [_row_of_group(group, by) for group in groups[:_SHOWN]], len(groups)
 
 
 def _spent(points: Sequence[Point]) -> float:
@@ -192,7 +192,6 @@ def _row_of(point: Point, spent: float) -> RooflineRow:
 
 def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
     slowest = group.points[0]
-    flops, moved = float(group.flops), float(group.main_memory_bytes)
     opcodes = {point.opcode for point in group.points}
     doubts = [value.reason for value in (group.least_s, group.flops) if isinstance(value, AtLeast)]
     source = _source(slowest) if by == "line" else None
@@ -201,10 +200,10 @@ def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
         instruction=slowest.name,
         opcode=slowest.opcode if len(opcodes) == 1 else "",
         kernels=len(group.points),
-        flops=flops,
-        main_memory_bytes=moved,
+        flops=float(group.flops),
+        main_memory_bytes=float(group.main_memory_bytes),
         link_bytes=group.link_bytes,
-        intensity=flops / moved if moved else None,
+        intensity=_known(group.intensity),
         bound_by="",
         least_s=float(group.least_s),
         share=None if isinstance(group.share, Unavailable) else group.share,

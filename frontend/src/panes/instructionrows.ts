@@ -1,0 +1,96 @@
+// A table whose rows stand for instructions: chosen by click or key, lit with the selection.
+
+import { fill, h, update } from "../lib/dom.ts";
+import { shortSource } from "../lib/format.ts";
+import type * as messages from "../messages.ts";
+import { CHOSEN, LEVEL_CLASSES, type Local } from "../state/local.ts";
+
+export interface InstructionRow {
+  /** What a click selects: of several the one that counts most. */
+  readonly instruction: string;
+  readonly cells: readonly (HTMLElement | false)[];
+}
+
+export class InstructionRows {
+  readonly element: HTMLElement;
+  private rows: { instruction: string; element: HTMLTableRowElement }[] = [];
+
+  constructor(
+    label: string,
+    private readonly local: Local,
+    private readonly pane: messages.Pane,
+  ) {
+    this.element = h("div", {
+      class: "insp-scroll",
+      tabindex: 0,
+      "aria-label": label,
+      onclick: (e) => this.choose(this.indexOf(e)),
+      onkeydown: ((e: KeyboardEvent) => this.key(e)) as EventListener,
+    });
+  }
+
+  show(note: string, head: readonly (HTMLElement | false)[], rows: readonly InstructionRow[]): void {
+    this.rows = rows.map(({ instruction, cells }, i) => ({
+      instruction,
+      element: h("tr", { tabindex: i ? -1 : 0, "aria-selected": "false" }, ...cells),
+    }));
+    const body = h("tbody", {}, ...this.rows.map(({ element }) => element));
+    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, h("tr", {}, ...head)), body);
+    fill(this.element, note && h("div", { class: "insp-note" }, note), table);
+    this.mark();
+  }
+
+  mark(): void {
+    for (const { instruction, element } of this.rows) {
+      const level = this.local.levelOfInstruction("optimized", instruction);
+      update(element, { class: LEVEL_CLASSES[level]!, "aria-selected": String(level === CHOSEN) });
+    }
+  }
+
+  private indexOf(e: Event): number {
+    const row = (e.target as Element).closest<HTMLTableRowElement>("tbody tr");
+    return row?.sectionRowIndex ?? -1;
+  }
+
+  private key(e: KeyboardEvent): void {
+    const step = { ArrowDown: 1, ArrowUp: -1, Enter: 0, " ": 0 }[e.key];
+    const index = this.indexOf(e);
+    if (step === undefined || index < 0) return;
+    e.preventDefault();
+    const next = Math.max(0, Math.min(this.rows.length - 1, index + step));
+    this.rows[next]!.element.focus({ preventScroll: false });
+    this.choose(next);
+  }
+
+  /** Selects the instruction, so that its line in every text is lit and shown. */
+  private choose(index: number): void {
+    const row = this.rows[index];
+    if (!row) return;
+    this.rows.forEach(({ element }, i) => update(element, { tabindex: i === index ? "0" : "-1" }));
+    this.local.selectInstruction(this.pane, "optimized", row.instruction);
+  }
+}
+
+export function heading(text: string, isNumber = false, title = ""): HTMLElement {
+  return h("th", { scope: "col", class: isNumber ? "insp-number" : "", title }, text);
+}
+
+/** A number, dim where it is 0 or not known. */
+export function numberCell(value: number | null, text: (value: number) => string, title: string): HTMLElement {
+  const kind = value ? "insp-number" : "insp-number insp-dim";
+  return h("td", { class: kind, title }, value === null ? "–" : text(value));
+}
+
+/** A part of a whole with a bar behind it. */
+export function shareCell(share: number | null): HTMLElement {
+  const bar = { class: "insp-number insp-share", style: `--share:${(share ?? 0).toFixed(4)}` };
+  return h("td", bar, share === null ? "–" : `${(100 * share).toFixed(1)} %`);
+}
+
+export function sourceCell(source: messages.SourceLine | null): HTMLElement {
+  return h(
+    "td",
+    { title: source?.file ?? "" },
+    source ? shortSource(source) : h("span", { class: "insp-dim" }, "unknown"),
+  );
+}

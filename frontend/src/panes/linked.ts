@@ -1,0 +1,47 @@
+// A pane that is drawn when it is on screen, and lit with the selection.
+
+import { h } from "../lib/dom.ts";
+import type { Pane as PaneName } from "../messages.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+
+export abstract class LinkedPane implements Pane {
+  abstract readonly element: HTMLElement;
+  readonly tools = h("div", { class: "insp-tools" });
+  protected readonly drawing = new Drawing(() => this.draw());
+  private readonly marking = new Drawing(() => this.mark());
+  private readonly resizes = new ResizeObserver(() => {
+    if (this.drawing.isVisible) this.resize();
+  });
+  private readonly ends: (() => void)[];
+
+  constructor(
+    protected readonly context: Context,
+    name: PaneName,
+  ) {
+    this.ends = [
+      follow(context, name, this.drawing),
+      context.local.signal.on(["active"], this.drawing.request),
+      context.local.signal.on(["selection"], () => this.marking.request),
+      () => this.resizes.disconnect(),
+    ];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+    this.marking.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  /** Has `resize` called when an element gets another size on screen. */
+  protected watch(element: Element): void {
+    this.resizes.observe(element);
+  }
+
+  protected abstract draw(): void;
+  /** Lights what belongs to the selection. */
+  protected abstract mark(): void;
+  protected resize(): void {}
+}
