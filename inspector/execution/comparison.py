@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from inspector.errors import ExecutionError, Unavailable
+from inspector.execution.difference import Array, Difference, difference
 from inspector.execution.run import Run
 from inspector.tables import UNKNOWN, Kind, Tabular, make_table
 from inspector.units import format_seconds
@@ -18,48 +19,8 @@ from inspector.units import format_seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[Any]
-
-_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_NOT_FLOATS = Unavailable("only floating-point numbers have units in the last place")
-_UNLIKE_NUMBERS = Unavailable("a number stands beside NaN or infinity")
-_NARROW = Unavailable("the type has less than 8 bits")
 _ONE_SIDE = 40  # 2.5 %
 _FEW_ULPS = 1024  # more of them say little: near 0 there are billions between two numbers that hardly differ
-_NO_NUMBERS = Unavailable("they are no numbers")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Difference:
-    """How one output of a run differs from that of another. NaN equals NaN.
-
-    Attributes:
-      path: of the output, such as `[0]['w']`; "" for a single one.
-      count: elements.
-      differing: elements that are not equal.
-      largest: the largest absolute difference.
-      scaled: the largest difference by the largest value of the other output; None where that is 0.
-      relative: the largest difference by the other run's value, where that is not 0; None where all are 0.
-      ulps: the most floating-point numbers of the type that lie between two elements; of complex numbers by parts.
-      first: index of the first element that differs, row-major; None where all are equal.
-      value, other_value: what stands there.
-      nans, other_nans, infinities, other_infinities: elements that are such.
-    """
-
-    path: str
-    count: int
-    differing: int
-    largest: float | Unavailable
-    scaled: float | Unavailable | None
-    relative: float | Unavailable | None
-    ulps: int | Unavailable
-    first: tuple[int, ...] | None
-    value: str
-    other_value: str
-    nans: int
-    other_nans: int
-    infinities: int
-    other_infinities: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,7 +71,7 @@ class Comparison(Tabular):
             return f"{said}, by at most {max(ulps):,} ulp{'s' if max(ulps) > 1 else ''}"
         largest = [float(each.largest) for each in unlike if not isinstance(each.largest, Unavailable)]
         if len(largest) < len(unlike):
-            return f"{said}, NaN or infinity on one side"
+            return f"{said}: {next(e.largest.reason for e in unlike if isinstance(e.largest, Unavailable))}"
         scaled = [each.scaled for each in unlike if isinstance(each.scaled, float)]
         if len(scaled) == len(unlike):
             return f"{said}, by at most {max(scaled):.2g} of an output's largest value"
@@ -136,137 +97,78 @@ def _row(each: Difference) -> tuple[object, ...]:
     return tuple(getattr(each, field.name) for field in dataclasses.fields(each))
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What of a run is compared.
+
+    Attributes:
+      paths: of its outputs.
+      outputs: or why they are not here.
+      durations_s: of its executions.
+      inputs: a digest of each, by path; the values themselves are not held.
+    """
+
+    paths: tuple[str, ...]
+    outputs: tuple[Array, ...] | Unavailable
+    durations_s: tuple[float, ...]
+    inputs: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, run: Run) -> Outcome:
+        """That of a run. Reads all its inputs."""
+        paths = tuple(result.path for result in run.program.results)
+        inputs = {given.argument.path: _digest(np.asarray(given.value)) for given in run.inputs}
+        return cls(paths, tuple(map(np.asarray, run.outputs)), run.durations_s, inputs)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes held."""
+        return 0 if isinstance(self.outputs, Unavailable) else sum(array.nbytes for array in self.outputs)
+
+
 def compare_runs(run: Run, other: Run) -> Comparison:
     """How a run's outputs and durations differ from another's, which must have had the same inputs.
 
     Raises:
       ExecutionError: other inputs, or other outputs by number, shape or type.
     """
-    _check_alike(run, other)
-    paths = [result.path for result in run.program.results]
-    pairs = zip(paths, run.outputs, other.outputs, strict=True)
-    return Comparison(tuple(_difference(path, a, b) for path, a, b in pairs), speed(run.durations_s, other.durations_s))
+    return compare_outcomes(Outcome.of(run), Outcome.of(other))
 
 
-def _check_alike(run: Run, other: Run) -> None:
-    ours, theirs = ([(o.shape, str(o.dtype)) for o in each.outputs] for each in (run, other))
-    if ours != theirs:
+def compare_outcomes(ours: Outcome, theirs: Outcome) -> Comparison:
+    """As `compare_runs`; outputs that are not here are refused as well."""
+    outputs, others = _outputs(ours), _outputs(theirs)
+    types, other_types = ([(o.shape, o.dtype.name) for o in each] for each in (outputs, others))
+    if types != other_types:
         raise ExecutionError(
-            f"Outputs can be compared where they have the same shapes and types: one run has {_listed(ours)}, the other"
-            f" {_listed(theirs)}."
+            f"Outputs can be compared where they have the same shapes and types: one run has {_listed(types)}, the other"
+            f" {_listed(other_types)}."
         )
-    given = {i.argument.path: i.value for i in other.inputs}
-    for each in run.inputs:
-        if each.argument.path not in given or not _equal(each.value, given[each.argument.path]):
+    for path in dict.fromkeys((*ours.inputs, *theirs.inputs)):
+        if ours.inputs.get(path) != theirs.inputs.get(path):
+            one_sided = path not in ours.inputs or path not in theirs.inputs
             raise ExecutionError(
-                f"Runs can be compared where their inputs are the same: {each.argument.path or 'an input'} differs."
-                " Run both with the same arguments."
+                f"Runs can be compared where their inputs are the same: {path or 'an input'}"
+                f" {'is an input of only one' if one_sided else 'differs'}. Run both with the same arguments."
             )
+    pairs = zip(ours.paths, outputs, others, strict=True)
+    return Comparison(tuple(difference(*each) for each in pairs), speed(ours.durations_s, theirs.durations_s))
+
+
+def _outputs(outcome: Outcome) -> tuple[Array, ...]:
+    if isinstance(outcome.outputs, Unavailable):
+        raise ExecutionError(f"The outputs cannot be compared: {outcome.outputs.reason}. {outcome.outputs.remedy}.")
+    return outcome.outputs
 
 
 def _listed(found: Sequence[tuple[tuple[int, ...], str]]) -> str:
     return ", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in found) or "none"
 
 
-def _equal(a: Any, b: Any) -> bool:
-    first, second = np.asarray(a), np.asarray(b)
-    return first.shape == second.shape and first.dtype == second.dtype and first.tobytes() == second.tobytes()
-
-
-def _difference(path: str, ours: Array, theirs: Array) -> Difference:
-    a, b = np.asarray(ours), np.asarray(theirs)
-    nan_a, nan_b = _nans(a), _nans(b)
-    unlike = ~((a == b) | (nan_a & nan_b))
-    places = np.flatnonzero(unlike)
-    first = tuple(map(int, np.unravel_index(int(places[0]), a.shape))) if len(places) else None
-    largest, relative, ulps = _sizes(a.reshape(-1)[places], b.reshape(-1)[places])
-    return Difference(
-        path=path,
-        count=a.size,
-        differing=len(places),
-        largest=largest,
-        scaled=_scaled(largest, b),
-        relative=relative,
-        ulps=ulps,
-        first=first,
-        value="" if first is None else str(a[first]),
-        other_value="" if first is None else str(b[first]),
-        nans=int(nan_a.sum()),
-        other_nans=int(nan_b.sum()),
-        infinities=_infinities(a),
-        other_infinities=_infinities(b),
-    )
-
-
-def _scaled(largest: float | Unavailable, values: Array) -> float | Unavailable | None:
-    """A difference by the largest of some values, so that what stands near 0 counts by what stands around it."""
-    if isinstance(largest, Unavailable):
-        return largest
-    sizes = np.abs(values.astype(np.complex128 if np.issubdtype(values.dtype, np.complexfloating) else np.float64))
-    most = float(np.nanmax(sizes, initial=0.0, where=np.isfinite(sizes)))
-    return largest / most if most else None
-
-
-def _sizes(a: Array, b: Array) -> tuple[float | Unavailable, float | Unavailable | None, int | Unavailable]:
-    """The largest difference of elements that differ: absolute, relative, in ulps."""
-    is_float, is_complex = _is_float(a.dtype), np.issubdtype(a.dtype, np.complexfloating)
-    if not (is_float or is_complex or np.issubdtype(a.dtype, np.integer) or a.dtype == np.bool_):
-        return _NO_NUMBERS, _NO_NUMBERS, _NOT_FLOATS
-    if not len(a):
-        return 0.0, 0.0, 0 if is_float or is_complex else _NOT_FLOATS
-    if is_complex:
-        parts = [_ulps(part(a), part(b)) for part in (np.real, np.imag)]
-        ulps: int | Unavailable = max((p for p in parts if not isinstance(p, Unavailable)), default=_UNLIKE_NUMBERS)
-        ulps = _UNLIKE_NUMBERS if _UNLIKE_NUMBERS in parts else ulps
-        wide: tuple[Array, Array] = a.astype(np.complex128), b.astype(np.complex128)
-    else:
-        ulps = _ulps(a, b) if is_float else _NOT_FLOATS
-        wide = (a.astype(np.longdouble), b.astype(np.longdouble))
-    apart = np.abs(wide[0] - wide[1])
-    if not np.isfinite(apart).all():
-        return _UNLIKE_NUMBERS, _UNLIKE_NUMBERS, ulps
-    sizes = np.abs(wide[1])
-    some = sizes > 0
-    return float(apart.max()), float((apart[some] / sizes[some]).max()) if some.any() else None, ulps
-
-
-def _ulps(a: Array, b: Array) -> int | Unavailable:
-    """The most numbers of the type between two elements."""
-    unlike = ~(np.asarray(a == b) | (_nans(a) & _nans(b)))
-    a, b = a[unlike], b[unlike]
-    if not len(a):
-        return 0
-    if not (np.isfinite(a.astype(np.float64)).all() and np.isfinite(b.astype(np.float64)).all()):
-        return _UNLIKE_NUMBERS
-    if a.dtype.name.startswith(("float4_", "float6_")):
-        return _NARROW
-    ours, theirs = _in_order(a), _in_order(b)
-    return int(np.where(ours > theirs, ours - theirs, theirs - ours).max())
-
-
-def _in_order(values: Array) -> npt.NDArray[np.uint64]:
-    """Numbers that follow each other as the floating-point numbers do; both zeros are one."""
-    bits = 8 * values.dtype.itemsize
-    whole = np.ascontiguousarray(values).view(_UNSIGNED[values.dtype.itemsize]).astype(np.uint64)
-    sign = np.uint64(1 << (bits - 1))
-    size = whole & (sign - np.uint64(1))
-    middle = np.uint64(1 << 63)
-    return np.where(whole & sign, middle - size, middle + size)
-
-
-def _is_float(dtype: np.dtype[Any]) -> bool:
-    return dtype.name.startswith(("bfloat", "float"))  # those of ml_dtypes are no heirs of np.floating
-
-
-def _nans(values: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(values != values)  # of any type, integers and keys too
-
-
-def _infinities(values: Array) -> int:
-    if not (_is_float(values.dtype) or np.issubdtype(values.dtype, np.complexfloating)):
-        return 0
-    kind = np.complex128 if np.issubdtype(values.dtype, np.complexfloating) else np.float64
-    return int(np.isinf(values.astype(kind)).sum())
+def _digest(value: Array) -> bytes:
+    found = hashlib.sha256(f"{value.dtype.name} {value.shape} ".encode())
+    found.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return found.digest()
 
 
 def speed(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed | Unavailable:

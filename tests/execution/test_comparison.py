@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector.compilation.program import Argument
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ExecutionError, Unavailable
 from inspector.execution.comparison import Comparison, Speed, compare_runs, median_interval, speed
@@ -89,7 +90,7 @@ def test_nan_equals_nan_and_nothing_else(run: Run) -> None:
     assert (found.infinities, found.other_infinities) == (1, 1)
     assert isinstance(found.ulps, Unavailable)
     assert isinstance(found.largest, Unavailable)
-    assert comparison.words == "1 of 2 outputs differ, NaN or infinity on one side"
+    assert comparison.words == "1 of 2 outputs differ: a number stands beside NaN or infinity"
     assert "beside NaN" in comparison.table()["unknown"][0]
 
 
@@ -114,11 +115,54 @@ def test_where_the_other_is_zero_nothing_is_relative(run: Run) -> None:
     assert against(run, np.array([1.0]), np.array([0.0])).table()["relative"].isna()[0]
 
 
-def test_narrow_floats_are_compared_without_ulps(run: Run) -> None:
-    kind = ml_dtypes.float4_e2m1fn
-    (found, _) = against(run, np.array([1.0, -2.0], kind), np.array([1.0, 2.0], kind)).differences
-    assert isinstance(found.ulps, Unavailable)
-    assert (found.differing, found.largest) == (1, 4.0)
+def test_narrow_types_are_numbers(run: Run) -> None:
+    comparison = against(
+        run, np.array([1.0, -2.0], ml_dtypes.float4_e2m1fn), np.array([1.0, 2.0], ml_dtypes.float4_e2m1fn)
+    )
+    (found, _) = comparison.differences
+    assert (found.differing, found.largest, found.ulps) == (1, 4.0, 8)
+    whole = against(run, np.array([1, -3], ml_dtypes.int4), np.array([1, 2], ml_dtypes.int4))
+    assert whole.words == "1 of 2 outputs differ, by at most 2.5 of an output's largest value"
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_parts_are_no_warnings(run: Run) -> None:
+    a, b = np.array([complex(np.inf, 1)], np.complex64), np.array([complex(np.inf, 2)], np.complex64)
+    comparison = against(run, a, b)
+    assert comparison.differences[0].ulps == 8388608
+    assert isinstance(comparison.differences[0].largest, Unavailable)
+    assert against(run, b, -b).words == "1 of 2 outputs differ: a number stands beside NaN or infinity"
+
+
+def test_the_reason_is_the_one_that_holds(run: Run) -> None:
+    comparison = against(run, np.array(["a"]), np.array(["b"]))
+    assert comparison.words == "1 of 2 outputs differ: they are no numbers"
+
+
+def test_inputs_that_only_one_has_are_refused_on_both_sides(run: Run) -> None:
+    more = dataclasses.replace(
+        run, inputs=(*run.inputs, dataclasses.replace(run.inputs[0], argument=Argument("y", (2, 3), "float32", 1)))
+    )
+    for pair in ((run, more), (more, run)):
+        with pytest.raises(ExecutionError, match="inputs are the same: y is an input of only one"):
+            compare_runs(*pair)
+    a = np.ones((2, 3), np.float32)
+    one, other = (
+        inspector.lower(fun, *args).compile(engine=InlineEngine()).run(*args, engine=InlineEngine())
+        for fun, args in ((lambda x: x + 1, (a,)), (lambda x, y: x + y, (a, a)))
+    )
+    with pytest.raises(ExecutionError, match="y is an input of only one"):
+        compare_runs(one, other)
+
+
+@pytest.mark.parametrize("change", [lambda x: x + 1, lambda x: x.astype(np.float64), lambda x: x.reshape(3, 2)])
+def test_inputs_differ_by_values_type_and_shape(run: Run, change: Any) -> None:
+    given = run.inputs[0]
+    same = dataclasses.replace(run, inputs=(dataclasses.replace(given, value=given.value.copy(order="F")),))
+    assert compare_runs(run, same).same
+    other = dataclasses.replace(run, inputs=(dataclasses.replace(given, value=change(given.value)),))
+    with pytest.raises(ExecutionError, match="inputs are the same: x differs"):
+        compare_runs(run, other)
 
 
 def test_other_inputs_or_outputs_are_refused(run: Run) -> None:

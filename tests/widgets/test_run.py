@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -75,45 +78,123 @@ def test_made_inputs_and_long_lists_are_said() -> None:
     assert result["note"].endswith("The first 40 of 50 inputs are shown. The first 40 of 50 outputs are shown.")
 
 
-def test_runs_are_compared_with_the_baselines_whichever_comes_first() -> None:
-    work = FakeWork()
-    explorer = work.explorer()
-    work.finish(0)
-    second, third = explorer.add(target="cpu:2"), explorer.add(target="cpu:4")
-    for index in (1, 2):
-        work.finish(index)
-    explorer.wait(10)
-    box = Mailbox(explorer)
+class Measured:
+    """An Explorer with a baseline and two variants, whose runs end as a test says."""
 
-    def measure(variant: int, value: float, seconds: float) -> None:
-        box.send({"type": "run", "variant": variant, "repeat": 6})
-        until(lambda: len(work.runs) > len(ended))
-        made = work.runs[-1]
-        ended.append(made)
-        about = Input(Argument("x", (2,), "float32", 0), np.ones(2, np.float32), per_replica=False, made=True)
+    def __init__(self) -> None:
+        self.work = FakeWork()
+        self.explorer = self.work.explorer()
+        self.work.finish(0)
+        second, third = self.explorer.add(target="cpu:2"), self.explorer.add(target="cpu:4")
+        self.numbers = (0, second.number, third.number)
+        for index in (1, 2):
+            self.work.finish(index)
+        self.explorer.wait(10)
+        self.box = Mailbox(self.explorer)
+        self._ended = 0
+
+    def measure(self, variant: int, value: float, seconds: float, given: np.ndarray | None = None) -> None:
+        """A run of a variant: an output of two elements, the second of them `value`."""
+        self.box.send({"type": "run", "variant": variant, "repeat": 6})
+        until(lambda: len(self.work.runs) > self._ended)
+        made = self.work.runs[-1]
+        self._ended += 1
+        value_in = np.ones(2, np.float32) if given is None else given
+        about = Input(Argument("x", (2,), "float32", 0), value_in, per_replica=False, made=True)
         outputs = (np.array([1.0, value], np.float32),)
         made.job.resolve(Run(made.compiled.program, (about,), outputs, (seconds,) * 6, 1, "cpu"))
-        until(lambda: any(m["state"] == "done" for m in box.of("run", variant=variant)))
+        until(lambda: any(m["state"] == "done" for m in self.box.of("run", variant=variant)))
 
-    ended: list[Any] = []
-    measure(second.number, 2.0, 1.0)
-    assert box.of("run_comparison") == []
-    measure(0, 1.0, 2.0)
-    until(lambda: bool(box.of("run_comparison", variant=second.number)))
-    found = box.of("run_comparison", variant=second.number)[-1]
+    def compared(self, variant: int, count: int = 1) -> Any:
+        """The latest of so many comparisons of a variant."""
+        until(lambda: len(self.box.of("run_comparison", variant=variant)) >= count)
+        return self.box.of("run_comparison", variant=variant)[-1]
+
+
+@pytest.fixture
+def measured() -> Iterator[Measured]:
+    made = Measured()
+    yield made
+    made.explorer.close()
+
+
+def test_runs_are_compared_with_the_baselines_whichever_comes_first(measured: Measured) -> None:
+    _, second, third = measured.numbers
+    measured.measure(second, 2.0, 1.0)
+    assert measured.box.of("run_comparison") == []
+    measured.measure(0, 1.0, 2.0)
+    found = measured.compared(second)
     assert (found["is_same"], found["is_faster"]) == (False, True)
     assert found["outputs"] == "the output differs, by at most 1 of an output's largest value"
     assert found["rows"][0]["first"] == "[1] 2.0 for 1.0"
-    measure(third.number, 1.0, 2.0)
-    until(lambda: bool(box.of("run_comparison", variant=third.number)))
-    found = box.of("run_comparison", variant=third.number)[-1]
+    measured.measure(third, 1.0, 2.0)
+    found = measured.compared(third)
     assert (found["is_same"], found["is_faster"], found["outputs"]) == (True, None, "the output equal")
-    measure(0, 2.0, 0.5)
-    until(lambda: box.of("run_comparison", variant=third.number)[-1]["is_same"] is False)
-    assert box.of("run_comparison", variant=second.number)[-1]["is_same"]
-    assert box.of("run_comparison", variant=second.number)[-1]["is_faster"] is False
-    assert box.of("run_comparison", variant=0) == []
-    explorer.close()
+    measured.measure(0, 2.0, 0.5)
+    assert not measured.compared(third, 2)["is_same"]
+    assert measured.compared(second, 2)["is_same"]
+    assert measured.compared(second, 2)["is_faster"] is False
+    assert measured.box.of("run_comparison", variant=0) == []
+
+
+def test_outputs_of_all_variants_have_one_limit(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_pane, "_MOST_BYTES", 2 * 8)
+    _, second, third = measured.numbers
+    measured.measure(second, 1.0, 1.0)
+    measured.measure(0, 1.0, 2.0)
+    assert measured.compared(second)["is_same"]
+    measured.measure(third, 1.0, 2.0)  # in the place of the second's
+    assert measured.compared(third)["is_same"]
+    measured.measure(0, 3.0, 2.0)
+    assert measured.compared(third, 2)["is_same"] is False
+    found = measured.compared(second, 2)
+    assert (found["is_same"], found["is_faster"], found["rows"]) == (None, True, [])
+    assert "that are kept. Compare two runs with inspector.compare_runs" in found["outputs"]
+    measured.measure(second, 3.0, 1.0)
+    assert measured.compared(second, 3)["is_same"]
+
+
+def test_outputs_above_the_limit_are_compared_by_time_alone(
+    measured: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_pane, "_MOST_BYTES", 7)
+    _, second, _ = measured.numbers
+    measured.measure(0, 1.0, 2.0)
+    measured.measure(second, 1.0, 1.0)
+    found = measured.compared(second)
+    assert (found["is_same"], found["is_faster"]) == (None, True)
+
+
+def test_inputs_are_compared_and_not_held(measured: Measured) -> None:
+    _, second, third = measured.numbers
+    given = np.ones(2, np.float32)
+    gone = weakref.ref(given)
+    measured.measure(0, 1.0, 2.0, given)
+    del given
+    measured.work.runs.clear()
+    measured._ended = 0
+    measured.measure(second, 1.0, 2.0)
+    assert measured.compared(second)["is_same"]
+    measured.measure(third, 1.0, 2.0, np.zeros(2, np.float32))
+    assert "inputs are the same: x differs" in measured.compared(third)["outputs"]
+    gc.collect()
+    assert gone() is None
+
+
+def test_outputs_are_compared_on_a_thread_of_their_own(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    compare = run_pane.compare_outcomes
+
+    def comparing(*outcomes: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return compare(*outcomes)
+
+    monkeypatch.setattr(run_pane, "compare_outcomes", comparing)
+    _, second, _ = measured.numbers
+    measured.measure(0, 1.0, 2.0)
+    measured.measure(second, 1.0, 1.0)
+    measured.compared(second)
+    assert [name.partition("_")[0] for name in names] == ["inspector-comparison"]
 
 
 def test_outputs_too_large_to_keep_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

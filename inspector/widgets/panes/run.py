@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import concurrent.futures
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
 from inspector.errors import CancelledError, ExecutionError, Unavailable
-from inspector.execution.comparison import Difference, compare_runs, speed
+from inspector.execution.comparison import Outcome, compare_outcomes, speed
+from inspector.execution.difference import Difference
 from inspector.units import format_bytes
 from inspector.widgets import messages
 from inspector.widgets.panes.pane import Context, Pane
@@ -21,7 +25,11 @@ if TYPE_CHECKING:
 _PREVIEW_VALUES = 6
 _PREVIEW_REPLICAS = 16
 _SHOWN_ARRAYS = 40
-_MOST_BYTES = 256 << 20  # of outputs that are kept to be compared
+_MOST_BYTES = 256 << 20  # of outputs of all variants that are kept to be compared
+_NOT_KEPT = Unavailable(
+    f"those of all variants together are more than the {format_bytes(_MOST_BYTES)} that are kept",
+    "Compare two runs with inspector.compare_runs(run, other)",
+)
 
 
 class RunRequest(TypedDict):
@@ -125,7 +133,8 @@ class RunPane(Pane):
         """Nothing runs yet."""
         super().__init__(name, context)
         self._held: dict[int, RunJob] = {}
-        self._latest: dict[int, measurement.Run] = {}
+        self._latest: dict[int, Outcome] = {}
+        self._comparing = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-comparison")
 
     def answer(self, request: RunRequest) -> None:
         """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
@@ -147,6 +156,7 @@ class RunPane(Pane):
 
     def close(self) -> None:
         """Stops all runs."""
+        self._comparing.shutdown(wait=False, cancel_futures=True)
         with self.context.lock:
             runs = tuple(self._held.values())
             self._held.clear()
@@ -189,16 +199,19 @@ class RunPane(Pane):
             del self._held[variant.number]
             self.context.publish(message)
             if measured is not None:
-                self._compare(variant, measured)
+                with contextlib.suppress(RuntimeError):  # closed
+                    self._comparing.submit(self._compare, variant, measured)
 
     def _compare(self, variant: Variant, run: measurement.Run) -> None:
-        """Compares it with the baseline's, and all others where it is the baseline."""
-        if sum(array.nbytes for array in run.outputs) > _MOST_BYTES:
-            return
+        """Compares it with the baseline's, and all others where it is the baseline. On a thread of its own."""
+        outcome = Outcome.of(run)
         with self.context.lock:
-            if self.context.holds(variant):
-                self._latest[variant.number] = run
-            latest, first = dict(self._latest), self.context.variants()[0].number
+            if not self.context.holds(variant):
+                return
+            first = self.context.variants()[0].number
+            self._latest.pop(variant.number, None)
+            latest = {**self._latest, variant.number: outcome}
+            self._latest = _within_limit(latest, first)
         baseline = latest.get(first)
         for number, other in latest.items():
             if baseline is not None and number != first and variant.number in (first, number):
@@ -234,7 +247,18 @@ def run_result(run: measurement.Run) -> RunResult:
     )
 
 
-def run_comparison(variant: int, run: measurement.Run, baseline: measurement.Run) -> RunComparison:
+def _within_limit(latest: Mapping[int, Outcome], first: int) -> dict[int, Outcome]:
+    """Outcomes of variants, the latest last: the baseline's outputs are kept, then the latest, as many as there is room for."""
+    left, found = _MOST_BYTES, dict(latest)
+    for number in (first, *(each for each in reversed([*latest]) if each != first)):
+        if number in latest and latest[number].byte_size <= left:
+            left -= latest[number].byte_size
+        elif number in latest:
+            found[number] = dataclasses.replace(latest[number], outputs=_NOT_KEPT)
+    return found
+
+
+def run_comparison(variant: int, run: Outcome, baseline: Outcome) -> RunComparison:
     """How a variant's run differs from the baseline's, for the pane."""
     faster = speed(run.durations_s, baseline.durations_s)
     message = RunComparison(
@@ -243,7 +267,7 @@ def run_comparison(variant: int, run: measurement.Run, baseline: measurement.Run
         is_faster=None if isinstance(faster, Unavailable) or not faster.is_known else faster.ratio > 1,
     )  # fmt: skip
     try:
-        found = compare_runs(run, baseline)
+        found = compare_outcomes(run, baseline)
     except ExecutionError as error:
         message["outputs"] = str(error)
         return message

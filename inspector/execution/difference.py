@@ -1,0 +1,230 @@
+"""`Difference`: how the numbers of one array differ from those of another.
+
+Arrays are looked at in blocks, so that what is worked out of them takes little memory beside theirs, and widened to
+types in which their differences are exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from inspector.errors import Unavailable
+
+Array: TypeAlias = npt.NDArray[Any]
+T = TypeVar("T")
+
+_BLOCK = 1 << 16  # elements, so that what is worked out of them stays in the processor's cache
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_NO_NUMBERS = Unavailable("they are no numbers")
+_NOT_FLOATS = Unavailable("only floating-point numbers have units in the last place")
+_UNLIKE_NUMBERS = Unavailable("a number stands beside NaN or infinity")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """How one output of a run differs from that of another. NaN equals NaN.
+
+    Attributes:
+      path: of the output, such as `[0]['w']`; "" for a single one.
+      count: elements.
+      differing: elements that are not equal.
+      largest: the largest absolute difference.
+      scaled: the largest difference by the largest value of the other output; None where that is 0, and the outputs differ.
+      relative: the largest difference by the other run's value, where that is not 0; None where all are 0.
+      ulps: the most floating-point numbers of the type that lie between two elements; of complex numbers by parts.
+      first: index of the first element that differs, row-major; None where all are equal.
+      value, other_value: what stands there.
+      nans, other_nans, infinities, other_infinities: elements that are such.
+    """
+
+    path: str
+    count: int
+    differing: int
+    largest: float | Unavailable
+    scaled: float | Unavailable | None
+    relative: float | Unavailable | None
+    ulps: int | Unavailable
+    first: tuple[int, ...] | None
+    value: str
+    other_value: str
+    nans: int
+    other_nans: int
+    infinities: int
+    other_infinities: int
+
+
+@np.errstate(invalid="ignore", over="ignore")  # infinities, and NaN that signals
+def difference(path: str, ours: Array, theirs: Array) -> Difference:
+    """How an output differs from another one of its shape and type."""
+    found = _Found(_kind(ours.dtype))
+    if all((_bits(a) == _bits(b)).all() for a, b in _blocks(ours, theirs)):
+        for block, _ in _blocks(ours, ours):
+            found.see_equal(block)
+    else:
+        for a, b in _blocks(ours, theirs):
+            found.see(a, b)
+    first = None if found.first is None else tuple(map(int, np.unravel_index(found.first, ours.shape)))
+    return Difference(
+        path=path,
+        count=ours.size,
+        differing=found.differing,
+        largest=found.number(found.largest),
+        scaled=found.number(found.scaled),
+        relative=found.number(found.relative),
+        ulps=found.ulps,
+        first=first,
+        value="" if first is None else str(ours[first]),
+        other_value="" if first is None else str(theirs[first]),
+        nans=found.nans[0],
+        other_nans=found.nans[1],
+        infinities=found.infinities[0],
+        other_infinities=found.infinities[1],
+    )
+
+
+_Kind: TypeAlias = Literal["float", "complex", "integer", ""]
+
+
+def _kind(dtype: np.dtype[Any]) -> _Kind:
+    """By name: the types of ml_dtypes are no heirs of NumPy's."""
+    for kind, names in _KINDS.items():
+        if dtype.name.startswith(names):
+            return kind
+    return ""
+
+
+_KINDS: dict[_Kind, tuple[str, ...]] = {
+    "float": ("float", "bfloat"), "complex": ("complex",), "integer": ("int", "uint", "bool"),
+}  # fmt: skip
+
+
+class _Found:
+    """What is known of two arrays after some of their blocks; the attributes as of `Difference`, of both arrays.
+
+    Attributes:
+      first: its place in the flat array.
+    """
+
+    def __init__(self, kind: _Kind) -> None:
+        self._kind = kind
+        self._seen = 0
+        self._is_odd = False
+        self._most = 0.0
+        self._relative: float | None = None
+        self.differing = 0
+        self.first: int | None = None
+        self.largest = 0.0
+        self.ulps: int | Unavailable = 0 if kind in ("float", "complex") else _NOT_FLOATS
+        self.nans, self.infinities = [0, 0], [0, 0]
+
+    def see_equal(self, block: Array) -> None:
+        """The next of both, where they are the same."""
+        if self._kind in ("float", "complex"):
+            self._count_odd(0, _wide(block))
+            self.nans[1], self.infinities[1] = self.nans[0], self.infinities[0]
+
+    def see(self, a: Array, b: Array) -> None:
+        """The next of each."""
+        unlike = np.asarray(a != b)
+        wide = (_wide(a), _wide(b)) if self._kind else (np.zeros(0), np.zeros(0))
+        if self._kind in ("float", "complex"):
+            unlike &= ~(np.isnan(wide[0]) & np.isnan(wide[1]))
+            for side in (0, 1):
+                self._count_odd(side, wide[side])
+        sizes = np.abs(wide[1])
+        self._most = max(self._most, float(np.max(sizes, initial=0.0, where=np.isfinite(sizes))))
+        places = np.flatnonzero(unlike)
+        if len(places):
+            self.first = self._seen + int(places[0]) if self.first is None else self.first
+            self.differing += len(places)
+            if self._kind:
+                self._measure(wide[0][places], wide[1][places], sizes[places])
+            if not isinstance(self.ulps, Unavailable):
+                steps = _ulps(a[places], b[places])
+                self.ulps = steps if isinstance(steps, Unavailable) else max(self.ulps, steps)
+        self._seen += len(a)
+
+    @property
+    def scaled(self) -> float | None:
+        if not self.differing:
+            return 0.0
+        return self.largest / self._most if self._most else None
+
+    @property
+    def relative(self) -> float | None:
+        return self._relative if self.differing else 0.0
+
+    def number(self, known: T) -> T | Unavailable:
+        """A number where there is one."""
+        if not self._kind:
+            return _NO_NUMBERS
+        return _UNLIKE_NUMBERS if self._is_odd else known
+
+    def _count_odd(self, side: int, wide: Array) -> None:
+        self.nans[side] += int(np.isnan(wide).sum())
+        self.infinities[side] += int(np.isinf(wide).sum())
+
+    def _measure(self, a: Array, b: Array, sizes: Array) -> None:
+        """The sizes of the differences between elements that differ; `sizes` are those of `b`."""
+        apart = np.abs(a - b)
+        if not np.isfinite(apart).all():
+            self._is_odd = True
+            return
+        self.largest = max(self.largest, float(apart.max()))
+        some = sizes > 0
+        if some.any():
+            self._relative = max(self._relative or 0.0, float((apart[some] / sizes[some]).max()))
+
+
+def _blocks(a: Array, b: Array) -> Iterator[tuple[Array, Array]]:
+    a, b = a.reshape(-1), b.reshape(-1)
+    for start in range(0, len(a), _BLOCK):
+        yield a[start : start + _BLOCK], b[start : start + _BLOCK]
+
+
+def _bits(values: Array) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(values).view(np.uint8)
+
+
+def _wide(values: Array) -> Array:
+    """The same numbers in a type that has their differences too; those of 8 bytes as near as NumPy has one."""
+    is_complex = _kind(values.dtype) == "complex"
+    if values.dtype.itemsize > (8 if is_complex else 4):
+        return values.astype(np.clongdouble if is_complex else np.longdouble)
+    return values.astype(np.complex128 if is_complex else np.float64)
+
+
+def _ulps(a: Array, b: Array) -> int | Unavailable:
+    """The most numbers of the type between two elements that differ, of complex ones by parts."""
+    if _kind(a.dtype) == "complex":
+        parts = [_ulps(*_unlike(part(a), part(b))) for part in (np.real, np.imag)]
+        known = [part for part in parts if not isinstance(part, Unavailable)]
+        return max(known) if len(known) == len(parts) else _UNLIKE_NUMBERS
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return _UNLIKE_NUMBERS
+    ours, theirs = _in_order(a), _in_order(b)
+    return int((np.maximum(ours, theirs) - np.minimum(ours, theirs)).max(initial=0))
+
+
+def _unlike(a: Array, b: Array) -> tuple[Array, Array]:
+    """The elements that differ."""
+    found = (a != b) & ~(np.isnan(a) & np.isnan(b))
+    return a[found], b[found]
+
+
+def _in_order(values: Array) -> npt.NDArray[np.uint64]:
+    """Numbers that follow each other as the floating-point numbers do; both zeros are one."""
+    whole = np.ascontiguousarray(values).view(_UNSIGNED[values.dtype.itemsize]).astype(np.uint64)
+    about = jnp.finfo(values.dtype)  # type: ignore[no-untyped-call]
+    if float(about.min) > 0:  # the type has no sign
+        return whole
+    sign = np.uint64(1 << (int(about.bits) - 1))
+    size = whole & (sign - np.uint64(1))
+    middle = np.uint64(1 << 63)
+    return np.where(whole & sign, middle - size, middle + size)
