@@ -86,19 +86,24 @@ def _anchors(a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: int, b1: 
     count_a, count_b = collections.Counter(a[a0:a1]), collections.Counter(b[b0:b1])
     place_in_b = {b[j]: j for j in range(b0, b1) if count_b[b[j]] == 1}
     pairs = [(i, place_in_b[a[i]]) for i in range(a0, a1) if count_a[a[i]] == 1 and a[i] in place_in_b]
+    return [pairs[index] for index in longest_run([j for _, j in pairs])]
+
+
+def longest_run(numbers: Sequence[int]) -> list[int]:
+    """Where a longest increasing run of different numbers stands."""
     tails: list[int] = []
-    tail_pairs: list[int] = []
+    tail_places: list[int] = []
     previous: list[int] = []
-    for index, (_, j) in enumerate(pairs):
-        position = bisect.bisect_left(tails, j)
-        tails[position : position + 1] = [j]
-        tail_pairs[position : position + 1] = [index]
-        previous.append(tail_pairs[position - 1] if position else -1)
+    for place, number in enumerate(numbers):
+        position = bisect.bisect_left(tails, number)
+        tails[position : position + 1] = [number]
+        tail_places[position : position + 1] = [place]
+        previous.append(tail_places[position - 1] if position else -1)
     run = []
-    index = tail_pairs[-1] if tail_pairs else -1
-    while index >= 0:
-        run.append(pairs[index])
-        index = previous[index]
+    place = tail_places[-1] if tail_places else -1
+    while place >= 0:
+        run.append(place)
+        place = previous[place]
     return run[::-1]
 
 

@@ -21,8 +21,8 @@ from inspector.hlo.fields import Fields, Numbers
 from inspector.toolchain.schema import READ_FIELDS, Schema, installed_schema
 
 _FIELDS = READ_FIELDS["xla.HloInstructionProto"]
-NAME, OPCODE, SHAPE, METADATA, PARAMETER_NUMBER = (
-    _FIELDS[name] for name in ("name", "opcode", "shape", "metadata", "parameter_number")
+NAME, OPCODE, SHAPE, METADATA, PARAMETER_NUMBER, TUPLE_INDEX = (
+    _FIELDS[name] for name in ("name", "opcode", "shape", "metadata", "parameter_number", "tuple_index")
 )
 CHANNEL_ID, ID, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS = (
     _FIELDS[name] for name in ("channel_id", "id", "operand_ids", "control_predecessor_ids", "called_computation_ids")

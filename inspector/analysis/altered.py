@@ -1,0 +1,183 @@
+"""What two instructions that are matched say differently, in words."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from google.protobuf import text_format
+
+from inspector.analysis.labels import CONFIGURING, NAMING
+from inspector.hlo.columns import OPCODE, SHAPE
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.shape import Shape
+from inspector.hlo.sharding import sharding_text
+
+_LONGEST = 60
+_GROUPS = frozenset({
+    "replica_groups", "collective_device_list", "iota_collective_device_list", "mesh_axes_replica_group_list",
+})  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Aspect:
+    """One thing that differs.
+
+    Attributes:
+      name: such as "element type", "layout", "replica groups", "operand 0".
+      before, after: what each says; "" for nothing.
+    """
+
+    name: str
+    before: str
+    after: str
+
+    @property
+    def is_of_shape(self) -> bool:
+        """Whether it is of the value that an instruction makes, not of how it makes that."""
+        return self.name.startswith(("element", "dimensions", "layout", "shape")) or self.name.endswith(" elements")
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before or 'none'} → {self.after or 'none'}"
+
+
+def altered(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
+    """How the opcode, shape and attributes of two instructions differ; what they take and call apart."""
+    a, b = before.proto, after.proto
+    found = []
+    if a.opcode != b.opcode:
+        found.append(Aspect("opcode", a.opcode, b.opcode))
+    found += shape_aspects(before.shape, after.shape)
+    if (before.channel_id is None) != (after.channel_id is None):
+        found.append(Aspect("channel", _channel(before), _channel(after)))
+    if (groups := (_groups(before), _groups(after)))[0] != groups[1]:
+        found.append(Aspect("replica groups", *groups))
+    for field in a.DESCRIPTOR.fields:
+        is_compared = field.number not in (*NAMING, *CONFIGURING, OPCODE, SHAPE) and field.name not in _GROUPS
+        if is_compared and getattr(a, field.name) != getattr(b, field.name):
+            found.append(_aspect(field.name, a, b))
+    return tuple(found)
+
+
+def configured(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
+    """How what the front and the back end noted differs."""
+    found = []
+    if before.backend_config != after.backend_config:
+        texts = [each.backend_config.decode(errors="replace") for each in (before, after)]
+        found.append(Aspect("backend config", *_parted(*texts)))
+    ours, theirs = before.frontend_attributes, after.frontend_attributes
+    for name in sorted({*ours, *theirs}):
+        if ours.get(name) != theirs.get(name):
+            found.append(Aspect(f"attribute {name}", *_parted(ours.get(name, ""), theirs.get(name, ""))))
+    return tuple(found)
+
+
+def shape_aspects(before: Shape, after: Shape) -> list[Aspect]:
+    """How two shapes differ: element type, dimensions, layout, or the elements of tuples."""
+    if before == after:
+        return []
+    if before.is_tuple != after.is_tuple:
+        return [Aspect("shape", _short(str(before)), _short(str(after)))]
+    if before.is_tuple:
+        return _tuple_aspects(before, after)
+    found = []
+    if before.element_type != after.element_type:
+        found.append(Aspect("element type", before.element_type, after.element_type))
+    if (before.dimensions, before.dynamic) != (after.dimensions, after.dynamic):
+        found.append(Aspect("dimensions", _dimensions(before), _dimensions(after)))
+    if before.layout != after.layout and (len(before.dimensions) == len(after.dimensions) or not found):
+        found.append(Aspect("layout", str(before.layout or ""), str(after.layout or "")))
+    return found or [Aspect("shape", _short(str(before)), _short(str(after)))]
+
+
+def _tuple_aspects(before: Shape, after: Shape) -> list[Aspect]:
+    ours, theirs = before.tuple_shapes, after.tuple_shapes
+    if len(ours) != len(theirs):
+        return [Aspect("elements", str(len(ours)), str(len(theirs)))]
+    unlike = [n for n, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
+    if len(unlike) == 1:
+        inner = shape_aspects(ours[unlike[0]], theirs[unlike[0]])
+        return [dataclasses.replace(each, name=f"{each.name} of element {unlike[0]}") for each in inner]
+    texts = [_short(", ".join(str(side[n]) for n in unlike)) for side in (ours, theirs)]
+    return [Aspect(f"{len(unlike)} elements", *texts)]
+
+
+def _dimensions(shape: Shape) -> str:
+    return str(dataclasses.replace(shape.without_layout(), element_type=""))
+
+
+def _channel(instruction: Instruction) -> str:
+    return "" if instruction.channel_id is None else "one"
+
+
+def _groups(instruction: Instruction) -> str:
+    groups = instruction.replica_groups
+    return _short(str(groups))
+
+
+def _aspect(name: str, a: Any, b: Any) -> Aspect:
+    words = name.replace("_", " ")
+    if name == "literal":
+        return Aspect("value", *_parted(_literal(a.literal), _literal(b.literal)))
+    if name == "sharding":
+        return Aspect(words, *(sharding_text(each.sharding) if each.HasField(name) else "" for each in (a, b)))
+    return Aspect(words, *_parted(_text(a, name), _text(b, name)))
+
+
+def _text(message: Any, name: str) -> str:
+    """A field as text; "" where it says nothing."""
+    value = getattr(message, name)
+    field = message.DESCRIPTOR.fields_by_name[name]
+    if field.is_repeated:
+        parts = [_plain(each) for each in value]
+        return "{" + ", ".join(parts) + "}" if parts else ""
+    if field.message_type is not None and not message.HasField(name):
+        return ""
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if hasattr(value, "DESCRIPTOR"):
+        return text_format.MessageToString(value, as_one_line=True)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _literal(literal: Any) -> str:
+    """The elements of a constant, or their bytes in hexadecimal where protobuf holds them so."""
+    for field, value in literal.ListFields():
+        if field.name == "shape":
+            continue
+        if isinstance(value, bytes):
+            return value.hex()
+        if field.is_repeated:
+            return ", ".join(map(_plain, value))
+        return _plain(value)
+    return ""
+
+
+def _parted(before: str, after: str) -> tuple[str, str]:
+    """Two long texts from a little before the place where they part."""
+    if max(len(before), len(after)) <= _LONGEST:
+        return before, after
+    same = next(
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+    start = max(0, same - _LONGEST // 3)
+    return tuple(("…" if start else "") + _short(each[start:]) for each in (before, after))  # type: ignore[return-value]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_OF_MODULES = (
+    "input_output_alias", "buffer_donor", "cross_program_prefetches", "spmd_output_sharding", "spmd_parameters_shardings",
+    "is_dynamic", "device_assignment",
+)  # fmt: skip
+
+
+def module_aspects(before: Module, after: Module) -> tuple[Aspect, ...]:
+    """How what two modules say as a whole differs: which arguments are donated, how parameters are sharded."""
+    a, b = before.proto, after.proto
+    names = [name for name in _OF_MODULES if name in a.DESCRIPTOR.fields_by_name]
+    return tuple(_aspect(name, a, b) for name in names if getattr(a, name) != getattr(b, name))

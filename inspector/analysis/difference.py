@@ -1,0 +1,257 @@
+"""`Diff`: what sets one compiled module apart from another, whatever either calls and orders its instructions.
+
+Found by matching both by structure (`analysis/matching.py`) and telling what is left (`analysis/changes.py`).
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from inspector.analysis.changes import KINDS, Change, Kind, changes
+from inspector.analysis.diff import longest_run
+from inspector.analysis.matching import Matching, match
+from inspector.analysis.operations import OPCODES
+from inspector.compilation.cost import InstructionCost
+from inspector.errors import AtLeast, Unavailable, total
+from inspector.hlo.executions import places
+from inspector.hlo.module import Instruction, Module
+from inspector.tables import UNKNOWN, Tabular, make_table
+from inspector.tables import Kind as ColumnKind
+from inspector.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Number = float | Unavailable
+Costs = Mapping[str, InstructionCost]
+
+NOT_COUNTED = Unavailable("it was not counted", "Compiled.diff counts")
+
+_MOST_PHRASES = 4
+_NEXT = ("while", "conditional", "custom-call", "dot", "convolution")
+_REGROUPING: frozenset[Kind] = frozenset({"split", "merged", "regrouped", "grown", "shrunk", "formed", "dissolved"})
+_SAID: Mapping[Kind, str] = {
+    "regrouped": "exchanged",
+    "duplicated": "computed once more",
+    "deduplicated": "computed once less",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Total:
+    """A number of both programs as a whole.
+
+    Attributes:
+      name: in the headline, such as "peak".
+      before, after: of either program.
+      is_bytes: else it counts operations.
+    """
+
+    name: str
+    before: Number
+    after: Number
+    is_bytes: bool
+
+    @property
+    def words(self) -> str:
+        """Such as "peak +1.2 MiB"; "" where it is the same, or not known of both."""
+        known = not isinstance(self.before, (Unavailable, AtLeast)) and not isinstance(
+            self.after, (Unavailable, AtLeast)
+        )
+        more = float(self.after) - float(self.before) if known else 0.0  # type: ignore[arg-type]
+        text = format_bytes(abs(more)) if self.is_bytes else format_count(abs(more))
+        return f"{self.name} {'+' if more > 0 else '−'}{text}" if more else ""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Diff(Tabular):
+    """How a module differs from another one; false where it is the same program.
+
+    Attributes:
+      changes: by kind, the most telling first; empty for a module and the same one renamed and reordered.
+      matching: which instruction of one is which of the other.
+      totals: numbers of both programs as a whole, where they are known.
+      reordered: instructions that XLA scheduled to run in another order than the matched ones of the first module: how
+        many do not keep their place among the others. No change of what is computed.
+    """
+
+    changes: tuple[Change, ...]
+    matching: Matching
+    totals: tuple[Total, ...] = ()
+    reordered: int = 0
+    _count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    @property
+    def common(self) -> int:
+        """Instructions that both have, changed or not."""
+        return sum(other >= 0 for other in self.matching.to_after)
+
+    @property
+    def changed(self) -> int:
+        """Instructions of both that a change is about; what is only configured otherwise apart."""
+        return sum(change.count for change in self.changes if change.kind != "configured")
+
+    @property
+    def headline(self) -> str:
+        """A sentence, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB"."""
+        said = [*_phrases(self.changes), *filter(None, (each.words for each in self.totals))]
+        if not self.changes:
+            said = ["the same program", *said]
+            said += [f"{self.reordered:,} instructions run in another order"] if self.reordered else []
+        return ", ".join(said)
+
+    @functools.cached_property
+    def costs(self) -> tuple[Costs, Costs] | Unavailable:
+        """What one execution of each instruction costs, by name, of both; counted when it is first asked for."""
+        return NOT_COUNTED if self._count is None else self._count()
+
+    def cost(self, change: Change) -> Mapping[str, Number]:
+        """`flops_before, flops_after, bytes_before, bytes_after` of one execution of what a change is about."""
+        found: dict[str, Number] = {}
+        for column, attribute in (("flops", "flops"), ("bytes", "bytes_accessed")):
+            for side, instructions in enumerate((change.before, change.after)):
+                name = f"{column}_{('before', 'after')[side]}"
+                found[name] = _sum_of(self.costs, side, instructions, attribute)
+        return found
+
+    def table(self) -> pd.DataFrame:
+        """One row a change.
+
+        Columns: `kind, opcode, before, after` (instructions, a comma between several), `what` (in words),
+        `computation, flops_before, flops_after, bytes_before, bytes_after` (of one execution; of what runs within a
+        fusion no bytes are its own), `scope, source_file, source_line, unknown`.
+        """
+        return make_table(_COLUMNS, map(self._row, self.changes))
+
+    def _row(self, change: Change) -> tuple[object, ...]:
+        told = (change.after or change.before or (None,))[0]
+        frame = told.frames[0] if told and told.frames else None
+        cost = self.cost(change)
+        return (
+            change.kind, change.opcode or "module", _names(change.before), _names(change.after), change.what,
+            told.computation.name if told else "", *(cost[name] for name in _COSTS), told.op_name if told else "",
+            frame.file if frame else None, frame.line if frame else None,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Diff: {self.headline}>"
+
+
+_COSTS = ("flops_before", "flops_after", "bytes_before", "bytes_after")
+_COLUMNS: Mapping[str, ColumnKind] = {
+    "kind": "text", "opcode": "text", "before": "text", "after": "text", "what": "text", "computation": "text",
+    **dict.fromkeys(_COSTS, "float"), "scope": "text", "source_file": "text", "source_line": "int", UNKNOWN: "reasons",
+}  # fmt: skip
+
+
+def diff(
+    before: Module,
+    after: Module,
+    totals: Sequence[Total] = (),
+    count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None,
+) -> Diff:
+    """How a module differs from another one.
+
+    Args:
+      before: a module.
+      after: another one, of any options, target and version of JAX.
+      totals: numbers of both as a whole, for the headline.
+      count: gives what instructions cost when that is asked for; None where nobody counts.
+
+    Raises:
+      ModuleError: one is damaged.
+    """
+    matching = match(before, after)
+    return Diff(changes(matching), matching, tuple(totals), _reordered(matching), count)
+
+
+def _phrases(told: Sequence[Change]) -> list[str]:
+    """What happened, the most telling first, each with how often; what does not fit is counted."""
+    groups: dict[tuple[int, str, Kind], list[Change]] = collections.defaultdict(list)
+    for change in told:
+        rank = _rank(change)
+        opcode = change.opcode if rank < len(_NEXT) + 3 else ""
+        groups[rank, opcode, change.kind].append(change)
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    ranked = sorted(groups, key=lambda key: (key[0], order[key[2]], -len(groups[key])))
+    shown, rest = ranked[:_MOST_PHRASES], ranked[_MOST_PHRASES:]
+    said = [_phrase(groups[key], key[1], key[2]) for key in shown]
+    left = sum(len(groups[key]) for key in rest)
+    return [*said, f"{left:,} other change{'s' if left > 1 else ''}"] if left else said
+
+
+def _rank(change: Change) -> int:
+    opcode, last = change.opcode, len(_NEXT) + 4
+    if change.kind == "configured":
+        return last + 1
+    if opcode.removesuffix("-start") in OPCODES:
+        return 0
+    if change.kind in _REGROUPING:
+        return 1
+    if opcode in _NEXT:
+        return 2 + _NEXT.index(opcode)
+    if opcode == "fusion":
+        return 2 + len(_NEXT)
+    return last
+
+
+def _phrase(told: Sequence[Change], opcode: str, kind: Kind) -> str:
+    count = len(told)
+    noun = counted(count, opcode or (told[0].opcode if len({c.opcode for c in told}) == 1 else "") or "instruction")
+    if not any(change.before or change.after for change in told):
+        return "the module altered"
+    words = {change.what for change in told} if kind in ("altered", "rewritten", "configured") else set()
+    detail = f" ({words.pop()})" if len(words) == 1 else ""
+    return f"{noun} {_SAID.get(kind, kind)}{detail if len(detail) < 60 else ''}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`2, "fusion"` -> `2 fusions`."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("copy"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith(('s', 'x', 'sh', 'ch')) else 's'}"
+
+
+def _sum_of(
+    costs: tuple[Costs, Costs] | Unavailable, side: int, instructions: Sequence[Instruction], attribute: str
+) -> Number:
+    if isinstance(costs, Unavailable):
+        return costs
+    found: list[float] = []
+    for instruction in instructions:
+        place = places(instruction.module).get(instruction.computation.name)
+        if attribute == "bytes_accessed" and place is not None and place.fused:
+            return Unavailable(f"{instruction.name} runs within {place.counted_in}, which alone accesses memory")
+        known = costs[side].get(instruction.name)
+        value = NOT_COUNTED if known is None else getattr(known, attribute)
+        if isinstance(value, Unavailable):
+            return value
+        found.append(value)
+    return total(found)
+
+
+def _names(instructions: Sequence[Instruction]) -> str:
+    return ", ".join(instruction.name for instruction in instructions)
+
+
+def _reordered(matching: Matching) -> int:
+    """Scheduled instructions out of the order of their partners: all but the longest run that keeps it."""
+    before, after = matching.before.module, matching.after.module
+    if not (before.proto.schedule.sequences and after.proto.schedule.sequences):
+        return 0
+    moved = 0
+    for number, other in matching.regions.items():
+        ours, theirs = before.computations[number], after.computations[other]
+        place = {i.row: n for n, i in enumerate(theirs.schedule)}
+        found = [place[row] for i in ours.schedule if (row := matching.to_after[i.row]) in place]
+        moved += len(found) - len(longest_run(found))
+    return moved

@@ -1,0 +1,93 @@
+"""What instructions of two modules say of themselves, as numbers that are equal for equal ones of both.
+
+Names, ids, metadata, and what an instruction takes or calls do not count: those are matched, not compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from inspector.hlo.columns import (
+    BACKEND_CONFIG,
+    CALLED_COMPUTATION_IDS,
+    CHANNEL_ID,
+    CONTROL_PREDECESSOR_IDS,
+    FRONTEND_ATTRIBUTES,
+    ID,
+    METADATA,
+    NAME,
+    OPERAND_IDS,
+    ORIGINAL_VALUE,
+    SHAPE,
+    STATISTICS_VIZ,
+)
+from inspector.hlo.module import Module
+from inspector.hlo.shape import Shape
+
+NAMING = (
+    NAME, ID, METADATA, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS, CHANNEL_ID, STATISTICS_VIZ,
+    ORIGINAL_VALUE,
+)  # fmt: skip
+"""Fields of `xla.HloInstructionProto` that name or place an instruction."""
+
+CONFIGURING = (BACKEND_CONFIG, FRONTEND_ATTRIBUTES)
+"""Fields in which front and back end note what they like."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Labels:
+    """Numbers of the instructions of a module, by row.
+
+    Attributes:
+      exact: equal where opcode, shape and attributes are.
+      notes: equal where front and back end note the same.
+      levels: `exact`, then ever less that counts: opcode and shape but for its layout; opcode and attributes; opcode.
+    """
+
+    exact: list[int]
+    notes: list[int]
+    levels: tuple[list[int], ...]
+
+
+def labels(before: Module, after: Module) -> tuple[Labels, Labels]:
+    """The labels of two modules."""
+    known: dict[Hashable, int] = {}
+    return _labels(before, known), _labels(after, known)
+
+
+def _labels(module: Module, known: dict[Hashable, int]) -> Labels:
+    def number(key: Hashable) -> int:
+        return known.setdefault(key, len(known))
+
+    columns, alike = module.columns, module.alike
+    first = alike.first.tolist()
+    attributes = module.kind_attributes((*NAMING, *CONFIGURING, SHAPE))
+    has_channel = (columns.fields.integers(CHANNEL_ID)[alike.first] > 0).tolist()
+    shapes = [(shape, _plain(shape)) for shape in module.known_shapes]
+    levels: tuple[list[int], ...] = ([], [], [], [])
+    for row, said, channel in zip(first, attributes, has_channel, strict=True):
+        opcode = columns.opcodes.values[columns.opcodes.codes[row]]
+        shape, plain = shapes[columns.shapes.codes[row]]
+        keys = (said, channel, shape), (opcode, plain), (said, channel), opcode
+        for level, key in zip(levels, keys, strict=True):
+            level.append(number(key))
+    exact, *others = (np.array(level, np.int64)[alike.kinds].tolist() for level in levels)
+    return Labels(exact, _notes(module, number), (exact, *others))
+
+
+def _notes(module: Module, number: Callable[[Hashable], int]) -> list[int]:
+    columns = module.columns
+    config, attributes = (columns.coded(field) for field in CONFIGURING)
+    said = [frozenset(columns.message("xla.FrontendAttributes", data).map.items()) for data in attributes.values]
+    configs = np.array([*map(number, config.values), number(b"")], np.int64)[config.codes]
+    noted = np.array([*map(number, said), number(frozenset())], np.int64)[attributes.codes]
+    _, codes = np.unique(configs * (noted.max(initial=0) + 1) + noted, return_inverse=True)
+    pairs = {c: number((int(configs[i]), int(noted[i]))) for i, c in enumerate(codes.tolist())}
+    return [pairs[c] for c in codes.tolist()]
+
+
+def _plain(shape: Shape) -> Shape:
+    return shape.without_layout()

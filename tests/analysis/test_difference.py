@@ -1,0 +1,167 @@
+"""Differences of modules: none of a module renamed and reordered, and every planted change told, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inspector
+from benchmarks.scrambled import scrambled
+from benchmarks.workloads import make
+from inspector.analysis.changes import Change
+from inspector.analysis.diff import instruction_changes, instruction_multiset
+from inspector.analysis.difference import Diff, Total, diff
+from inspector.engines.inline import InlineEngine
+from inspector.errors import ParameterError, Unavailable
+from inspector.hlo.module import Module
+from inspector.stages.compiled import Compiled
+from tests.analysis.edited import randomly_edited
+from tests.analysis.planted import BASE, PLANTED, Planted, edited
+from tests.modules import module_of
+
+MIRRORED = {
+    "split": "merged", "merged": "split", "grown": "shrunk", "shrunk": "grown", "formed": "dissolved",
+    "dissolved": "formed", "appeared": "gone", "gone": "appeared", "duplicated": "deduplicated",
+    "deduplicated": "duplicated",
+}  # fmt: skip
+
+
+def names(change: Change) -> tuple[str, str]:
+    return tuple(",".join(i.name for i in side) for side in (change.before, change.after))  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def base() -> Module:
+    return module_of(BASE)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_a_planted_change_is_told_and_nothing_else(base: Module, planted: Planted) -> None:
+    found = diff(base, module_of(edited(planted)))
+    wanted = [each for each in planted.told if each[0]]
+    for change, (kind, before, after, words) in zip(found.changes, wanted, strict=True):
+        ours, theirs = names(change)
+        assert change.kind == kind
+        assert ours == before
+        assert theirs in after.split("|")
+        assert words in change.what
+    assert bool(found) == bool(wanted)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_the_other_way_round_it_is_the_mirror_image(base: Module, planted: Planted) -> None:
+    other = module_of(edited(planted))
+    there, back = diff(base, other), diff(other, base)
+    mirrored = sorted((MIRRORED.get(change.kind, change.kind), *names(change)[::-1]) for change in back.changes)
+    assert mirrored == sorted((change.kind, *names(change)) for change in there.changes)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_renaming_and_reordering_change_nothing_of_it(base: Module, planted: Planted, seed: int) -> None:
+    other = module_of(edited(planted))
+    plain, hidden = diff(base, other), diff(scrambled(base, seed), scrambled(other, seed + 100))
+    kinds = lambda found: sorted((c.kind, c.opcode, len(c.before), len(c.after), c.held) for c in found.changes)  # noqa: E731
+    assert kinds(hidden) == kinds(plain)
+
+
+# --------------------------------------------------------------------------- compiled programs
+
+WORKLOADS = ("mlp", "tf1")
+WITHOUT = {"fusion": "fusion,cpu-instruction-fusion", "algsimp": "algsimp"}
+
+
+@pytest.fixture(scope="module")
+def compiled() -> dict[tuple[str, str], Compiled]:
+    made = {}
+    for name in WORKLOADS:
+        workload = make(name)
+        lowered = inspector.lower(workload.fun, *workload.args)
+        for without in ("", *WITHOUT):
+            options = {"xla_disable_hlo_passes": WITHOUT[without]} if without else {}
+            made[name, without] = lowered.compile(options, engine=InlineEngine())
+    return made
+
+
+RECORDED = sorted((Path(__file__).parents[1] / "hlo" / "data").glob("*.pb"))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_recorded_module_renamed_and_reordered_is_the_same(path: Path, seed: int) -> None:
+    module = Module.from_proto(path.read_bytes())
+    assert diff(module, scrambled(module, seed)).headline == "the same program"
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_program_renamed_and_reordered_is_the_same(compiled: Any, name: str, seed: int) -> None:
+    module = compiled[name, ""].module()
+    found = diff(module, scrambled(module, seed))
+    assert not found
+    assert found.headline == "the same program"
+    assert found.common == len(module.columns)
+    assert found.table().empty
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("without", WITHOUT)
+def test_what_is_told_is_near_what_the_multisets_prove(compiled: Any, name: str, without: str) -> None:
+    before, after = compiled[name, ""].module(), compiled[name, without].module()
+    unlike = instruction_changes(instruction_multiset(before), instruction_multiset(after))
+    bound = unlike.only_before.total() + unlike.only_after.total()
+    found = diff(before, after)
+    assert 0 < found.changed <= 1.2 * bound
+    assert found.common <= min(len(before.columns), len(after.columns))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_pass_more_is_the_mirror_image_of_a_pass_less(compiled: Any, name: str) -> None:
+    pair = compiled[name, ""].module(), compiled[name, "fusion"].module()
+    there, back = diff(*pair), diff(*pair[::-1])
+    kinds = Counter(change.kind for change in there.changes)
+    assert kinds["split"]
+    assert Counter(MIRRORED.get(change.kind, change.kind) for change in back.changes) == kinds
+    assert there.matching.to_after == back.matching.to_before
+
+
+def test_programs_tell_their_difference_with_what_it_costs(compiled: Any) -> None:
+    before, after = compiled["mlp", ""], compiled["mlp", "fusion"]
+    found = before.diff(after)
+    assert isinstance(found, Diff)
+    assert " fusions split, " in found.headline
+    assert repr(found) == f"<Diff: {found.headline}>"
+    table = found.table()
+    assert len(table) == len(found.changes)
+    split = table[table["kind"] == "split"]
+    assert (split["flops_before"] >= 0).all()
+    assert (split["bytes_after"] > 0).all()
+    inside = table[table["unknown"].str.contains("runs within")]
+    assert inside["bytes_before"].isna().all()
+    assert split["source_line"].notna().any()
+    with pytest.raises(ParameterError, match="diff\\(\\) takes a Compiled, got 1"):
+        before.diff(1)
+
+
+def test_the_peak_is_in_the_headline() -> None:
+    peak = Total("peak", 1024.0, 1024.0 + 1.25 * 2**20, is_bytes=True)
+    base = module_of(BASE)
+    assert diff(base, module_of(edited(PLANTED[1])), [peak]).headline == (
+        "1 constant altered (value 0.5 → 0.25), peak +1.25 MiB"
+    )
+    assert diff(base, base, [Total("flops", Unavailable("no"), 1.0, is_bytes=False)]).headline == "the same program"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 30))
+def test_random_edits_are_told_with_no_more_than_they_need(seed: int, count: int) -> None:
+    module = module_of(BASE)
+    other = randomly_edited(module, seed, count)
+    unlike = instruction_changes(instruction_multiset(module), instruction_multiset(other))
+    bound = unlike.only_before.total() + unlike.only_after.total()
+    assert diff(module, other).changed <= 1.2 * max(bound, 2 * count)
