@@ -301,6 +301,38 @@ export interface Roofline {
   error: Error | null;
 }
 
+export interface LineCostsRequest {
+  type: "line_costs";
+  variant: number;
+  is_measured: boolean;
+}
+
+export interface LineCostTotals {
+  least_s: number | null;
+  flops: number;
+  main_memory_bytes: number;
+  peak_bytes: number | null;
+}
+
+export interface LineCostColumns {
+  line: number[];
+  phase: string[];
+  least_s: number[];
+  flops: number[];
+  main_memory_bytes: number[];
+  peak_bytes: number[];
+}
+
+export interface LineCosts {
+  type: "line_costs";
+  variant: number;
+  total: LineCostTotals | null;
+  reasons: Record<string, string>;
+  can_measure: boolean;
+  unknown: string;
+  error: Error | null;
+}
+
 export interface Mesh {
   axis_names: string[];
   axis_sizes: number[];
@@ -633,9 +665,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from inspector._jax import attached, modules, reading
 from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.graph import graph
+from inspector.analysis.line_costs import OPTIMIZED, LineCosts, line_costs
 from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain
+from inspector.analysis.roofline import Roofline
+from inspector.analysis.source import hlo_listing
+from inspector.analysis.timeline import Timeline
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.portable import TRAVELS, Portable
@@ -26,6 +30,7 @@ from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.hlo.source import Root
+from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.stages.kernel import Kernel
 
@@ -166,6 +171,28 @@ class Lowered(Portable):
             options.num_partitions or 1,
             named_axes=self.program.named_axes,
         )
+
+    def line_costs(self, compiled: Compiled, peak: Peak | None = None) -> LineCosts:
+        """What each line of source, jaxpr, StableHLO, HLO and optimized HLO costs, once this is compiled.
+
+        Args:
+          compiled: what it was compiled to; where that has buffers, the memory at the peak is known too.
+          peak: the roofs for the times; None for the published ones of the target.
+        """
+        return self.line_costs_under(compiled.roofline(peak), compiled, compiled.timeline())
+
+    def line_costs_under(self, roofline: Roofline, compiled: Compiled, timeline: Timeline | Unavailable) -> LineCosts:
+        """The same where its roofline is known, and its memory, or why that is not."""
+        module = compiled.module()
+        texts: dict[str, Listing | Unavailable] = {
+            "source": self.source,
+            "jaxpr": self.jaxpr_listing,
+            "stablehlo": self.stablehlo_listing,
+            "hlo": hlo_listing(self.hlo, self.module(), self.root),
+            OPTIMIZED: hlo_listing(compiled.hlo, module, self.root),
+        }
+        listings = {name: text for name, text in texts.items() if not isinstance(text, Unavailable)}
+        return line_costs(module, listings, roofline, compiled.instruction_costs(), timeline)
 
     def request(
         self,

@@ -20,6 +20,7 @@ import {
   ViewPlugin,
   type ViewUpdate,
 } from "@codemirror/view";
+import { costGutter } from "./costgutter.ts";
 import type { TextDocument } from "./documents.ts";
 import { expandAt } from "./expand.ts";
 import { frameBlocks } from "./frames.ts";
@@ -80,6 +81,7 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     codeFolding({ placeholderText: "…" }),
     folding(document),
     foldGutter({ openText: "▾", closedText: "▸" }),
+    costGutter(),
     highlighting(document.language),
     headings(document),
     lights,

@@ -25,6 +25,7 @@ import { heaviest } from "../lib/weights.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { type Anchor, anchorAt } from "../state/local.ts";
 import { changeLine } from "./change.ts";
+import { CostMargin } from "./costmargin.ts";
 import { type Context, Drawing, follow, type Pane, TITLES } from "./pane.ts";
 import { empty, failure, loading, trouble } from "./states.ts";
 
@@ -43,6 +44,7 @@ export class TextPane implements Pane {
   protected readonly drawing = new Drawing(() => this.draw());
   /** The editors on screen; the last one shows the pane's own document. */
   protected shown: Shown[] = [];
+  private readonly costs: CostMargin;
   private readonly ruler = h("canvas", { class: "insp-ruler", "aria-hidden": "true" });
   private readonly detailsButton = toolButton("details", "Show locations and metadata", () =>
     this.context.local.setDetails(!this.context.local.details),
@@ -66,7 +68,8 @@ export class TextPane implements Pane {
     readonly ofVariant: number | null = null,
   ) {
     this.element = h("div", { class: "insp-text", "data-pane": name }, this.body, this.ruler);
-    this.tools.append(this.stepper, this.detailsButton, this.wrapButton, this.findButton);
+    this.costs = new CostMargin(context, (line) => this.own && this.goTo(this.own, line));
+    this.tools.append(this.stepper, this.costs.button, this.detailsButton, this.wrapButton, this.findButton);
     const { local } = context;
     this.ends = [
       follow(context, name, this.drawing),
@@ -77,6 +80,8 @@ export class TextPane implements Pane {
       }),
       local.signal.on(["wrap", "details"], () => this.applyOptions()),
       local.signal.on(["step"], () => this.onStep()),
+      local.signal.on(["measure"], this.drawing.request),
+      context.synced.signal.on(["line_costs"], this.drawing.request),
     ];
     this.resizes.observe(this.body);
     this.applyOptions();
@@ -108,6 +113,7 @@ export class TextPane implements Pane {
     if (slot instanceof TextDocument) {
       this.drawDocument(slot);
       this.drawChange();
+      this.drawCosts();
       return this.drawTrouble();
     }
     this.clear();
@@ -121,6 +127,17 @@ export class TextPane implements Pane {
     const isLast = this.name === "optimized" && variant?.state === "failed";
     this.body.querySelector(":scope > .insp-text-trouble")?.remove();
     if (isLast) this.body.prepend(trouble(variant.error));
+  }
+
+  private drawCosts(): void {
+    if (!this.shown.length) return;
+    if (this.costs.element.parentElement !== this.body) this.body.prepend(this.costs.element);
+    this.costs.draw(this.shown, this.variant);
+  }
+
+  private goTo({ view, document }: Shown, line: number): void {
+    this.context.local.select(anchorAt(document, line));
+    revealLine(view, line);
   }
 
   /** What sets the text apart from the baseline's. */

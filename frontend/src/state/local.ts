@@ -1,14 +1,16 @@
 // What the user did in one view: selection, active variant, layout. Python hears of the selection only.
 
+import type { Measure } from "../lib/linecosts.ts";
 import { STRONG, WEAK, linkOf, matchesIn, type Link, type Matches } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import { Signal } from "../lib/signal.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import type * as messages from "../messages.ts";
+import { Costs } from "./costs.ts";
 import type { Synced } from "./synced.ts";
 
 export type LocalTopic =
-  "selection" | "hover" | "active" | "optimizedView" | "columns" | "reveal" | "step" | "wrap" | "details";
+  "selection" | "hover" | "active" | "optimizedView" | "columns" | "reveal" | "step" | "wrap" | "details" | "measure";
 /** The active variant, all variants in columns, or the active one against the baseline in two ways. */
 export type OptimizedView = "text" | "columns" | "split" | "unified";
 
@@ -41,6 +43,9 @@ export class Local {
   wrap = false;
   /** Whether locations and metadata at the ends of lines are shown. */
   details = false;
+  /** By what the lines of texts are weighed in their margins; null for none. */
+  measure: Measure | null = null;
+  readonly costs: Costs;
   selection: Anchor | null = null;
   hover: Anchor | null = null;
   /** A pane that should come to the front, with the signal "reveal". */
@@ -52,7 +57,9 @@ export class Local {
   private hoverLink: CachedLink | null = null;
   private sendTimer: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(private readonly synced: Synced) {}
+  constructor(private readonly synced: Synced) {
+    this.costs = new Costs(synced);
+  }
 
   setActive(variant: number | null): void {
     if (this.active === variant) return;
@@ -98,6 +105,11 @@ export class Local {
   setDetails(details: boolean): void {
     this.details = details;
     this.signal.emit("details");
+  }
+
+  setMeasure(measure: Measure | null): void {
+    this.measure = measure;
+    this.signal.emit("measure");
   }
 
   reveal(pane: messages.Pane): void {

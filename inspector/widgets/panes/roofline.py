@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypedDict
 
 from inspector.analysis.peaks import measured_peak
 from inspector.analysis.roofline import Roofline as Roofs
 from inspector.analysis.roofline_groups import Group, GroupedBy
 from inspector.analysis.roofline_point import Point
+from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import AtLeast, Unavailable
 from inspector.platforms import Peak
+from inspector.stages.compiled import Compiled
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.panes.counted import CountedPane
-from inspector.widgets.panes.pane import Context
+from inspector.widgets.panes.line_costs import LineCostsRequest, failed, message_of
+from inspector.widgets.panes.pane import Context, Entry, Packed
 from inspector.widgets.variants import Variant
 
 # More than anybody reads or tells apart in a picture.
@@ -110,9 +113,42 @@ class RooflinePane(CountedPane):
         """Measures nothing yet."""
         super().__init__(name, context)
         self._measured: Peak | None = None
+        self._recorded: dict[int, CompiledProgram] = {}
+        self._told: set[int] = set()
 
-    def reply(self, request: RooflineRequest) -> Roofline:
-        """The roofline."""
+    def reply(self, request: RooflineRequest | LineCostsRequest) -> Roofline | Packed:
+        """The roofline, or what it means for the lines of the texts."""
+        return self._roofline(request) if request["type"] == "roofline" else self._line_costs(request)
+
+    def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
+        """Its buffers, for what lives at the peak; whoever looks at the lines is told anew."""
+        with self.context.lock:
+            if self.context.holds(variant):
+                self._recorded[variant.number] = compiled
+        if variant.number in self._told:
+            self.answer(LineCostsRequest(type="line_costs", variant=variant.number, is_measured=False))
+        return ()
+
+    def forget(self, variant: Variant) -> Callable[[], object]:
+        """Drops its buffers too."""
+        self._recorded.pop(variant.number, None)
+        self._told.discard(variant.number)
+        return super().forget(variant)
+
+    def _line_costs(self, request: LineCostsRequest) -> Packed:
+        try:
+            variant = self.context.variant(request["variant"])
+            assert variant.lowered is not None, "what is compiled was lowered"
+            self._told.add(variant.number)
+            lowered, recorded = variant.lowered, self._recorded.get(variant.number)
+            roofs = self._roofs(variant, request["is_measured"] or self._measured is not None)
+            compiled = variant.compiled_now if recorded is None else Compiled.of(recorded)
+            found = lowered.line_costs_under(roofs, variant.compiled_now, compiled.timeline())
+            return message_of(variant.number, found, can_measure=_can_measure(roofs, variant))
+        except Exception as error:  # whatever it is, it belongs in the panes
+            return failed(request["variant"], error)
+
+    def _roofline(self, request: RooflineRequest) -> Roofline:
         reply = Roofline(
             type="roofline", id=request["id"], variant=request["variant"], peak=None, reason="", can_measure=False,
             total=None, points=[], rows=[], count=0, error=None,

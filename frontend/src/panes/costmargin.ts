@@ -1,0 +1,106 @@
+// What the lines of a text cost: a column beside it, and above it the sum, what no line stands for, and a way to the
+// costliest lines.
+
+import { textButton, toolButton } from "../lib/controls.ts";
+import { setCosts } from "../lib/costgutter.ts";
+import { fill, h } from "../lib/dom.ts";
+import { type LineCosts, MEASURES } from "../lib/linecosts.ts";
+import { openMenu } from "../lib/menu.ts";
+import type { Context } from "./pane.ts";
+import type { Shown } from "./text.ts";
+
+const LISTED = 16;
+const LONGEST = 60;
+
+export class CostMargin {
+  /** Above the text; empty where no costs are wanted. */
+  readonly element = h("div", { class: "insp-cost-words" });
+  readonly button = toolButton("costs", "What each line costs", () => this.choose());
+  private drawn: { view: Shown["view"]; costs: LineCosts | null }[] = [];
+
+  constructor(
+    private readonly context: Context,
+    private readonly select: (line: number) => void,
+  ) {}
+
+  /** @param variant the one whose costs are shown beside `shown`. */
+  draw(shown: readonly Shown[], variant: number | null): void {
+    const { local } = this.context;
+    this.button.setAttribute("aria-pressed", String(local.measure !== null));
+    const found = shown.map(({ view, document }) => {
+      const of = document.variant ?? variant;
+      const costs = local.measure === null || of === null ? null : local.costs.of(document, of, local.measure);
+      return { view, costs };
+    });
+    for (const { view, costs } of found)
+      if ((this.drawn.find((each) => each.view === view)?.costs ?? null) !== costs) setCosts(view, costs);
+    this.drawn = found;
+    const own = shown[shown.length - 1]?.document;
+    const of = own?.variant ?? variant;
+    this.element.hidden = local.measure === null || !own || of === null;
+    if (!this.element.hidden) fill(this.element, ...this.words(found[found.length - 1]!.costs, of!));
+  }
+
+  private words(costs: LineCosts | null, variant: number): (HTMLElement | string)[] {
+    const { synced, local } = this.context;
+    const name = MEASURES.find(({ value }) => value === local.measure)!.text;
+    const reply = local.costs.reply(variant);
+    const dim = (text: string): HTMLElement => h("span", { class: "insp-dim", title: text }, text);
+    if (!reply) {
+      const isDone = synced.variants.get(variant)?.state === "done";
+      const isGone = synced.notebookKernel === "gone";
+      return [dim(isGone ? `${name}: not received` : isDone ? `${name}: counting …` : `${name}: once it is compiled`)];
+    }
+    if (reply.error) return [dim(`${name}: ${reply.error.message}`)];
+    if (!costs) return this.absence(name, variant, reply.reasons[local.measure!] ?? "not known");
+    const heaviest = textButton("Heaviest lines", "The lines that cost most", () => this.openHeaviest(costs, heaviest));
+    const lost = costs.lost ? `${costs.share(costs.lost)} has no line here` : "";
+    const parts = [lost, reply.unknown && `at least: ${reply.unknown}`].filter(Boolean).join("; ");
+    return [h("b", {}, `${name}: ${costs.text(costs.total)}`), dim(parts), heaviest];
+  }
+
+  private absence(name: string, variant: number, reason: string): HTMLElement[] {
+    const { local, synced } = this.context;
+    const button =
+      local.measure === "peak_bytes"
+        ? textButton("Record", "Compiles once more and keeps XLA's buffer assignment", () =>
+            synced.send({ type: "record", variant, product: "buffers" }),
+          )
+        : local.costs.reply(variant)!.can_measure
+          ? textButton("Measure this machine", "A matrix product and a copy with NumPy: about a second", () =>
+              local.costs.ask(variant, true),
+            )
+          : null;
+    const words = h("span", { class: "insp-dim", title: reason }, `${name}: ${reason}`);
+    return button ? [words, button] : [words];
+  }
+
+  private choose(): void {
+    const { local } = this.context;
+    const root = this.button.closest<HTMLElement>(".insp")!;
+    const mark = (isChosen: boolean, text: string): string => (isChosen ? `${text} ✓` : text);
+    openMenu(root, this.button, [
+      {
+        title: "Beside each line",
+        items: [
+          ...MEASURES.map(({ value, text }) => ({
+            text: mark(local.measure === value, text),
+            run: () => local.setMeasure(value),
+          })),
+          { text: mark(local.measure === null, "Nothing"), run: () => local.setMeasure(null) },
+        ],
+      },
+    ]);
+  }
+
+  private openHeaviest(costs: LineCosts, button: HTMLElement): void {
+    const own = this.context.local.measure && this.drawn[this.drawn.length - 1];
+    if (!own) return;
+    const items = costs.heaviest(LISTED).map((cost) => {
+      const text = own.view.state.doc.line(cost.line + 1).text.trim();
+      const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+      return { text: `${costs.share(cost.amount)}  ${short}`, run: () => this.select(cost.line) };
+    });
+    openMenu(button.closest<HTMLElement>(".insp")!, button, [{ title: "The costliest first", items }]);
+  }
+}

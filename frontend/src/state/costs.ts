@@ -1,0 +1,48 @@
+// What the lines of the variants cost: asked of Python once for each, when the reader wants to see it.
+
+import { LineCosts, type Measure } from "../lib/linecosts.ts";
+import { decodeJson } from "../lib/transport.ts";
+import type { TextDocument } from "../lib/documents.ts";
+import type * as messages from "../messages.ts";
+import type { Message, Synced } from "./synced.ts";
+
+type Columns = Readonly<Record<string, messages.LineCostColumns>>;
+
+export class Costs {
+  private readonly asked = new Set<number>();
+  private readonly columns = new WeakMap<object, Columns>();
+  private readonly made = new WeakMap<object, Map<string, LineCosts>>();
+
+  constructor(private readonly synced: Synced) {}
+
+  /** What is known of a variant's lines; asked for once it is compiled. Python tells more when it records more. */
+  reply(variant: number): Message<"line_costs"> | null {
+    const isDone = this.synced.variants.get(variant)?.state === "done";
+    if (isDone && !this.asked.has(variant)) this.ask(variant, false);
+    return this.synced.latest("line_costs", { variant });
+  }
+
+  ask(variant: number, isMeasured: boolean): void {
+    this.asked.add(variant);
+    this.synced.send({ type: "line_costs", variant, is_measured: isMeasured });
+  }
+
+  /** Of the lines of a text, where the measure is known. */
+  of(document: TextDocument, variant: number, measure: Measure): LineCosts | null {
+    const reply = this.reply(variant);
+    const total = reply?.total?.[measure] ?? null;
+    if (!reply || total === null) return null;
+    let columns = this.columns.get(reply);
+    if (!columns) this.columns.set(reply, (columns = decodeJson<Columns>(this.synced.parts(reply)[0]!)));
+    let made = this.made.get(reply);
+    if (!made) this.made.set(reply, (made = new Map()));
+    const key = `${document.pane}/${measure}`;
+    const known = made.get(key);
+    if (known) return known;
+    const found = columns[document.pane];
+    if (!found) return null;
+    const costs = new LineCosts(measure, total, found);
+    made.set(key, costs);
+    return costs;
+  }
+}

@@ -1,0 +1,112 @@
+"""What each line of a variant's texts costs, for the margins of the panes that show them."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal, TypedDict
+
+from inspector.analysis.line_costs import LineCosts as Costs
+from inspector.errors import AtLeast, Unavailable
+from inspector.widgets import messages
+from inspector.widgets.documents import packed
+from inspector.widgets.panes.pane import Packed
+
+
+class LineCostsRequest(TypedDict):
+    """Send what the lines of a variant cost.
+
+    Attributes:
+      is_measured: whether this machine's CPU is measured for its roofs, where none are published.
+    """
+
+    type: Literal["line_costs"]
+    variant: int
+    is_measured: bool
+
+
+class LineCostTotals(TypedDict):
+    """Of the whole program; None where `LineCosts.reasons` says why.
+
+    Attributes:
+      least_s: the kernels' least times, one behind the other.
+      peak_bytes: of temporaries, when most live.
+    """
+
+    least_s: float | None
+    flops: float
+    main_memory_bytes: float
+    peak_bytes: float | None
+
+
+class LineCostColumns(TypedDict):
+    """The lines of a text that cost something, in order, one row for each part of a differentiated program.
+
+    Attributes:
+      line: from 0; -1 for what no line stands for.
+      phase: "" where nothing tells.
+    """
+
+    line: list[int]
+    phase: list[str]
+    least_s: list[float]
+    flops: list[float]
+    main_memory_bytes: list[float]
+    peak_bytes: list[float]
+
+
+class LineCosts(TypedDict):
+    """What the lines of a variant cost, or an error. One buffer: gzip of JSON, `LineCostColumns` by text.
+
+    Attributes:
+      reasons: why there is no time, and no memory at the peak.
+      can_measure: whether this machine's CPU can be measured for the time.
+      unknown: what the numbers leave out; "" for nothing.
+    """
+
+    type: Literal["line_costs"]
+    variant: int
+    total: LineCostTotals | None
+    reasons: dict[str, str]
+    can_measure: bool
+    unknown: str
+    error: messages.Error | None
+
+
+def message_of(variant: int, found: Costs, *, can_measure: bool) -> Packed:
+    """The costs as a message."""
+    reasons = {"least_s": found.least_s, "peak_bytes": found.peak}
+    least_s, flops, moved, peak = found.total.values
+    total = LineCostTotals(
+        least_s=least_s if found.least_s is True else None,
+        flops=flops,
+        main_memory_bytes=moved,
+        peak_bytes=peak if found.peak is True else None,
+    )
+    message = LineCosts(
+        type="line_costs", variant=variant, total=total,
+        reasons={name: why.reason for name, why in reasons.items() if isinstance(why, Unavailable)},
+        can_measure=can_measure, unknown=AtLeast(0, found.unknown).reason if found.unknown else "", error=None,
+    )  # fmt: skip
+    return Packed(message, [packed(json.dumps({text: _columns(found, text) for text in found.listings}))])
+
+
+def failed(variant: int, error: BaseException) -> Packed:
+    """Why there are none."""
+    message = LineCosts(
+        type="line_costs", variant=variant, total=None, reasons={}, can_measure=False,
+        unknown="", error=messages.error_of(error),
+    )  # fmt: skip
+    return Packed(message, [packed("{}")])
+
+
+def _columns(found: Costs, text: str) -> LineCostColumns:
+    costs = found.on(text)
+    least_s, flops, moved, peak = zip(*(cost.amounts.values for cost in costs), strict=True) if costs else ((),) * 4
+    return LineCostColumns(
+        line=[-1 if cost.line is None else cost.line for cost in costs],
+        phase=[cost.phase or "" for cost in costs],
+        least_s=list(least_s),
+        flops=list(flops),
+        main_memory_bytes=list(moved),
+        peak_bytes=list(peak),
+    )

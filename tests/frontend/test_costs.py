@@ -1,0 +1,59 @@
+"""What lines cost, beside every text: shares that sum up, parts of the program apart, the costliest one press away."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+import inspector
+from tests.frontend.behind import OpenDemo, behind, until
+from tests.frontend.test_roofline import arguments, step
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
+def test_lines_say_what_they_cost(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+    explorer = inspector.explore(step, *arguments()).wait(120)
+    page = demo("waiting", until=".insp-state", theme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    exchange = behind(page, explorer)
+    source = page.locator("[data-pane=source]")
+    until(page, exchange, page.locator("[data-pane=optimized] .cm-line"))
+    assert not page.evaluate("demo.sent.filter(m => m.type === 'line_costs')")
+    page.get_by_role("button", name="What each line costs").first.click()
+    page.get_by_role("menuitem", name="Flops").click()
+    until(page, exchange, source.locator(".insp-cost"))
+    assert len(page.evaluate("demo.sent.filter(m => m.type === 'line_costs')")) == 1  # for all texts together
+    total = explorer.baseline.lowered.line_costs(explorer.baseline.compiled).total
+    said = source.locator(".insp-cost-words b").inner_text()
+    assert said == f"Flops: {total.flops / 1e6:.0f}M"
+    shares = source.locator(".insp-cost:visible .insp-cost-share").all_inner_texts()
+    assert sum(float(text.rstrip(" %")) for text in shares) == pytest.approx(100, abs=1)
+    expect(source.locator(".insp-cost-bar[data-phase=backward]").first).to_be_attached()
+    page.screenshot(path=tmp_path / f"costs-{theme}.png")
+    optimized = page.locator("[data-pane=optimized]")
+    optimized.get_by_role("button", name="Heaviest lines").click()
+    first = page.get_by_role("menuitem").first
+    assert re.match(r"\d+ % .*(dot|fusion)\(", first.inner_text())
+    page.screenshot(path=tmp_path / f"costs-heaviest-{theme}.png")
+    first.click()
+    expect(optimized.locator(".cm-line.insp-chosen")).to_be_visible()
+    page.get_by_role("button", name="What each line costs").first.click()
+    page.get_by_role("menuitem", name="Least time").click()
+    measure = source.get_by_role("button", name="Measure this machine")
+    until(page, exchange, measure)
+    measure.click()
+    until(page, exchange, source.locator("b", has_text="Least time:"))
+    page.get_by_role("button", name="What each line costs").first.click()
+    page.get_by_role("menuitem", name="Memory at the peak").click()
+    source.get_by_role("button", name="Record").click()
+    until(page, exchange, source.locator("b", has_text="Memory at the peak:"))
+    page.screenshot(path=tmp_path / f"costs-peak-{theme}.png")
+    page.get_by_role("button", name="What each line costs").first.click()
+    page.get_by_role("menuitem", name="Nothing").click()
+    expect(page.locator(".insp-cost")).to_have_count(0)
+    explorer.close()
