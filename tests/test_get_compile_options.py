@@ -136,8 +136,13 @@ def test_flags_that_only_another_backend_knows_are_left_to_it() -> None:
     class Tpu:
         platform = "tpu"
 
-    options = inspector.get_compile_options(1, 1, env_options_overrides={"xla_tpu_x": True}, backend=Tpu())
-    assert proto(options).env_option_overrides["xla_tpu_x"].bool_field is True
+    given = {"xla_tpu_x": True, "--xla_dump_max_hlo_modules": "3", "xla_tpu_y": 2}
+    overrides = proto(
+        inspector.get_compile_options(1, 1, env_options_overrides=given, backend=Tpu())
+    ).env_option_overrides
+    assert set(overrides) == {"xla_tpu_x", "xla_dump_max_hlo_modules", "xla_tpu_y"}
+    assert overrides["xla_tpu_x"].bool_field is True
+    assert overrides["xla_dump_max_hlo_modules"].int_field == 3
 
 
 AUTO = {"use_auto_spmd_partitioning": True, "use_shardy_partitioner": False, "num_partitions": 4}

@@ -89,6 +89,7 @@ def test_a_seen_setting_comes_back_at_once_and_says_so() -> None:
     cached = engine(inner)
     first = cached.submit(request()).result(5)
     cached.submit(request(flags={"xla_cpu_enable_fast_math": True})).result(5)
+    begun = time.perf_counter()
     job = cached.submit(request())
     assert job.done()
     again = job.result()
@@ -96,7 +97,7 @@ def test_a_seen_setting_comes_back_at_once_and_says_so() -> None:
     assert (first.from_cache, again.from_cache) == (False, True)
     assert dataclasses.replace(again, timings=first.timings) == first
     assert again.timings["compile_s"] == 5.0
-    assert again.timings["cache_s"] > 0
+    assert 0 < again.timings["cache_s"] < time.perf_counter() - begun
     assert again.timings["saved_s"] == pytest.approx(6.0 - again.timings["cache_s"])
     assert job.preview().hlo == first.hlo
     assert not job.preview().before_code

@@ -163,6 +163,19 @@ def test_another_cpu_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) ->
         load_executable(saved)
 
 
+def test_where_this_cpus_instructions_are_not_known_nothing_is_refused(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent:
+        def serialize(self) -> Unavailable:
+            return Unavailable("not here")
+
+    monkeypatch.setattr(executable.Client, "compile_and_load", lambda *_: Silent())
+    monkeypatch.setattr(executable, "_local_executable", executable._local_executable.__wrapped__)
+    assert executable._local_executable() == b""
+    check(load_executable(saved))
+
+
 @pytest.mark.usefixtures("untouched")
 def test_no_flipped_byte_of_the_executable_reaches_xla(saved: Path) -> None:
     with zipfile.ZipFile(saved) as archive:

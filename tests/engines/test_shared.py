@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import threading
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
+from inspector.compilation.options import Options
+from inspector.compilation.program import Program
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
 from inspector.engines import shared
 
 NAMES = ("_worker", "_inline", "_starter")
@@ -75,3 +81,32 @@ def test_where_the_system_tells_nothing_of_cores(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Path, "read_text", fail)
     assert shared._machine.__wrapped__() == f"{platform.machine()} {platform.processor()}"
+
+
+def test_who_would_compile_is_told_by_all_that_decides_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    attached: list[str] = ["a driver"]
+    monkeypatch.setattr(shared, "_machine", lambda: "a processor")
+    monkeypatch.setattr("inspector._jax.attached.attached_compiler", lambda: attached[0])
+    monkeypatch.setattr("inspector._jax.absent.absent_compiler", lambda platform: f"for {platform}")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_b=1")
+
+    def request(target: str) -> CompileRequest:
+        return CompileRequest(Program("f", b"module", (), (), Options(), None, "cpu"), Options(), Target.parse(target))
+
+    def told(target: str) -> list[Any]:
+        said = json.loads(shared._compiler(request(target)))
+        assert said[0]["jaxlib"]
+        assert said[2] == "--xla_a=1"
+        return list(said[3:])
+
+    assert told("cpu:4") == ["a processor", ""]
+    assert told("attached") == ["a processor", "a driver"]
+    assert told("tpu:v5e:2x2") == ["for tpu", "--xla_tpu_b=1"]
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", not before)
+    try:
+        assert json.loads(shared._compiler(request("cpu:4")))[1]["jax_disable_most_optimizations"] is not before
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
+    assert json.loads(shared._compiler(request("cpu:4")))[1]["jax_disable_most_optimizations"] is before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 import os
@@ -10,13 +12,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from inspector.engines import worker_main
+from inspector._jax.execution import Execution
+from inspector._jax.report import EarlyReport, Report
+from inspector.engines import messages, worker_main
 from inspector.engines.last_words import MEMORY_LIMIT
+from inspector.engines.messages import PlainCompile, PlainRun
+from inspector.engines.wire import read_message, write_message
 from inspector.engines.worker_main import _Limits, _obey
+from inspector.errors import ModuleError, Unavailable
 
 ENVIRONMENT = {"max_requests": 3, "memory_limit_bytes": 1000, "max_memory_bytes": 5000}
 
@@ -215,3 +224,202 @@ def test_who_grows_too_large_ends_itself_in_a_request_only(
         assert sent == [(os.getpid(), signal.SIGKILL)] * 2
         assert said == f"Fatal: 5001 {MEMORY_LIMIT} 5000\n" * 2
     assert look(5001) == ([], "")
+
+
+def test_what_this_process_takes_is_what_the_system_tells() -> None:
+    if not Path("/proc/self/status").exists():
+        pytest.skip("no /proc here")
+    told = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    assert worker_main._resident_bytes() == pytest.approx(int(told.split()[1]) * 1024, rel=0.2)
+    assert worker_main._map_count() == pytest.approx(len(Path("/proc/self/maps").read_text().splitlines()), abs=20)
+    assert worker_main._max_map_count() > worker_main._map_count()
+
+
+def run_worker(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script], input="", capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_spawned_worker_that_fails_ends_and_does_not_wait_for_its_parent(tmp_path: Path) -> None:
+    done = run_worker(f"""
+from inspector.engines import worker_main
+def fail(*_):
+    raise RuntimeError("it cannot serve")
+worker_main._serve = fail
+worker_main.spawned({{"scratch": {str(tmp_path)!r}}})
+""")
+    assert done.returncode == 1
+    assert "it cannot serve" in done.stderr
+
+
+def test_a_spawned_worker_keeps_the_protocol_from_what_is_printed(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    done = run_worker(f"""
+from inspector.engines import worker_main
+def serve(reader, writer, environment):
+    print("printed", flush=True)
+    writer.write(b"said " + reader.read() + environment["scratch"].encode())
+    writer.flush()
+worker_main._serve = serve
+worker_main.spawned({{"scratch": {str(scratch)!r}}})
+""")
+    assert (done.returncode, done.stdout) == (0, f"said {scratch}")
+    assert "printed" in done.stderr
+    assert not scratch.exists()
+
+
+class FakeLimits:
+    """Of the environment: after how many requests it is enough, and whether much is held then."""
+
+    def __init__(self, environment: Any) -> None:
+        self._left = environment["max_requests"]
+        self._large = environment["large"]
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        yield
+
+    def reached(self) -> bool:
+        self._left -= 1
+        return bool(self._left <= 0)
+
+    def is_large(self) -> bool:
+        return bool(self._large)
+
+
+class Serving:
+    """What a worker does of requests that a test sends."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[str] = []
+        self.error: Exception | None = None
+        for name in ("leave_no_core_file", "go_first"):
+            monkeypatch.setattr(worker_main.expendable, name, lambda name=name: self.done.append(name))
+        monkeypatch.setattr(worker_main.signal, "signal", lambda *sent: self.done.append(f"signal {sent}"))
+        monkeypatch.setattr(worker_main, "_exit_at_once", lambda: self.done.append("exit at once"))
+        monkeypatch.setattr(worker_main, "_Limits", FakeLimits)
+        monkeypatch.setattr(worker_main, "_start", self._start)
+        monkeypatch.setattr(worker_main, "_answer", self._answer)
+        monkeypatch.setattr(worker_main.freed, "give_back", lambda: self.done.append("given back"))
+
+    def _start(self, environment: Any) -> str:
+        if self.error is not None:
+            raise self.error
+        return "a server"
+
+    def _answer(self, server: Any, sender: Any, header: Any, blobs: Any, scratch: str) -> Any:
+        assert (server, scratch) == ("a server", "/scratch")
+        return header, [blobs[0] + b"!"] if blobs else []
+
+    def serve(self, *requests: Any, most: int = 10, large: bool = False) -> list[Any]:
+        """The replies to requests, a header each or a header with blobs."""
+        reader, writer = io.BytesIO(), io.BytesIO()
+        for request in requests:
+            write_message(reader, *(request if isinstance(request, tuple) else (request,)))
+        reader.seek(0)
+        worker_main._serve(reader, writer, {"scratch": "/scratch", "max_requests": most, "large": large})
+        writer.seek(0)
+        found: list[Any] = []
+        with contextlib.suppress(EOFError):
+            while True:
+                header, blobs = read_message(writer)
+                found.append((header, blobs) if blobs else header)
+        return found
+
+
+@pytest.fixture
+def serving(monkeypatch: pytest.MonkeyPatch) -> Serving:
+    return Serving(monkeypatch)
+
+
+def test_requests_are_answered_until_the_stream_ends(serving: Serving) -> None:
+    assert serving.serve(({"reply": "one"}, [b"blob"]), {"reply": "two"}) == [
+        {"reply": "ready"}, {"taken": True}, ({"reply": "one", "recycle": False}, [b"blob!"]),
+        {"taken": True}, {"reply": "two", "recycle": False},
+    ]  # fmt: skip
+    assert serving.done.count("exit at once") == 2
+    assert serving.done[0] == f"signal {(signal.SIGINT, signal.SIG_IGN)}"
+    assert {"leave_no_core_file", "go_first"} < set(serving.done)
+
+
+def test_a_worker_that_has_served_enough_says_so(serving: Serving) -> None:
+    replies = serving.serve({"reply": "one"}, {"reply": "two"}, most=2)
+    assert [reply["recycle"] for reply in replies if reply.get("reply") in ("one", "two")] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "recycle"), [("", True), ("CompilationError", True), ("OptionError", False), ("ModuleError", False)]
+)
+def test_a_worker_in_which_xla_refused_something_serves_no_more(serving: Serving, kind: str, recycle: bool) -> None:
+    replies = serving.serve({"reply": "error", "type": kind}, {"reply": "compiled", "type": kind})
+    assert [reply["recycle"] for reply in replies if "recycle" in reply] == [recycle, False]
+
+
+def test_what_is_large_is_given_back_between_requests(serving: Serving) -> None:
+    for most, large, given in ((10, True, 1), (10, False, 0), (1, True, 0)):
+        serving.done.clear()
+        serving.serve({"reply": "one"}, most=most, large=large)
+        assert serving.done.count("given back") == given
+
+
+def test_a_worker_that_cannot_start_says_why_and_ends(serving: Serving) -> None:
+    serving.error = ModuleError("no jax")
+    (reply,) = serving.serve({"reply": "one"})
+    assert (reply["reply"], reply["type"], reply["text"]) == ("error", "ModuleError", "no jax")
+
+
+class Sent:
+    """Takes what a worker sends on the way to its reply."""
+
+    def __init__(self) -> None:
+        self.headers: list[Any] = []
+
+    def send(self, header: Any, blobs: Any = ()) -> None:
+        self.headers.append(header)
+
+
+def test_a_compile_tells_what_it_does_and_what_it_knows_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    configs: list[Any] = []
+    early = EarlyReport("HloModule f", b"proto", b"")
+    report = Report("HloModule f", b"proto", Unavailable("m"), Unavailable("c"), b"code", {}, {})
+    asked = PlainCompile("k", b"module", {}, "cpu", {"a": 1})
+
+    class Server:
+        def compile(self, request: Any, progress: Any, *, watch: Any) -> Report:
+            assert (request.module, watch.directory) == (b"module", "/scratch/hlo")
+            progress("compiling")
+            watch.take(early)
+            watch.counted({"flops": 1.0})
+            return report
+
+    monkeypatch.setattr("inspector._jax.configuration.apply_config", configs.append)
+    sent = Sent()
+    header, blobs = worker_main._answer(Server(), sent, *messages.write_compile(asked), "/scratch")  # type: ignore[arg-type]
+    assert sent.headers == [{"stage": "compiling"}, {"preview": True}, {"counted": {"flops": 1.0}}]
+    assert configs == [{"a": 1}]
+    assert (header["reply"], header["as_told"], blobs) == ("compiled", True, [b"code"])
+
+
+def test_runs_counts_and_errors_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    configs: list[Any] = []
+    asked = PlainRun(PlainCompile("k", b"module", {}, "cpu", {"b": 2}), None, {}, (), (), (), 1, 0)
+
+    class Server:
+        def run(self, request: Any, progress: Any) -> Execution:
+            progress("running")
+            if configs:
+                return Execution((np.zeros(2),), (0.5,), "cpu")
+            raise ModuleError("never")
+
+    monkeypatch.setattr("inspector._jax.configuration.apply_config", configs.append)
+    monkeypatch.setattr("inspector.engines.counting.serve", lambda blobs: ({"reply": "counted"}, blobs))
+    server: Any = Server()
+    sent: Any = Sent()
+    header, _ = worker_main._answer(server, sent, *messages.write_run(asked), "/scratch")  # type: ignore[arg-type]
+    assert (header["reply"], header["durations_s"], configs) == ("ran", [0.5], [{"b": 2}])
+    assert sent.headers == [{"stage": "running"}]
+    assert worker_main._answer(server, sent, {"do": "count"}, [b"m"], "/scratch") == ({"reply": "counted"}, [b"m"])
+    header, _ = worker_main._answer(server, sent, {"do": "run"}, [], "/scratch")
+    assert (header["reply"], header["text"]) == ("error", "KeyError: 'compile'")
