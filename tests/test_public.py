@@ -257,7 +257,7 @@ def test_a_job_says_how_it_stands(lowered: inspector.Lowered) -> None:
 
 def test_what_has_a_table_shows_it_in_a_notebook(values: list[Any], collectives: Collectives) -> None:
     shown = [value for value in values if hasattr(value, "_repr_html_")]
-    assert {type(value).__name__ for value in shown} >= {"Collectives", "Passes", "Assembly"}
+    assert {type(value).__name__ for value in shown} >= {"Collectives", "CompilerPasses", "Assembly"}
     for value in (*shown, collectives[:0]):
         page = value._repr_html_()
         assert page.startswith(f"<p>{html.escape(repr(value))}</p><")

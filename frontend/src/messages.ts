@@ -403,10 +403,29 @@ export interface Graph {
   error: Error | null;
 }
 
+export interface ModuleCounts {
+  instructions: number;
+  fusions: number;
+  written_bytes: number;
+  collectives: number;
+}
+
 export interface PassRow {
   pipeline: string;
   name: string;
   changed: boolean;
+  duration_s: number | null;
+  reason: string;
+  counts: ModuleCounts | null;
+  is_step: boolean;
+  without: string;
+  until: string;
+  kept: string[];
+}
+
+export interface CompileTimePart {
+  name: string;
+  where: string;
   duration_s: number | null;
   reason: string;
 }
@@ -416,6 +435,8 @@ export interface PassList {
   variant: number;
   rows: PassRow[];
   note: string;
+  start: ModuleCounts | null;
+  times: CompileTimePart[];
 }
 
 export interface PassRequest {
@@ -423,6 +444,18 @@ export interface PassRequest {
   id: number;
   variant: number;
   index: number;
+  since: number | null;
+  whole: boolean;
+}
+
+export interface PassEvent {
+  word: string;
+  before: string[];
+  after: string[];
+  before_count: number;
+  after_count: number;
+  certainty: string;
+  note: string;
 }
 
 export interface PassChange {
@@ -430,9 +463,54 @@ export interface PassChange {
   id: number;
   variant: number;
   index: number;
+  since: number | null;
+  whole: boolean;
   hunks: [number, number, number, number][];
   summary: string;
+  events: PassEvent[];
+  event_count: number;
+  left_out: number;
   error: Error | null;
+}
+
+export interface FollowRequest {
+  type: "follow";
+  id: number;
+  variant: number;
+  instruction: string;
+  index: number | null;
+  op_name: string;
+  file: string;
+  line: number;
+}
+
+export interface PassTouch {
+  index: number | null;
+  name: string;
+  word: string;
+  text: string;
+  before: string[];
+  after: string[];
+  certainty: string;
+}
+
+export interface Story {
+  type: "story";
+  id: number;
+  variant: number;
+  what: string;
+  fate: string;
+  certainty: string;
+  note: string;
+  touches: PassTouch[];
+  error: Error | null;
+}
+
+export interface PassVariantRequest {
+  type: "pass_variant";
+  variant: number;
+  index: number;
+  which: "without" | "until";
 }
 
 export interface CodeList {
@@ -665,9 +743,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | PassList | PassChange | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | PassRequest | CodeRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -691,7 +769,7 @@ export const PANES: readonly Line[] = [
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "notebook_kernel"] },
-  { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "notebook_kernel"] },
+  { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "variant", "notebook_kernel"] },
   { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },

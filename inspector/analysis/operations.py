@@ -14,17 +14,10 @@ from collections.abc import Iterator, Sequence
 
 from inspector.analysis.shards import sliced_dimension
 from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.opcodes import COLLECTIVES
 from inspector.hlo.shape import Shape
 
-OPCODES = (
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "ragged-all-to-all",
-    "collective-permute",
-    "collective-broadcast",
-)
+OPCODES = COLLECTIVES
 """What counts as a collective, however it is written."""
 
 # libtpu's marks on the links of a chain: which chain it is, and the custom calls in its first and last fusion.

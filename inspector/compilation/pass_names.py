@@ -69,7 +69,7 @@ def is_known(name: str, platform: str = "cpu") -> bool:
 
 def _names(flag: str, entry: str) -> tuple[str, ...]:
     """The names of passes and pipelines in an entry of a flag."""
-    if flag not in _WITH_PLACES or not _takes_places():
+    if flag not in _WITH_PLACES or not takes_places():
         return (entry,)
     if entry.startswith("@"):
         return ()
@@ -78,7 +78,8 @@ def _names(flag: str, entry: str) -> tuple[str, ...]:
     return (pipeline, name) if slash else (name,)
 
 
-def _takes_places() -> bool:
+def takes_places() -> bool:
+    """Whether the installed XLA tells several runs of a pass apart."""
     described = xla.descriptions()
     return not isinstance(described, Unavailable) and _PLACES in described.get(PASS_FLAGS[0], "")
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from inspector.errors import ModuleError
 
 _METADATA = ", metadata={"
-_OP_NAME = 'op_name="'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,10 +47,10 @@ def display_text(text: str) -> DisplayText:
     for number, line in _logical_lines(text):
         instruction = None
         if computation is not None:
-            line = _without_metadata(line, number)
-            instruction = _defined_name(line)
-        elif _is_header(line):
-            computation = _header_name(line)
+            line, _ = split_metadata(line, number)
+            instruction = defined_name(line)
+        elif is_header(line):
+            computation = header_name(line)
         elif not (line.startswith("HloModule") or (not line and lines and lines[-1])):
             continue  # the tables of files, functions and frames, and doubled blank lines
         lines.append(line)
@@ -105,22 +104,38 @@ def _string_end(line: str, quote: int) -> int:
         position = escape + 2
 
 
-def _without_metadata(line: str, number: int) -> str:
+def split_metadata(line: str, number: int = 0) -> tuple[str, str]:
+    """A line without its metadata, and what that says: `op_name="jit(f)/add" stack_frame_id=3`, "" where there is none.
+
+    Raises:
+      ModuleError: a string or a metadata brace is not closed; names the line by `number`.
+    """
     start = line.find(_METADATA)
     if start < 0:
-        return line
+        return line, ""
     end = line.find("}", start)
     inside = line[start + len(_METADATA) : end]
     is_plain = "{" not in inside and "\\" not in inside and inside.count('"') % 2 == 0
     if is_plain and end >= 0 and '"' not in line[:start]:
-        return line[:start] + line[end + 1 :]
+        return line[:start] + line[end + 1 :], inside
     start = _find_outside_strings(line, _METADATA)
     if start < 0:
-        return line
+        return line, ""
     end = _closing_brace(line, start + len(_METADATA))
     if end < 0:
         raise ModuleError(f"Cannot read HLO text: the metadata in line {number} is not closed: {line[start:][:80]!r}")
-    return line[:start] + line[end:]
+    return line[:start] + line[end:], line[start + len(_METADATA) : end - 1]
+
+
+def metadata_field(metadata: str, name: str) -> str:
+    """A field of what `split_metadata` gives second, such as `op_name`; "" where there is none."""
+    start = 0 if metadata.startswith(f"{name}=") else metadata.find(f" {name}=") + 1
+    if not start and not metadata.startswith(f"{name}="):
+        return ""
+    start += len(name) + 1
+    if metadata[start : start + 1] == '"':
+        return metadata[start + 1 : _string_end(metadata, start) - 1].replace('\\"', '"')
+    return metadata[start:].partition(" ")[0]
 
 
 def op_names(text: str) -> dict[str, str]:
@@ -131,19 +146,10 @@ def op_names(text: str) -> dict[str, str]:
     """
     found = {}
     for number, line in _logical_lines(text):
-        start = _find_outside_strings(line, _METADATA) if _METADATA in line else -1
-        name = _defined_name(line) if start >= 0 else None
-        if name is None:
-            continue
-        end = _closing_brace(line, start + len(_METADATA))
-        if end < 0:
-            raise ModuleError(
-                f"Cannot read HLO text: the metadata in line {number} is not closed: {line[start:][:80]!r}"
-            )
-        at = line.find(_OP_NAME, start, end)
-        if at >= 0:
-            quote = at + len(_OP_NAME) - 1
-            found[name] = line[quote + 1 : _string_end(line, quote) - 1].replace('\\"', '"')
+        metadata = split_metadata(line, number)[1]
+        name = defined_name(line) if metadata else None
+        if name is not None and (op_name := metadata_field(metadata, "op_name")):
+            found[name] = op_name
     return found
 
 
@@ -179,18 +185,18 @@ def _closing_brace(line: str, start: int) -> int:
     return start
 
 
-def _is_header(line: str) -> bool:
+def is_header(line: str) -> bool:
     """Whether a line outside of a computation opens one."""
     return line.endswith("{") and not line.startswith((" ", "HloModule"))
 
 
-def _header_name(line: str) -> str:
+def header_name(line: str) -> str:
     """`ENTRY %main.8 (x: f32[]) -> f32[] {` -> `main.8`."""
     words = line.removeprefix("ENTRY ").split(" ", 1)
     return words[0].split("(", 1)[0].removeprefix("%")
 
 
-def _defined_name(line: str) -> str | None:
+def defined_name(line: str) -> str | None:
     """`  ROOT %add.3 = f32[] add(...)` -> `add.3`; None where a line defines nothing."""
     end = line.find(" = ")
     return line[:end].strip().removeprefix("ROOT ").removeprefix("%") if end >= 0 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -133,6 +134,7 @@ def _lower_jit(
     overrides: Overrides,
 ) -> Lowered:
     """Lowers as `jax.jit` does."""
+    started = time.perf_counter()
     inner, more, named = unbound(fun, args, kwargs)
     found = None
     if not marks and jitted_calls.is_jitted(getattr(fun, "__wrapped__", None)) and inner is fun:
@@ -147,7 +149,9 @@ def _lower_jit(
     found = found or settled(
         (args, kwargs), lambda settings: PlainCall.of(fun, args, kwargs, marks, settings=settings).trace(marks)
     )
-    return from_traced(found.traced, fun, platform, found.call, overrides)
+    trace_s = time.perf_counter() - started
+    lowered = from_traced(found.traced, fun, platform, found.call, overrides)
+    return dataclasses.replace(lowered, timings={"trace_s": trace_s, **lowered.timings})
 
 
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:

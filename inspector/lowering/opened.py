@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -213,8 +214,11 @@ def from_traced(
     platform = platform or attached.attached_platform()
     overrides = overrides or Overrides()
     traced = with_changes(traced, overrides.choose)
+    started = time.perf_counter()
     lowered = traced.lower(lowering_platforms=(platforms.named(platform).lowering,))
-    return _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
+    timings = {"lower_s": time.perf_counter() - started}
+    found = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
+    return dataclasses.replace(found, timings=timings)
 
 
 def _from_lowered(

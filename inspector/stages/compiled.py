@@ -20,10 +20,12 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost, InstructionCost, costs
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.memory import Memory
+from inspector.compilation.records.passes import Passes
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.single import singles
 from inspector.platforms import Peak
+from inspector.stages.passes import CompilerPasses
 
 if TYPE_CHECKING:
     import graphviz
@@ -42,12 +44,17 @@ class Compiled(CompiledProgram):
 
     __slots__ = ()
 
+    passes: CompilerPasses | Unavailable
+
     @classmethod
     def of(cls, program: CompiledProgram) -> Self:
         """The same program with these methods; itself where it has them."""
         if isinstance(program, cls):
             return program
-        return cls(**{field.name: getattr(program, field.name) for field in dataclasses.fields(program)})
+        fields = {field.name: getattr(program, field.name) for field in dataclasses.fields(program)}
+        if isinstance(program.passes, Passes):
+            fields["passes"] = CompilerPasses.of(program.passes)
+        return cls(**fields)
 
     def collectives(self) -> Collectives:
         """The collectives of the optimized HLO, with their replica groups and the axes that these mean."""

@@ -78,6 +78,8 @@ class Lowered(Portable):
         came without a jaxpr.
       notes: arguments that are no arrays, with their values, which are part of the program; and what else is to be
         known of how it was lowered.
+      timings: seconds by step: `trace_s` (the function to a jaxpr), `lower_s` (that to StableHLO); what is not there was
+        not done here.
       again: lowers it for another platform, where its function is still there; or None. Never compared nor pickled.
     """
 
@@ -93,6 +95,7 @@ class Lowered(Portable):
     out_shape: Any = dataclasses.field(default=None, compare=False, repr=False)
     kernels: tuple[Kernel, ...] = ()
     notes: tuple[str, ...] = ()
+    timings: Mapping[str, float] = dataclasses.field(default_factory=dict, compare=False, repr=False, metadata=TRAVELS)
     again: Again | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

@@ -1,4 +1,4 @@
-"""What a pass did, told by the names of instructions."""
+"""What changed between two snapshots: words, hunks, excerpts, and where lines come from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import cast
 
 import pytest
 
-from inspector.analysis.passes import listing_after, opcode, pass_change
-from inspector.compilation.records.passes import Pass
+from inspector.analysis.following import History
+from inspector.analysis.passes import PassChange, excerpt, listing_after, pass_change
+from inspector.compilation.records.passes import Pass, Passes
 from inspector.compilation.records.texts import Texts
 from inspector.hlo.module import Module
 from inspector.hlo.source import Frame, Origin, Root
@@ -27,48 +28,74 @@ AFTER = BEFORE.replace("  %mul.1 = f32[2]{0} multiply(%x, %x), metadata={op_name
 ).replace("negate(%add.1)", "negate(%fusion)")  # fmt: skip
 
 
-def change(before: str, after: str) -> str:
+def changed(before: str, after: str) -> PassChange:
     texts = Texts.of([before, after])
-    return str(pass_change(Pass(0, "p", "n", before != after, 0.1, 0, 1, texts)))
+    last = 1 if before != after else 0
+    return pass_change(History(Passes((Pass(0, "p", "n", before != after, 0.1, 0, last, texts),))), 0, last)
 
 
-def test_instructions_that_went_came_and_changed_are_counted() -> None:
-    assert change(BEFORE, AFTER) == "Instructions: 2 gone (1 multiply, 1 add); 1 new (1 fusion); 1 altered"
+def test_what_was_done_is_said_in_words() -> None:
+    assert str(changed(BEFORE, AFTER)) == "Fused 1 into 1; removed 1"
 
 
 def test_less_is_said_in_words() -> None:
-    assert change(BEFORE, BEFORE) == "Nothing changed"
-    assert change(BEFORE, BEFORE.replace('op_name="a"', 'op_name="b"')) == "Only metadata changed"
-    scheduled = BEFORE.replace("jit_f,", "jit_f, is_scheduled=true,")
-    assert change(BEFORE, scheduled) == "No instruction changed, but the module's attributes did"
+    assert str(changed(BEFORE, BEFORE)) == "Nothing changed"
+    assert str(changed(BEFORE, BEFORE.replace('op_name="a"', 'op_name="b"'))) == "Only metadata changed"
+    layout = BEFORE.replace("{(f32[2]{0})", "{(f32[2]{0:T(128)})")
+    assert str(changed(BEFORE, layout)) == "No instruction changed, but the module's attributes did"
 
 
 def test_hunks_are_of_the_texts_without_metadata() -> None:
-    texts = Texts.of([BEFORE, AFTER])
-    found = pass_change(Pass(0, "p", "n", True, 0.1, 0, 1, texts))
-    assert "metadata" not in found.before.text + found.after.text
-    old, new = found.before.text.split("\n"), found.after.text.split("\n")
+    found = changed(BEFORE, AFTER)
+    assert "metadata" not in found.before + found.after
+    old, new = found.before.split("\n"), found.after.split("\n")
     rebuilt = []
     position = 0
     for a0, a1, b0, b1 in found.hunks:
         rebuilt += old[position:a0] + new[b0:b1]
         position = a1
     assert rebuilt + old[position:] == new
-    assert found.after.instruction_names[new.index("  ROOT %neg.1 = f32[2]{0} negate(%fusion)")] == "neg.1"
+    assert found.removed(found.hunks).split("\n") == [line for a0, a1, _, _ in found.hunks for line in old[a0:a1]]
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("  %a = f32[2]{0} add(%b, %c)", "add"),
-        ("  ROOT %t = (f32[2]{0:T(8,128)S(1)}, /*index=1*/(s32[], pred[])) tuple(%a)", "tuple"),
-        ("  %p = f32[] parameter(0)", "parameter"),
-        ("  %c = token[] after-all()", "after-all"),
-        ("}", ""),
-    ],
-)
-def test_the_opcode_stands_behind_the_shape(line: str, expected: str) -> None:
-    assert opcode(line) == expected
+LONG = BEFORE.replace(
+    "  ROOT", "".join(f"  %a.{i} = f32[2]{{0}} sine(%add.1)\n" for i in range(400)) + "  ROOT"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("places", [(3,), (0, 399), (100, 101, 250), tuple(range(0, 400, 40))])
+@pytest.mark.parametrize("kind", ["altered", "gone", "made"])
+def test_an_excerpt_has_the_changes_with_lines_around(places: tuple[int, ...], kind: str) -> None:
+    after = LONG
+    for place in places:
+        line = f"  %a.{place} = f32[2]{{0}} sine(%add.1)\n"
+        other = {"altered": line.replace("sine", "cosine"), "gone": "", "made": line + line.replace("a.", "b.")}[kind]
+        after = after.replace(line, other)
+    found = changed(LONG, after)
+    part = excerpt(found, 3, 1000)
+    lines = found.after.split("\n")
+    shown = [lines[place] if place >= 0 else None for place in part.places]
+    gaps = [-place for place in part.places if place < 0]
+    assert sum(gaps) + sum(line is not None for line in shown) == len(lines)
+    assert len(part.places) <= 8 * len(found.hunks) + len(gaps) + 8
+    assert part.left_out == 0
+    for (a0, a1, b0, b1), (wa0, wa1, wb0, wb1) in zip(part.hunks, part.whole, strict=True):
+        assert shown[b0:b1] == lines[wb0:wb1]
+        assert (a1 - a0, b1 - b0) == (wa1 - wa0, wb1 - wb0)
+    listing = listing_after(found, cast(Module, types.SimpleNamespace(origins=dict)), Root(), part.places)
+    assert listing.line_count == len(part.places)
+    assert [label is None for label in listing.labels] == [place < 0 for place in part.places]
+
+
+def test_of_too_many_changes_the_first_are_shown() -> None:
+    after = LONG.replace("sine", "cosine")
+    part = excerpt(changed(LONG, after), 3, 50)
+    assert sum(a1 - a0 for a0, a1, _, _ in part.hunks) == 50
+    sparse = LONG
+    for place in range(0, 400, 10):
+        sparse = sparse.replace(f"%a.{place} = f32[2]{{0}} sine", f"%a.{place} = f32[2]{{0}} cosine")
+    part = excerpt(changed(LONG, sparse), 3, 20)
+    assert (len(part.hunks), part.left_out) == (10, 30)
 
 
 def test_lines_after_a_pass_come_from_where_their_operations_do() -> None:
@@ -87,9 +114,7 @@ ENTRY %main (x: f32[2]) -> f32[2] {
   ROOT %new = f32[2]{0} negate(%again), metadata={op_name="jit(f)/new"}
 }
 """
-    texts = Texts.of([BEFORE, text])
-    after = Pass(0, "p", "n", True, 0.1, 0, 1, texts)
-    listing = listing_after(after, pass_change(after), cast(Module, module), Root("jit(f)"))
+    listing = listing_after(changed(BEFORE, text), cast(Module, module), Root("jit(f)"))
     found = {name: listing.origins_of(i) for i, name in enumerate(listing.instructions) if name}
     assert found == {
         "x": (), "one": (origins["x"],), "both": tuple(origins.values()), "again": (origins["x"],),
@@ -102,7 +127,7 @@ ENTRY %main (x: f32[2]) -> f32[2] {
 def test_an_operation_that_is_called_from_many_places_has_the_first_four() -> None:
     many = {str(line): Origin("jit(f)/a", (Frame("f.py", line, "f"),)) for line in range(6)}
     module = types.SimpleNamespace(origins=lambda: many)
-    after = Pass(0, "p", "n", True, 0.1, 0, 1, Texts.of([BEFORE, BEFORE.replace('"a"', '"jit(f)/a"')]))
-    listing = listing_after(after, pass_change(after), cast(Module, module), Root("jit(f)"))
-    (found,) = [listing.origins_of(i) for i, name in enumerate(listing.instructions) if name == "mul.1"]
-    assert found == tuple(many.values())[:4]
+    found = changed(BEFORE, BEFORE.replace('"a"', '"jit(f)/a"'))
+    listing = listing_after(found, cast(Module, module), Root("jit(f)"))
+    (origins,) = [listing.origins_of(i) for i, name in enumerate(listing.instructions) if name == "mul.1"]
+    assert origins == tuple(many.values())[:4]

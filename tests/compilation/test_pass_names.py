@@ -46,11 +46,11 @@ def test_places_of_passes_where_xla_takes_them() -> None:
 
 
 def test_only_flags_of_passes_have_entries_with_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pass_names, "_takes_places", lambda: True)
+    monkeypatch.setattr(pass_names, "takes_places", lambda: True)
     named = {flag: pass_names._names(flag, "pipeline/pass:2") for flag in pass_names.PASS_FLAGS}
     assert named[DISABLE] == ("pipeline", "pass")
     assert {names for flag, names in named.items() if flag not in pass_names._WITH_PLACES} == {("pipeline/pass:2",)}
-    monkeypatch.setattr(pass_names, "_takes_places", lambda: False)
+    monkeypatch.setattr(pass_names, "takes_places", lambda: False)
     assert pass_names._names(DISABLE, "pipeline/pass:2") == ("pipeline/pass:2",)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ class FakeLowered:
     root: Root = Root()  # noqa: RUF009 - frozen
     kernels: tuple[Kernel, ...] = ()
     notes: tuple[str, ...] = ()
+    timings: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"trace_s": 0.1, "lower_s": 0.2})
 
     def request(self, options: Options, target: Target) -> CompileRequest:
         options.check()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from inspector.compilation.records.assembly import Assembly, Code
+from inspector.compilation.records.pass_counts import Counts
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.compilation.records.texts import Texts
 from inspector.errors import CompilationError, Unavailable
@@ -105,7 +108,7 @@ def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer
     record(box, "passes")
     work.finish(1, passes=PASSES)
     drain(explorer)
-    box.send({"type": "pass", "id": 5, "variant": 0, "index": 0})
+    box.send({"type": "pass", "id": 5, "variant": 0, "index": 0, "since": None, "whole": True})
     drain(explorer)
     reply = box.last("pass_change", id=5)
     (found,) = (buffers for content, buffers in box.buffers if content["type"] == "pass_change")
@@ -116,9 +119,9 @@ def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer
     assert (a1 - a0, b1 - b0, removed.count("f32") - after.split("\n")[b0].count("f32")) == (1, 1, 1)
     assert len(json.loads(lines)["instructions"]) == after.count("\n") + 1
     assert any(name.startswith("jit(") for entry in json.loads(origins)["origins"] for name, _ in entry)
-    box.send({"type": "pass", "id": 6, "variant": 0, "index": 99})
+    box.send({"type": "pass", "id": 6, "variant": 0, "index": 99, "since": None, "whole": True})
     drain(explorer)
-    assert box.last("pass_change", id=6)["error"]["kind"] == "IndexError"
+    assert box.last("pass_change", id=6)["error"]["kind"] == "ParameterError"
 
 
 def test_code_is_told_with_its_instructions_and_its_text_when_asked(
@@ -184,7 +187,7 @@ def test_what_is_compiled_still_cannot_be_recorded(work: FakeWork, box: Box) -> 
     other = Box(explorer)
     record(other, "passes")
     assert "still compiling" in other.last("notice")["message"]
-    other.send({"type": "pass", "id": 1, "variant": 0, "index": 0})
+    other.send({"type": "pass", "id": 1, "variant": 0, "index": 0, "since": None, "whole": True})
     drain(explorer)
     assert "Record them first" in other.last("notice")["message"]
     explorer.close()
@@ -200,3 +203,75 @@ def test_what_a_result_has_already_is_shown_without_a_compile(work: FakeWork, bo
     assert len(work.requests) == 2
     assert len(other.last("passes")["rows"]) == 2
     explorer.close()
+
+
+def test_the_list_has_counts_where_they_are_known_and_the_time_of_the_whole(
+    work: FakeWork, explorer: Explorer, box: Box
+) -> None:
+    counts = tuple(Counts(number, 1, 64, 0) for number in (7, 5))
+    record(box, "passes")
+    work.finish(1, passes=dataclasses.replace(PASSES, counts=counts))
+    drain(explorer)
+    told = box.last("passes")
+    assert told["start"]["instructions"] == 7
+    assert [row["counts"]["instructions"] for row in told["rows"]] == [5, 5]
+    assert [row["is_step"] for row in told["rows"]] == [True, False]
+    times = {part["name"]: part["duration_s"] for part in told["times"]}
+    assert (times["tracing to a jaxpr"], times["lowering to StableHLO"]) == (0.1, 0.2)
+    assert all((part["duration_s"] is None) == bool(part["reason"]) for part in told["times"])
+
+
+def test_an_excerpt_and_the_difference_of_any_two_are_told(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    record(box, "passes")
+    work.finish(1, passes=PASSES)
+    drain(explorer)
+    for number, since in enumerate((None, -1, 0)):
+        box.send({"type": "pass", "id": 50 + number, "variant": 0, "index": 1, "since": since, "whole": False})
+        drain(explorer)
+        reply = box.last("pass_change", id=50 + number)
+        assert (reply["error"], reply["whole"], reply["since"]) == (None, False, since)
+        assert len(reply["hunks"]) == (1 if since == -1 else 0)
+
+
+def test_of_requests_that_wait_the_last_of_a_browser_is_answered(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    record(box, "passes")
+    work.finish(1, passes=PASSES)
+    drain(explorer)
+    gate = threading.Event()
+    explorer._later(gate.wait)
+    for number in (90, 91, 92, 500_000):
+        box.send({"type": "pass", "id": number, "variant": 0, "index": 0, "since": None, "whole": False})
+    gate.set()
+    drain(explorer)
+    assert [m["id"] for m in box.of("pass_change")] == [92, 500_000]
+
+
+def test_instructions_operations_and_lines_are_followed(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    record(box, "passes")
+    work.finish(1, passes=PASSES)
+    drain(explorer)
+    name = next(line.split(" = ")[0].strip().lstrip("%") for line in HLO.split("\n") if line.startswith("  %"))
+    asked = {"instruction": name, "index": None, "op_name": "", "file": "", "line": 0}
+    box.send({"type": "follow", "id": 1, "variant": 0, **asked})
+    drain(explorer)
+    story = box.last("story", id=1)
+    assert story["error"] is None
+    assert story["touches"][0]["word"] == "given"
+    assert story["fate"].startswith("in the compiled program as")
+    for number, other in enumerate(({"instruction": "nothing"}, {"instruction": "", "op_name": "no/such"}), start=2):
+        box.send({"type": "follow", "id": number, "variant": 0, **asked, **other})
+        drain(explorer)
+        assert box.last("story", id=number)["error"]["kind"] == "ParameterError"
+
+
+def test_a_variant_without_a_pass_is_one_request(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    record(box, "passes")
+    work.finish(1, passes=PASSES)
+    drain(explorer)
+    box.send({"type": "pass_variant", "variant": 0, "index": 0, "which": "without"})
+    drain(explorer)
+    assert work.requests[2].options.as_dict() == {"xla_disable_hlo_passes": "algsimp"}
+    assert explorer.variants[1].label == "xla_disable_hlo_passes=algsimp"
+    box.send({"type": "pass_variant", "variant": 0, "index": 0, "which": "until"})
+    drain(explorer)
+    assert "no pass after it changed anything" in box.last("notice")["message"]

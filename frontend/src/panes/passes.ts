@@ -161,7 +161,7 @@ class PassesPane implements Pane {
     const wanted = `${variant}/${index}`;
     if (this.requested !== wanted) {
       this.requested = wanted;
-      synced.send({ type: "pass", id: ++this.requestId, variant, index });
+      synced.send({ type: "pass", id: ++this.requestId, variant, index, since: null, whole: true });
     }
     const change = synced.reply("pass_change", this.requestId);
     if (!change) {

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from inspector.compilation.records.dump_names import START, SnapshotName, as_in_files
+from inspector.compilation.records.pass_counts import count_texts
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.compilation.records.phases import Phase, Span, own_durations, phases
 from inspector.compilation.records.phases import TimedPass as TimedPass
@@ -61,7 +62,8 @@ def record_passes(
         for i, e in enumerate(walk.entries)
     )
     note = "Passes that changed nothing are not listed." if isinstance(timed, Unavailable) else ""
-    return Passes(entries, note, _rest(known or timed, entries, span))
+    counts = count_texts(texts.distinct(), map(texts.order, range(len(texts)))) if entries else ()
+    return Passes(entries, note, _rest(known or timed, entries, span), counts)
 
 
 def _rest(timed: Sequence[TimedPass] | Unavailable, entries: Sequence[Pass], span: Span | None) -> tuple[Phase, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 from inspector.compilation.records.packed import pack, unpack
+from inspector.compilation.records.pass_counts import Counts
 from inspector.compilation.records.phases import Phase
 from inspector.compilation.records.texts import Texts
 from inspector.errors import ModuleError, Unavailable
@@ -68,11 +69,14 @@ class Passes(Tabular, Sequence[Pass]):
       entries: the passes.
       note: what the list leaves out, or "".
       phases: what else XLA did: with the passes' durations they add up to the time of the compile.
+      counts: of each of the snapshots' texts what is in the module, by the indices that passes have; () where nobody
+        counted.
     """
 
     entries: tuple[Pass, ...]
     note: str = ""
     phases: tuple[Phase, ...] = ()
+    counts: tuple[Counts, ...] = ()
 
     @overload
     def __getitem__(self, index: int) -> Pass: ...
@@ -97,13 +101,22 @@ class Passes(Tabular, Sequence[Pass]):
         """Bytes that the snapshots take, compressed."""
         return self.entries[0].texts.byte_size if self.entries else 0
 
-    def table(self) -> pd.DataFrame:
-        """One row a pass, then one a phase without passes: `index, pipeline, name, changed, duration_s, unknown`.
+    def counts_at(self, text: int) -> Counts | Unavailable:
+        """What is in the module of a snapshot, by its index (`Pass.before_index`, `Pass.after_index`)."""
+        return self.counts[text] if text < len(self.counts) else _NOT_COUNTED
 
-        The sum of `duration_s` is the time of the compile (`timings["compile_s"]`). A phase has no index and no pipeline.
+    def table(self) -> pd.DataFrame:
+        """One row a pass, then one a phase without passes.
+
+        The columns: `index, pipeline, name, changed, duration_s`; what is in the module after the pass, as `Counts` says
+        it: `instructions, fusions, written_bytes, collectives`; and `unknown`. The sum of `duration_s` is the time of
+        the compile (`timings["compile_s"]`). A phase has no index, no pipeline and no counts.
         """
-        rows: list[tuple[object, ...]] = [(p.index, p.pipeline, p.name, p.changed, p.duration_s) for p in self.entries]
-        rows += [(None, None, phase.name, None, phase.duration_s) for phase in self.phases]
+        rows: list[tuple[object, ...]] = [
+            (p.index, p.pipeline, p.name, p.changed, p.duration_s, *_cells(self.counts_at(p.after_index)))
+            for p in self.entries
+        ]
+        rows += [(None, None, phase.name, None, phase.duration_s, *_cells(None)) for phase in self.phases]
         return make_table(_COLUMNS, rows)
 
     def to_bytes(self) -> bytes:
@@ -113,7 +126,8 @@ class Passes(Tabular, Sequence[Pass]):
         rows = [
             (p.pipeline, p.name, _encode(p.duration_s, reasons), p.before_index, p.after_index) for p in self.entries
         ]
-        return pack(_Header(tuple(rows), tuple(reasons), self.note, self.phases), [texts.lines, *texts.orders])
+        header = _Header(tuple(rows), tuple(reasons), self.note, self.phases, self.counts)
+        return pack(header, [texts.lines, *texts.orders])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Passes:
@@ -126,7 +140,7 @@ class Passes(Tabular, Sequence[Pass]):
         try:
             texts = Texts(blobs[0], tuple(blobs[1:]))
             entries = tuple(_decode(i, row, header.reasons, texts) for i, row in enumerate(header.rows))
-            return cls(entries, header.note, header.phases)
+            return cls(entries, header.note, header.phases, header.counts)
         except (IndexError, ValueError) as e:
             raise ModuleError(f"The recorded passes cannot be read ({type(e).__name__}: {e}). Compile again.") from e
 
@@ -146,11 +160,19 @@ class _Header:
     reasons: tuple[Unavailable, ...]
     note: str
     phases: tuple[Phase, ...]
+    counts: tuple[Counts, ...] = ()
 
 
 _COLUMNS: Mapping[str, Kind] = {
-    "index": "int", "pipeline": "text", "name": "text", "changed": "bool", "duration_s": "float", UNKNOWN: "reasons",
+    "index": "int", "pipeline": "text", "name": "text", "changed": "bool", "duration_s": "float",
+    **dict.fromkeys((field.name for field in dataclasses.fields(Counts)), "int"), UNKNOWN: "reasons",
 }  # fmt: skip
+
+_NOT_COUNTED = Unavailable("these passes were recorded without counts", "record them anew")
+
+
+def _cells(counts: Counts | Unavailable | None) -> tuple[object, ...]:
+    return dataclasses.astuple(counts) if isinstance(counts, Counts) else (counts,) * len(dataclasses.fields(Counts))
 
 
 def _encode(duration_s: float | Unavailable, reasons: Sequence[Unavailable]) -> float | tuple[int]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from inspector.compilation.archive import inflate
 from inspector.errors import ModuleError
@@ -57,16 +58,31 @@ class Texts:
         Raises:
           ModuleError: they were read from a damaged file.
         """
-        distinct = inflate(self.lines).decode("utf-8", "replace").split("\n")
+        distinct = self.distinct()
         try:
-            return [[distinct[number] for number in self._order(index)] for index in indices]
-        except (IndexError, ValueError) as e:
+            return [[distinct[number] for number in self.order(index).tolist()] for index in indices]
+        except IndexError as e:
             raise ModuleError(f"A recorded text cannot be read ({e}). Compile again.") from e
 
-    def _order(self, index: int) -> Sequence[int]:
-        differences = np.frombuffer(inflate(self.orders[index]), "<i4")
-        numbers: list[int] = np.cumsum(differences, dtype=np.int64).tolist()
-        return numbers
+    def distinct(self) -> list[str]:
+        """Every line of any text once, unpacked anew at each call.
+
+        Raises:
+          ModuleError: they were read from a damaged file.
+        """
+        return inflate(self.lines).decode("utf-8", "replace").split("\n")
+
+    def order(self, index: int) -> npt.NDArray[np.int64]:
+        """Which lines of `distinct` a text has, in order, from 0.
+
+        Raises:
+          ModuleError: they were read from a damaged file.
+        """
+        try:
+            order = np.cumsum(np.frombuffer(inflate(self.orders[index]), "<i4"), dtype=np.int64)
+        except ValueError as e:
+            raise ModuleError(f"A recorded text cannot be read ({e}). Compile again.") from e
+        return order
 
 
 class TextsBuilder:

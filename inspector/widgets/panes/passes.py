@@ -1,105 +1,342 @@
-"""The compiler passes of a variant, recorded when asked for, and what one of them changed."""
+"""The compiler passes of a variant, recorded when asked for: what each did, and the story of an instruction through them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypedDict
 
 from inspector.analysis import passes as analysis
+from inspector.analysis.compile_time import TimePart, compile_time
+from inspector.analysis.following import Following
+from inspector.analysis.pass_words import Event
+from inspector.compilation import pass_switches
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.records.passes import Passes
-from inspector.errors import Unavailable
-from inspector.units import format_seconds
+from inspector.compilation.options import Options
+from inspector.compilation.records.pass_counts import Counts
+from inspector.errors import ParameterError, Unavailable
+from inspector.stages.passes import CompilerPasses
 from inspector.widgets import messages
+from inspector.widgets.cells import display_file
 from inspector.widgets.documents import document, packed
-from inspector.widgets.panes.pane import Entry, Packed
+from inspector.widgets.panes.pane import Context, Entry, Packed
 from inspector.widgets.panes.recorded import RecordedPane, sentence
 from inspector.widgets.variants import Variant
 
+CONTEXT_LINES = 3
+MOST_LINES = 1500
+MOST_EVENTS = 300
+MOST_NAMES = 40
+
+
+class ModuleCounts(TypedDict):
+    """What is in a module between two passes; see `inspector.compilation.records.pass_counts.Counts`."""
+
+    instructions: int
+    fusions: int
+    written_bytes: int
+    collectives: int
+
 
 class PassRow(TypedDict):
-    """A compiler pass; `duration_s` is None exactly when `reason` says why."""
+    """A compiler pass; `duration_s` is None exactly when `reason` says why.
+
+    Attributes:
+      counts: what is in the module after it, None where nobody counted.
+      is_step: whether it changed the module itself, and not a pass within it.
+      without: why it cannot be left out, "" where it can.
+      until: why the passes after it cannot be left out, "" where they can.
+      kept: of the passes after it those that would still run.
+    """
 
     pipeline: str
     name: str
     changed: bool
     duration_s: float | None
     reason: str
+    counts: ModuleCounts | None
+    is_step: bool
+    without: str
+    until: str
+    kept: list[str]
+
+
+class CompileTimePart(TypedDict):
+    """A part of the time from a Python function to machine code; `duration_s` is None exactly when `reason` says why."""
+
+    name: str
+    where: str
+    duration_s: float | None
+    reason: str
 
 
 class PassList(TypedDict):
-    """The compiler passes of a variant, in order; `note` explains an empty or a short list."""
+    """The compiler passes of a variant, in order; `note` explains an empty or a short list.
+
+    Attributes:
+      start: what is in the module before all passes.
+      times: where the time of the compile that recorded them went.
+    """
 
     type: Literal["passes"]
     variant: int
     rows: list[PassRow]
     note: str
+    start: ModuleCounts | None
+    times: list[CompileTimePart]
 
 
 class PassRequest(TypedDict):
-    """Tell what a recorded pass changed. `id` numbers the request; late replies are dropped."""
+    """Tell what a recorded pass changed. `id` numbers the request; late replies are dropped.
+
+    Attributes:
+      since: what to compare the module after it with: None for the one before it, else the one after the pass of this
+        index, -1 for the one before all passes.
+      whole: whether to give the whole module, not only what changed with some lines around.
+    """
 
     type: Literal["pass"]
     id: int
     variant: int
     index: int
+    since: int | None
+    whole: bool
+
+
+class PassEvent(TypedDict):
+    """One thing that a pass did; of many instructions the first, with how many there are."""
+
+    word: str
+    before: list[str]
+    after: list[str]
+    before_count: int
+    after_count: int
+    certainty: str
+    note: str
 
 
 class PassChange(TypedDict):
     """The reply to `PassRequest` number `id`: what a pass changed, or an error.
 
-    Without an error there are five buffers: the four of a `Document`, of the text after the pass, and gzip of
-    the lines that the hunks took out of the text before, in order.
+    Without an error there are five buffers: the four of a `Document`, of the text after the pass or an excerpt of it, and
+    gzip of the lines that the hunks took out of the text before, in order.
 
     Attributes:
-      index: of the pass in the list.
+      index, since, whole: of the request.
       hunks: line ranges `[a0, a1, b0, b1]`, half open, of before (a) and after (b).
       summary: in words.
+      events: what was done, the first of `event_count`.
+      left_out: hunks that the excerpt has not.
     """
 
     type: Literal["pass_change"]
     id: int
     variant: int
     index: int
+    since: int | None
+    whole: bool
     hunks: list[tuple[int, int, int, int]]
     summary: str
+    events: list[PassEvent]
+    event_count: int
+    left_out: int
     error: messages.Error | None
 
 
-class PassesPane(RecordedPane[Passes | Unavailable]):
+class FollowRequest(TypedDict):
+    """Tell the story of an instruction, an operation or a Python line; the first of these that is not empty.
+
+    Attributes:
+      instruction: a name.
+      index: of the pass after which it is called so, -1 for before all; None for its name in the compiled program.
+      op_name: JAX's name stack.
+      file, line: as documents name them.
+    """
+
+    type: Literal["follow"]
+    id: int
+    variant: int
+    instruction: str
+    index: int | None
+    op_name: str
+    file: str
+    line: int
+
+
+class PassTouch(TypedDict):
+    """What a pass did to what is followed; `index` is None for what was there before all of them."""
+
+    index: int | None
+    name: str
+    word: str
+    text: str
+    before: list[str]
+    after: list[str]
+    certainty: str
+
+
+class Story(TypedDict):
+    """The reply to `FollowRequest` number `id`, or an error.
+
+    Attributes:
+      what: what is followed.
+      fate: what it is at the end.
+      note: what is left out, or "".
+    """
+
+    type: Literal["story"]
+    id: int
+    variant: int
+    what: str
+    fate: str
+    certainty: str
+    note: str
+    touches: list[PassTouch]
+    error: messages.Error | None
+
+
+class PassVariantRequest(TypedDict):
+    """Compile a variant without a recorded pass, or without those after it."""
+
+    type: Literal["pass_variant"]
+    variant: int
+    index: int
+    which: Literal["without", "until"]
+
+
+class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
     """See the module."""
+
+    def __init__(self, name: str, context: Context) -> None:
+        """Nothing is recorded yet."""
+        super().__init__(name, context)
+        self._waiting: set[int] = set()
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """The list of passes."""
-        self.keep(variant, compiled.passes)
-        return [_pass_list(variant.number, compiled.passes)]
+        passes = compiled.passes
+        found = passes if isinstance(passes, Unavailable) else CompilerPasses.of(passes)
+        self.keep(variant, found)
+        lowering = {} if variant.lowered is None else variant.lowered.timings
+        return [_pass_list(variant.number, found, compile_time(compiled, lowering))]
 
-    def answer(self, request: PassRequest) -> None:
-        """What one pass changed."""
-        self.context.later(lambda: self._change(request))
+    def answer(self, request: PassRequest | FollowRequest | PassVariantRequest) -> None:
+        """What one pass changed, the story of an instruction, a variant without a pass."""
+        if request["type"] == "pass_variant":
+            chosen = request
+            self.context.later(lambda: self._start(chosen))
+        elif request["type"] == "follow":
+            followed = request
+            self._once(followed["id"], lambda: self._follow(followed))
+        else:
+            asked = request
+            self._once(asked["id"], lambda: self._change(asked))
+
+    def _once(self, number: int, do: Callable[[], object]) -> None:
+        """Does what was asked for, unless the same browser has asked for something else meanwhile."""
+        self._waiting.add(number)
+
+        def answer() -> None:
+            self._waiting.discard(number)
+            if not any(number < later < number + _OF_ONE_BROWSER for later in list(self._waiting)):
+                do()
+
+        self.context.later(answer)
+
+    def _recorded_passes(self, number: int) -> CompilerPasses:
+        passes = self.kept(number)
+        if isinstance(passes, Unavailable):
+            raise ParameterError(str(passes))
+        return passes
 
     def _change(self, request: PassRequest) -> None:
-        passes = self.kept(request["variant"])
+        passes = self._recorded_passes(request["variant"])
         reply = PassChange(
-            type="pass_change", id=request["id"], variant=request["variant"], index=request["index"], hunks=[],
-            summary="", error=None,
+            type="pass_change", id=request["id"], variant=request["variant"], index=request["index"],
+            since=request["since"], whole=request["whole"], hunks=[], summary="", events=[], event_count=0, left_out=0,
+            error=None,
         )  # fmt: skip
         try:
-            lowered = self.context.variant(request["variant"]).lowered
-            assert lowered is not None, "what was compiled was lowered"
-            chosen = passes[request["index"]]  # type: ignore[index]  # of Unavailable the browser has no rows
-            change = analysis.pass_change(chosen)
-            reply |= {"hunks": list(change.hunks), "summary": str(change)}
-            listing = analysis.listing_after(chosen, change, lowered.module(), lowered.root)
-            buffers = [*document("optimized", listing).buffers(), packed(_removed(change))]
+            buffers = self._told(request, passes, reply)
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"], buffers = messages.error_of(error), []
         self.context.publish(Packed(reply, buffers))
 
+    def _told(self, request: PassRequest, passes: CompilerPasses, reply: PassChange) -> list[bytes]:
+        lowered = self.context.variant(request["variant"]).lowered
+        assert lowered is not None, "what was compiled was lowered"
+        since = request["since"]
+        if since is None:
+            change = passes.change(request["index"])
+        else:
+            change = passes.between(None if since < 0 else since, request["index"])
+        part = None if request["whole"] else analysis.excerpt(change, CONTEXT_LINES, MOST_LINES)
+        listing = analysis.listing_after(change, lowered.module(), lowered.root, None if part is None else part.places)
+        events = change.words.events
+        reply["hunks"] = list(change.hunks if part is None else part.hunks)
+        reply["summary"] = str(change)
+        reply["events"] = [_event(event) for event in events[:MOST_EVENTS]]
+        reply["event_count"] = len(events)
+        reply["left_out"] = 0 if part is None else part.left_out
+        removed = change.removed(change.hunks if part is None else part.whole)
+        return [*document("optimized", listing).buffers(), packed(removed)]
 
-def _pass_list(number: int, passes: Passes | Unavailable) -> PassList:
+    def _follow(self, request: FollowRequest) -> None:
+        passes = self._recorded_passes(request["variant"])
+        reply = Story(
+            type="story", id=request["id"], variant=request["variant"], what="", fate="", certainty="", note="",
+            touches=[], error=None,
+        )  # fmt: skip
+        try:
+            found = _followed(request, passes)
+        except Exception as error:
+            reply["error"] = messages.error_of(error)
+        else:
+            reply |= {"what": found.what, "fate": found.fate, "certainty": str(found.certainty), "note": found.note}
+            reply["touches"] = [
+                PassTouch(
+                    index=t.index, name=t.name, word=t.word, text=t.text, before=list(t.before[:MOST_NAMES]),
+                    after=list(t.after[:MOST_NAMES]), certainty=str(t.certainty),
+                )
+                for t in found.touches
+            ]  # fmt: skip
+        self.context.publish(reply)
+
+    def _start(self, request: PassVariantRequest) -> None:
+        variant = self.context.variant(request["variant"])
+        passes = self._recorded_passes(request["variant"])
+        switch = pass_switches.without if request["which"] == "without" else pass_switches.until
+        options: Options | Unavailable = switch(passes, request["index"], variant.options)
+        if isinstance(options, Unavailable):
+            raise ParameterError(str(options))
+        self.context.tune(options, variant.target, variant.tuning)
+
+
+_OF_ONE_BROWSER = 10_000  # browsers begin to count at a random number
+
+
+def _followed(request: FollowRequest, passes: CompilerPasses) -> Following:
+    if request["instruction"]:
+        index = request["index"]
+        history = passes.history
+        if index is None:
+            return passes.follow(request["instruction"])
+        return history.follow([request["instruction"]], history.place_after(index), request["instruction"])
+    if request["op_name"]:
+        return passes.follow(op_name=request["op_name"])
+    history = passes.history
+    file, line = request["file"], request["line"]
+    names = history.of_line(lambda at, number: number == line and display_file(at) == file)
+    if not names:
+        raise ParameterError(f"No instruction of the module before all passes comes from {file}:{line}.")
+    return history.follow(names, 0, f"{file.rpartition('/')[2]}:{line}")
+
+
+def _pass_list(number: int, passes: CompilerPasses | Unavailable, times: Sequence[TimePart]) -> PassList:
+    empty = PassList(type="passes", variant=number, rows=[], note="", start=None, times=[_time(part) for part in times])
     if isinstance(passes, Unavailable):
-        return PassList(type="passes", variant=number, rows=[], note=sentence(passes))
+        return empty | {"note": sentence(passes)}
+    start = passes.counts_at(passes[0].before_index) if len(passes) else None
+    steps = {step.index for step in passes.steps}
     rows = [
         PassRow(
             pipeline=p.pipeline,
@@ -107,20 +344,49 @@ def _pass_list(number: int, passes: Passes | Unavailable) -> PassList:
             changed=p.changed,
             duration_s=None if isinstance(p.duration_s, Unavailable) else p.duration_s,
             reason=p.duration_s.reason if isinstance(p.duration_s, Unavailable) else "",
+            counts=_counts(passes.counts_at(p.after_index)),
+            is_step=p.index in steps,
+            without=_refusal(passes.without(p.index)) if p.changed else "it changed nothing",
+            until=_refusal(passes.until(p.index)) if p.changed else "it changed nothing: choose one that did",
+            kept=list(pass_switches.later_passes(passes, p.index)[1]) if p.changed else [],
         )
         for p in passes
     ]
-    return PassList(type="passes", variant=number, rows=rows, note=_rest(passes))
+    return empty | {"rows": rows, "note": passes.note, "start": _counts(start)}
 
 
-def _rest(passes: Passes) -> str:
-    """What the list of passes leaves out, and the time that is no pass's."""
-    said = [f"{phase.name}, {format_seconds(phase.duration_s)}" for phase in passes.phases]
-    parts = [passes.note, f"Besides the passes: {'; '.join(said)}." if said else ""]
-    return " ".join(part for part in parts if part)
+def _refusal(options: Options | Unavailable) -> str:
+    return options.reason if isinstance(options, Unavailable) else ""
 
 
-def _removed(change: analysis.PassChange) -> str:
-    """The lines that went: with the text after it what a browser needs to know the one before."""
-    before = change.before.text.split("\n")
-    return "\n".join(line for a0, a1, _, _ in change.hunks for line in before[a0:a1])
+def _counts(counts: Counts | Unavailable | None) -> ModuleCounts | None:
+    if not isinstance(counts, Counts):
+        return None
+    return ModuleCounts(
+        instructions=counts.instructions,
+        fusions=counts.fusions,
+        written_bytes=counts.written_bytes,
+        collectives=counts.collectives,
+    )
+
+
+def _time(part: TimePart) -> CompileTimePart:
+    is_known = not isinstance(part.duration_s, Unavailable)
+    return CompileTimePart(
+        name=part.name,
+        where=part.where,
+        duration_s=part.duration_s if is_known else None,  # type: ignore[typeddict-item]
+        reason="" if is_known else str(part.duration_s),
+    )
+
+
+def _event(event: Event) -> PassEvent:
+    return PassEvent(
+        word=event.word,
+        before=list(event.before[:MOST_NAMES]),
+        after=list(event.after[:MOST_NAMES]),
+        before_count=len(event.before),
+        after_count=len(event.after),
+        certainty=str(event.certainty),
+        note=event.note,
+    )

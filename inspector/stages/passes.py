@@ -1,0 +1,151 @@
+"""`CompilerPasses`: the passes of one compile as users hold them: the value, with what can be asked of it as methods."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from inspector.analysis.following import Following, History
+from inspector.analysis.pass_plot import pass_plot
+from inspector.analysis.passes import PassChange, pass_change
+from inspector.analysis.snapshots import steps
+from inspector.compilation import pass_switches
+from inspector.compilation.options import Options
+from inspector.compilation.records.passes import Pass, Passes
+from inspector.errors import ParameterError, Unavailable
+
+if TYPE_CHECKING:
+    from inspector.analysis.picture import Picture
+
+
+class CompilerPasses(Passes):
+    """The passes of one compile; its fields are those of `Passes`, which a compiler's worker recorded."""
+
+    __slots__ = ("_history",)
+
+    @classmethod
+    def of(cls, passes: Passes) -> Self:
+        """The same passes with these methods; themselves where they have them."""
+        if isinstance(passes, cls):
+            return passes
+        return cls(**{field.name: getattr(passes, field.name) for field in dataclasses.fields(passes)})
+
+    @property
+    def history(self) -> History:
+        """All snapshots, read once; what each pass did is worked out when it is first asked for."""
+        known: History | None = getattr(self, "_history", None)
+        if known is None:
+            known = History(self)
+            object.__setattr__(self, "_history", known)
+        return known
+
+    @property
+    def steps(self) -> tuple[Pass, ...]:
+        """Those that changed the module themselves; a pipeline of passes is left out for what is in it."""
+        return steps(self)
+
+    def change(self, chosen: int | Pass) -> PassChange:
+        """What a pass did, in words and line by line.
+
+        Args:
+          chosen: one of these, or its index.
+
+        Raises:
+          ParameterError: there is no such pass.
+        """
+        one = self._pass(chosen)
+        return pass_change(self.history, one.before_index, one.after_index)
+
+    def between(self, first: int | Pass | None, last: int | Pass | None = None) -> PassChange:
+        """What changed from the module after one pass to that after another.
+
+        Args:
+          first: a pass, or its index; None for the module before all passes.
+          last: likewise; None for the module after all passes.
+
+        Raises:
+          ParameterError: there is no such pass.
+        """
+        before = self.history.text_at(0) if first is None else self._pass(first).after_index
+        after = self.history.text_at(len(self.history.steps)) if last is None else self._pass(last).after_index
+        return pass_change(self.history, before, after)
+
+    def follow(
+        self,
+        instruction: str | None = None,
+        *,
+        op_name: str | None = None,
+        line: str | None = None,
+        at: int | None = None,
+    ) -> Following:
+        """The story of an instruction, or of all that a name stack or a Python line stands for, through all passes.
+
+        Args:
+          instruction: its name, in any snapshot.
+          op_name: JAX's name stack, such as `jit(f)/jvp()/mul`.
+          line: a Python line, such as `model.py:12`.
+          at: the index of the pass after which `instruction` is called so, where passes use a name more than once; the
+            last one that has it by default.
+
+        Raises:
+          ParameterError: none, or more than one of the three; or what no snapshot has.
+        """
+        history = self.history
+        given = [value for value in (instruction, op_name, line) if value is not None]
+        if len(given) != 1 or not isinstance(given[0], str):
+            raise ParameterError(
+                f"follow takes an instruction's name, or op_name=, or line=; got {given or 'nothing'}."
+            )
+        if instruction is not None:
+            name = instruction.removeprefix("%")
+            place = history.place_of(name) if at is None else history.place_after(self._pass(at).index)
+            if name not in history.snapshots.places(history.text_at(place)):
+                raise ParameterError(f"The module after pass {at} has no instruction {name!r}.")
+            return history.follow([name], place, name)
+        names = history.of_operation(given[0]) if op_name is not None else history.of_line(self._is_line(given[0]))
+        if not names:
+            raise ParameterError(f"No instruction of the module before all passes comes from {given[0]!r}.")
+        return history.follow(names, 0, given[0])
+
+    def without(self, chosen: int | Pass, options: Options | None = None) -> Options | Unavailable:
+        """Options that leave out a pass: this run of it where the installed XLA tells runs apart, else all of its runs.
+
+        Args:
+          chosen: one of these, or its index.
+          options: of the compile; they are kept.
+
+        Raises:
+          ParameterError: there is no such pass.
+        """
+        return pass_switches.without(self, self._pass(chosen).index, options)
+
+    def until(self, chosen: int | Pass, options: Options | None = None) -> Options | Unavailable:
+        """Options that leave out what changed the module after a pass.
+
+        XLA has no flag that stops. What the back end needs still runs: `inspector.compilation.pass_switches`.
+
+        Args:
+          chosen: one of these, or its index.
+          options: of the compile; they are kept.
+
+        Raises:
+          ParameterError: there is no such pass.
+        """
+        return pass_switches.until(self, self._pass(chosen).index, options)
+
+    def plot(self) -> Picture:
+        """Durations of the passes, and the module's instructions, fusions, bytes and collectives after each."""
+        return pass_plot(self)
+
+    def _pass(self, chosen: int | Pass) -> Pass:
+        index: Any = chosen.index if isinstance(chosen, Pass) else chosen
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self):
+            raise ParameterError(f"There is no pass {chosen!r}: expected an index from 0 to {len(self) - 1}.")
+        return self[index]
+
+    def _is_line(self, text: str) -> Callable[[str, int], bool]:
+        file, colon, number = text.rpartition(":")
+        if not colon or not number.isdecimal():
+            raise ParameterError(f"line is a file's name and a line, such as 'model.py:12', got {text!r}.")
+        return lambda at, line: line == int(number) and (at == file or at.endswith(f"/{file}"))
