@@ -279,6 +279,16 @@ def test_memory_stays_within_its_limit() -> None:
     assert [n for n in "01234" if memory.get(n) is not None] == ["0", "4"]
 
 
+def test_what_is_asked_of_a_closed_cache_fails(directory: Path) -> None:
+    before = engine(FakeEngine())
+    before.submit(request()).result(5)
+    before.close()
+    closed = engine(FakeEngine())
+    closed.close()
+    with pytest.raises(CancelledError, match="The engine was closed"):
+        closed.submit(request()).result(60)
+
+
 def test_what_is_above_the_limit_by_itself_drives_nothing_out() -> None:
     memory = MemoryCache()
     for n in range(2):

@@ -244,8 +244,21 @@ def test_a_stopped_server_is_replaced(server: Any, monkeypatch: pytest.MonkeyPat
     stopping.fork({}).close()
     first = stopping._popen.pid
     os.kill(first, signal.SIGSTOP)
+    with pytest.raises(ServerLostError, match=r"stopped \(SIGSTOP\), so it was replaced"):
+        stopping._ask({"do": "reap", "pid": PID}, time.monotonic() + 600)
     stopping.fork({}).close()
-    assert stopping._popen.pid != first
+    second = stopping._popen.pid
+    os.kill(second, signal.SIGSTOP)
+    stopping.fork({}).close()
+    assert len({first, second, stopping._popen.pid}) == 3
+
+
+def test_a_server_that_ended_meanwhile_is_replaced(server: Any) -> None:
+    ending = server(WORKER)
+    ending.fork({}).close()
+    ending._popen.kill()
+    ending._popen.wait(60)
+    ending.fork({}).close()
 
 
 def test_a_server_that_does_not_answer_is_replaced(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
