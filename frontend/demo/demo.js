@@ -61,17 +61,9 @@ function recorded({ messages, graphs, runs, products }) {
     pass: reply("passes"),
     code: reply("assembly"),
     ready: ({ browser }) => play(messages, browser),
-    graph: async ({ id, variant, mode }) => {
+    graph: async ({ variant }) => {
       await wait(40);
-      emit({
-        type: "graph",
-        id,
-        variant,
-        mode,
-        svg: graphs[variant] ?? null,
-        caption: "entry computation",
-        error: null,
-      });
+      play(graphs[variant] ?? []);
     },
     run: async ({ variant }) => {
       const state = (state, stage, result = null) =>

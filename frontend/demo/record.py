@@ -62,8 +62,9 @@ def record(explorer: Any) -> dict[str, Any]:
     messages = list(browser.sent)
     graphs, runs = {}, {}
     for number in (variant.number for variant in explorer.variants):
-        browser.ask({"type": "graph", "id": number, "variant": number, "mode": "whole", "selection": None})
-        graphs[number] = browser.wait_for(lambda m, n=number: m["type"] == "graph" and m["id"] == n)["svg"]
+        browser.ask({"type": "graph", "variant": number})
+        browser.wait_for(lambda m, n=number: m["type"] == "graph_costs" and m["variant"] == n)
+        graphs[number] = [entry for entry in browser.sent if _is_graph(entry["content"], number)]
         browser.ask({"type": "run", "variant": number, "repeat": 20})
         runs[number] = browser.wait_for(lambda m, n=number: _has_run(m, n))["result"]
     return {"messages": messages, "graphs": graphs, "runs": runs}
@@ -95,6 +96,10 @@ def _worth_asking(told: list[dict[str, Any]]) -> list[int]:
     if list_["content"]["type"] == "passes":
         return [i for i, row in enumerate(list_["content"]["rows"]) if i == 0 or row["changed"]]
     return list(range(len(json.loads(gzip.decompress(base64.b64decode(list_["buffers"][0])))["entries"])))
+
+
+def _is_graph(message: dict[str, Any], variant: int) -> bool:
+    return message["type"] in ("graph", "graph_costs") and message["variant"] == variant
 
 
 def _has_run(message: dict[str, Any], variant: int) -> bool:

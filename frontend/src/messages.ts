@@ -22,7 +22,7 @@ export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" 
 
 export type GroupedBy = "scope" | "line" | "phase" | "opcode" | "roof";
 
-export type GraphMode = "whole" | "scopes" | "around";
+export type BoxKind = "module" | "scope" | "inputs" | "part" | "computation";
 
 export interface Session {
   type: "session";
@@ -387,19 +387,31 @@ export interface Collectives {
 
 export interface GraphRequest {
   type: "graph";
-  id: number;
   variant: number;
-  mode: GraphMode;
-  selection: Selection | null;
+}
+
+export interface GraphTable {
+  opcodes: string[];
+  operations: string[];
+  shapes: string[];
+  shape_bytes: number[];
+  edge_bytes: number[];
+  kinds: BoxKind[];
+  titles: string[];
+  phases: string[];
+  unscheduled: string;
 }
 
 export interface Graph {
   type: "graph";
-  id: number;
   variant: number;
-  mode: GraphMode;
-  svg: string | null;
-  caption: string;
+  instructions: number;
+  error: Error | null;
+}
+
+export interface GraphCosts {
+  type: "graph_costs";
+  variant: number;
   error: Error | null;
 }
 
@@ -743,7 +755,7 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
 
 export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | RunRequest | TuneRequest;
 
@@ -768,7 +780,7 @@ export const PANES: readonly Line[] = [
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
-  { name: "graph", title: "Graph", place: "dock", topics: ["variant", "document", "notebook_kernel"] },
+  { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "variant", "notebook_kernel"] },

@@ -290,11 +290,12 @@ test("of messages with buffers the latest of its kind is kept, unpacked, until i
 
 test("a reply is given to whoever asked for it", () => {
   const { synced, emit } = connect();
-  const graph = (id: number): void =>
-    emit({ type: "graph", id, variant: 0, mode: "whole", svg: null, caption: `${id}`, error: null });
-  graph(7);
-  assert.equal(synced.reply("graph", 7)?.caption, "7");
-  assert.equal(synced.reply("graph", 8), null);
-  graph(8);
-  assert.deepEqual([synced.reply("graph", 7), synced.reply("graph", 8)?.caption], [null, "8"]);
+  const reply = (id: number): void =>
+    emit({ type: "instruction_table", id, variant: 0, rows: [], total: id, error: null });
+  reply(7);
+  assert.equal(synced.reply("instruction_table", 7)?.total, 7);
+  assert.equal(synced.reply("instruction_table", 8), null);
+  reply(8);
+  const totals = [7, 8].map((id) => synced.reply("instruction_table", id)?.total);
+  assert.deepEqual(totals, [undefined, 8]);
 });

@@ -1,8 +1,4 @@
-"""DOT to SVG in a process of its own, with a time limit and without a system Graphviz.
-
-pygraphviz brings Graphviz along, but its layout cannot be interrupted, and a large graph can take
-minutes; so a child process lays out and is killed when its time is up.
-"""
+"""Graphviz for graphs that users draw, without one on the system: pygraphviz brings it along."""
 
 from __future__ import annotations
 
@@ -17,35 +13,6 @@ import subprocess
 import tempfile
 
 from inspector import files, subprocesses
-from inspector.errors import InspectorError
-
-LIMIT_S = 20.0
-"""Seconds that one layout may take."""
-
-
-class LayoutError(InspectorError, RuntimeError):
-    """A graph could not be laid out."""
-
-
-def svg(dot: str, limit_s: float = LIMIT_S) -> str:
-    """The SVG element of a DOT graph, without XML prologue.
-
-    Raises:
-      LayoutError: not laid out in time, or not valid DOT.
-    """
-    command, environ = [*_dot(), "-Tsvg"], subprocesses.environ()
-    try:
-        done = subprocess.run(
-            command, input=dot.encode(), env=environ, capture_output=True, timeout=limit_s, check=False
-        )
-    except subprocess.TimeoutExpired as e:
-        raise LayoutError(
-            f"Graphviz did not lay out the graph in {limit_s:g} s. Draw what is around one instruction instead."
-        ) from e
-    start = done.stdout.find(b"<svg")
-    if done.returncode or start < 0:
-        raise LayoutError(f"Graphviz refused the graph: {done.stderr.decode(errors='replace').strip()[-500:]}")
-    return done.stdout[start:].decode()
 
 
 @functools.cache

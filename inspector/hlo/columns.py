@@ -225,6 +225,26 @@ class Columns:
         return Links(offsets, numbers)
 
     @functools.cached_property
+    def positions(self) -> Numbers:
+        """The place of each instruction in its computation's schedule; in the proto's order where XLA made none.
+
+        Raises:
+          ModuleError: the schedule names an instruction that there is not: the proto is damaged.
+        """
+        positions: Numbers = np.arange(len(self)) - self.first[self.in_computation]
+        sequences = self.module.schedule.sequences
+        found = [
+            (number, np.array(sequences[computation].instruction_ids, np.int64))
+            for number, computation in enumerate(self.computation_ids)
+            if computation in sequences
+        ]
+        if found:
+            computations = np.repeat([number for number, _ in found], [len(ids) for _, ids in found])
+            places = np.concatenate([np.arange(len(ids)) for _, ids in found])
+            positions[self._in_place(computations, np.concatenate([ids for _, ids in found]))] = places
+        return positions
+
+    @functools.cached_property
     def users(self) -> Links:
         """The instructions that take each one, each once, in the module's order; errors as `operands`."""
         taken, users = self.operands.rows, self.operands.from_rows

@@ -203,12 +203,16 @@ class Mailbox:
     def reply(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
         """What comes back for a numbered request."""
         self.send(request)
+        return self.wait_for(kind, id=request["id"])
+
+    def wait_for(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """The first message of a kind with these fields."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            if found := self.of(kind, id=request["id"]):
+            if found := self.of(kind, **fields):
                 return found[0]
             time.sleep(0.02)
-        raise TimeoutError(f"no {kind} {request['id']}; got {[m['type'] for m in self.all]}")
+        raise TimeoutError(f"no {kind} with {fields}; got {[m['type'] for m in self.all]}")
 
 
 def finished() -> Explorer:

@@ -124,9 +124,9 @@ def test_the_preview_fills_the_panes_before_there_is_code(work: FakeWork, explor
     assert {(m["variant"], m["program"]) for m in box.of("collectives")} >= {(0, "optimized"), (1, "optimized")}
     assert [m["variant"] for m in box.of("diff")] == [1]
     assert not box.of("stats")
-    box.send({"type": "graph", "id": 1, "variant": 1, "mode": "whole", "selection": None})
-    explorer._drain(time.monotonic() + 30)
-    assert box.last("graph", id=1)["svg"].startswith("<svg")
+    box.send({"type": "graph", "variant": 1})
+    assert box.wait_for("graph", variant=1)["instructions"] > 0
+    assert not box.of("graph_costs")
     assert [v.state for v in explorer.variants] == ["running", "running"]
     work.finish(0)
     work.jobs[1].fail(CompilationError("no code for that"))
@@ -349,25 +349,23 @@ def test_what_is_still_compiling_is_neither_run_nor_drawn_nor_waited_for(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:
     box.send({"type": "run", "variant": 0, "repeat": 3})
-    box.send({"type": "graph", "id": 7, "variant": 0, "mode": "scopes", "selection": None})
+    box.send({"type": "graph", "variant": 0})
     explorer._drain(time.monotonic() + 10)
     assert "baseline is still compiling (queued)" in box.last("run")["error"]["message"]
-    assert "still compiling" in box.last("graph")["error"]["message"]
+    assert "still compiling" in box.wait_for("graph")["error"]["message"]
     assert work.runs == []
 
 
-def test_graphs_answer_by_number(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_a_graph_and_its_costs_are_sent_once(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
-    root = explorer.baseline.compiled.module().entry.root.name
-    around = {"pane": "graph", "variant": 0, "file": None, "line": None, "origin": None, "instruction": root}
-    box.send({"type": "graph", "id": 1, "variant": 0, "mode": "scopes", "selection": None})
-    box.send({"type": "graph", "id": 2, "variant": 0, "mode": "around", "selection": around})
-    box.send({"type": "graph", "id": 3, "variant": 0, "mode": "around", "selection": around | {"instruction": "gone"}})
-    explorer.wait(30)
-    assert box.last("graph", id=1)["svg"].startswith("<svg")
-    assert f"steps from {root}" in box.last("graph", id=2)["caption"]
-    assert box.last("graph", id=3)["error"]["kind"] == "ModuleError"
-    assert box.last("graph", id=3)["svg"] is None
+    module = explorer.baseline.compiled.module()
+    for _ in range(2):
+        box.send({"type": "graph", "variant": 0})
+        box.send({"type": "graph", "variant": 7})  # gone
+    box.wait_for("graph_costs")
+    (graph,), (costs,) = box.of("graph"), box.of("graph_costs")
+    assert (graph["variant"], graph["instructions"], graph["error"]) == (0, len(module.columns), None)
+    assert (costs["variant"], costs["error"]) == (0, None)
 
 
 # --------------------------------------------------------------------------- lowering again

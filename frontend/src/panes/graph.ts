@@ -1,307 +1,375 @@
-// The graph of the optimized HLO: drawn by Python as SVG, moved and selected here.
+// The optimized HLO of the active variant as one graph: boxes in boxes, opened and closed in place.
 
-import { type Choice, segments, toolButton } from "../lib/controls.ts";
-import { drag, fill, h, isForElement, whenLaidOut } from "../lib/dom.ts";
-import { STRONG, WEAK } from "../lib/linking.ts";
-import { cleanSvg } from "../lib/svg.ts";
+import { toolButton } from "../lib/controls.ts";
+import { fill, h, whenLaidOut } from "../lib/dom.ts";
+import { format, formatSeconds, plural } from "../lib/format.ts";
+import { whenIdle } from "../lib/gradual.ts";
+import { openMenu } from "../lib/menu.ts";
+import { GraphCanvas, type Shown, sizeOf } from "../graph/canvas.ts";
+import { type Colouring, KIND_WORDS, KINDS, textOf } from "../graph/colours.ts";
+import { dotText, pngBlob, save, svgText } from "../graph/exports.ts";
+import { Folding } from "../graph/folding.ts";
+import { Layouts } from "../graph/layered.ts";
+import { sceneOf } from "../graph/levels.ts";
+import { Minimap } from "../graph/minimap.ts";
+import { type GraphModel, NOWHERE, readGraph } from "../graph/model.ts";
 import type * as messages from "../messages.ts";
-import { CHOSEN } from "../state/local.ts";
-import { type Context, Drawing, follow, type Pane } from "./pane.ts";
-import { awaited, empty, failure, loading } from "./states.ts";
+import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
+import type { Message } from "../state/synced.ts";
+import { LinkedPane } from "./linked.ts";
+import type { Context, Pane } from "./pane.ts";
+import { awaited, failure, unfinished } from "./states.ts";
 
-const MODES: Choice<messages.GraphMode>[] = [
-  { value: "whole", text: "Whole", title: "Every instruction of the entry computation" },
-  { value: "scopes", text: "Scopes", title: "Instructions grouped by their operation's scope" },
-  { value: "around", text: "Around selection", title: "What the selected instruction uses, and what uses it" },
+const COLOURINGS: readonly { readonly value: Colouring; readonly text: string }[] = [
+  { value: "kind", text: "by kind" },
+  { value: "bytes", text: "by bytes accessed" },
+  { value: "flops", text: "by flops" },
+  { value: "seconds", text: "by time bound" },
+  { value: "alive", text: "by live range" },
 ];
-const NODE = "node-";
-const ZOOM_STEP = 1.25;
-// SVG units a pixel at which Graphviz' 10-unit letters can still be read.
-const LEGIBLE = 1.4;
-const WHOLE_LIMIT = 200;
+/** Lines of a text that light boxes: of more a reader sees only that there are many. */
+const MOST_LIT = 2000;
 
-interface Box {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
+/** The graph of a variant, as it was left. */
+interface Kept {
+  readonly folding: Folding;
+  readonly layouts: Layouts;
 }
 
-class GraphPane implements Pane {
+let count = 0;
+
+class GraphPane extends LinkedPane {
   readonly element = h("div", { class: "insp-graph" });
-  readonly tools = h("div", { class: "insp-tools" });
-  private readonly drawing = new Drawing(() => this.refresh());
-  private readonly modes = h("div", { class: "insp-segments", role: "group", "aria-label": "Graph of" });
-  private readonly ends: (() => void)[];
-  // Random start: two browsers on one kernel must not take each other's replies.
-  private requestId = Math.floor(Math.random() * 2 ** 30);
-  private requested = "";
-  /** Null until the first graph: then by the size of the program. */
-  private chosenMode: messages.GraphMode | null = null;
-  private svg: SVGSVGElement | null = null;
-  private box: Box = { x: 0, y: 0, width: 1, height: 1 };
-  private home: Box = this.box;
-  private isMoved = false;
-  private readonly resizes = new ResizeObserver(() => this.svg && !this.isMoved && this.fit(LEGIBLE));
+  private readonly colouring = h("select", {
+    class: "insp-select",
+    "aria-label": "Colour of the nodes",
+    onchange: () => this.colour(),
+  });
+  private readonly search = h("input", {
+    type: "search",
+    class: "insp-g-search",
+    placeholder: "Find in the graph",
+    "aria-label": "Find in the graph: names, scopes, opcodes. Enter goes on",
+    oninput: () => this.find(),
+    onkeydown: ((e: KeyboardEvent) => this.searchKey(e)) as EventListener,
+  });
+  private readonly findings = h("span", { class: "insp-g-findings insp-dim", role: "status" });
+  private readonly trail = h("nav", { class: "insp-g-trail", "aria-label": "Boxes around what is shown" });
+  private readonly words = h("div", { class: "insp-g-caption" });
+  private readonly legend = h("div", { class: "insp-g-legend" });
+  private readonly canvas = new GraphCanvas(`insp-graph-${count++}`, {
+    onPoint: (node) => this.tell(node),
+    onChoose: (node) => this.choose(node),
+    onToggle: (node) => this.toggle(node),
+    onLeave: (node) => this.leave(node),
+    onMove: () => this.minimap.move(),
+  });
+  private readonly minimap = new Minimap(this.canvas);
+  private readonly stage = h("div", { class: "insp-g-stage" }, this.canvas.element, this.minimap.element, this.trail);
+  private readonly foot = h("div", { class: "insp-g-foot" }, this.words, this.legend);
+  private readonly kept = new WeakMap<Message<"graph">, Kept>();
+  private readonly asked = new Set<string>();
+  private message: Message<"graph"> | null = null;
+  private shown: Shown | null = null;
+  private found: number[] = [];
+  private at = -1;
 
-  constructor(private readonly context: Context) {
-    const { synced, local } = context;
+  constructor(context: Context) {
+    super(context, "graph");
+    fill(this.colouring, ...COLOURINGS.map(({ value, text }) => h("option", { value }, text)));
     this.tools.append(
-      this.modes,
-      toolButton("minus", "Zoom out (−)", () => this.zoom(ZOOM_STEP)),
-      toolButton("plus", "Zoom in (+)", () => this.zoom(1 / ZOOM_STEP)),
-      toolButton("fit", "Show all (0)", () => this.fit()),
+      this.search,
+      this.findings,
+      this.colouring,
+      toolButton("minus", "Zoom out (−)", this.canvas.zoomOut),
+      toolButton("plus", "Zoom in (+)", this.canvas.zoomIn),
+      toolButton("fit", "Show all (0)", () => this.shown && this.canvas.fit(0)),
+      toolButton("maximise", "Only the box at hand", () => this.enter()),
+      toolButton("menu", "Export", (e) => this.offerExports(e.currentTarget as HTMLElement)),
     );
-    this.ends = [
-      follow(context, "graph", this.drawing),
-      synced.signal.on(["graph"], () => this.receive()),
-      local.signal.on(["active"], this.drawing.request),
-      local.signal.on(["selection"], () => this.drawing.request),
-    ];
-    this.resizes.observe(this.element);
+    this.watch(this.stage);
   }
 
-  setVisible(visible: boolean): void {
-    this.drawing.setVisible(visible);
-  }
-
-  destroy(): void {
-    this.ends.forEach((end) => end());
-    this.resizes.disconnect();
-  }
-
-  private get mode(): messages.GraphMode {
-    return this.chosenMode ?? "whole";
-  }
-
-  private refresh(): void {
-    this.chooseMode();
-    this.drawModes();
+  protected draw(): void {
     const { synced, local } = this.context;
-    const variant = synced.variants.get(local.active ?? -1);
-    if (!variant) return this.say("", empty("No graph yet", "It comes with the first compiled variant."));
-    if (variant.state === "failed") return this.say("", failure(variant.error, "No graph: this variant failed"));
-    if (variant.state === "cancelled") return this.say("", empty("No graph", "This variant was cancelled."));
-    // The optimized HLO comes before the machine code, and is all that a graph needs.
-    const isKnown = variant.state === "done" || synced.document("optimized", variant.variant);
-    if (!isKnown) return this.say("", loading("Compiling", variant));
-    const selected = this.selected();
-    if (this.mode === "around" && !selected) {
-      return this.say(
-        "",
-        empty(
-          "Nothing is selected",
-          "Click an instruction in HLO or Optimized HLO, in Collectives, or in another graph.",
-        ),
-      );
+    const variant = synced.variants.get(local.active ?? -1) ?? null;
+    const isKnown = variant && synced.document("optimized", variant.variant) && variant.state !== "failed";
+    const reason = isKnown ? null : unfinished(variant, "graph");
+    if (reason || !variant) return this.say(reason!);
+    const message = synced.latest("graph", { variant: variant.variant });
+    if (!message || !synced.latest("graph_costs", { variant: variant.variant })) this.ask(variant);
+    if (!message) {
+      return this.say(awaited(synced, "Making the graph", "The graph was not received"));
     }
-    this.request(variant.variant, selected);
-    this.mark();
+    if (message.error) return this.say(failure(message.error, "There is no graph"));
+    if (message !== this.message) this.open(message);
+    this.takeCosts(variant.variant);
   }
 
-  private request(variant: number, selected: string | null): void {
-    const key = `${variant}/${this.mode}/${this.mode === "around" ? selected : ""}`;
-    const { synced } = this.context;
-    const isGone = synced.notebookKernel === "gone";
-    if (this.requested === key && (this.svg || !isGone)) return;
-    this.say(key, awaited(synced, "Drawing the graph", "The graph was not drawn"));
-    if (isGone) return;
-    this.requestId += 1;
-    const selection = this.context.local.selectionMessage();
-    this.context.synced.send({
-      type: "graph",
-      id: this.requestId,
-      variant,
-      mode: this.mode,
-      selection: selection && this.mode === "around" ? { ...selection, instruction: selected } : selection,
+  protected mark(): void {
+    if (!this.shown) return;
+    const { folding } = this.shown;
+    const { local } = this.context;
+    const lit = this.litBoxes(folding);
+    const hit = this.found[this.at] ?? NOWHERE;
+    this.canvas.mark((node) => {
+      const level = folding.model.isBox(node) ? 0 : local.levelOfInstruction("optimized", folding.model.name(node));
+      if (level === CHOSEN) return LEVEL_CLASSES[CHOSEN]!;
+      if (node === hit) return "insp-g-found";
+      return LEVEL_CLASSES[Math.max(level, folding.isOpen(node) ? 0 : (lit.get(node) ?? 0))]!;
     });
+    const chosen = this.chosenRow(folding.model);
+    const standIn = chosen === NOWHERE ? NOWHERE : folding.standIn(chosen);
+    if (standIn !== NOWHERE && local.selection?.pane !== "graph") {
+      whenLaidOut(this.stage, () => this.canvas.bringIntoView(standIn));
+    }
   }
 
-  private receive(): void {
-    const graph = this.context.synced.reply("graph", this.requestId);
-    if (!graph) return;
-    if (graph.error) return this.say(this.requested, failure(graph.error, "The graph could not be drawn"));
-    const svg = graph.svg ? cleanSvg(graph.svg) : null;
-    if (!svg) return this.say(this.requested, empty("Nothing to draw", graph.caption));
-    this.show(svg, graph.caption);
+  protected override resize(): void {
+    this.canvas.resize();
   }
 
-  private show(svg: SVGSVGElement, caption: string): void {
-    this.svg = svg;
-    const values = (svg.getAttribute("viewBox") ?? "").split(/[\s,]+/).map(Number);
-    const [x = 0, y = 0, width = 100, height = 100] = values;
-    this.home = { x, y, width, height };
-    for (const name of ["width", "height"]) svg.removeAttribute(name);
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", caption || "Graph of instructions");
-    svg.querySelector(":scope > g > polygon")?.classList.add("insp-graph-page");
-    const canvas = h(
-      "div",
-      { class: "insp-graph-canvas", tabindex: 0, "aria-label": "Graph; arrow keys move it, + and − zoom" },
-      svg,
-    );
-    this.listen(canvas);
-    this.isMoved = false;
-    fill(this.element, canvas, caption && h("div", { class: "insp-graph-caption" }, caption));
-    this.fit(LEGIBLE);
-    this.mark();
-  }
-
-  /** Shows a state in place of a graph; `key` is the request it belongs to. */
-  private say(key: string, state: HTMLElement): void {
-    this.requested = key;
-    this.svg = null;
+  private say(state: HTMLElement): void {
+    this.message = this.shown = null;
+    this.tools.hidden = true;
     fill(this.element, state);
   }
 
-  /** The instruction of the optimized HLO that is selected, or that the selected line became. */
-  private selected(): string | null {
-    const { synced, local } = this.context;
+  /** Asks when there is a program, and again when it is compiled, as its costs are known then. */
+  private ask({ variant, state }: messages.Variant): void {
+    const key = `${variant}/${state === "done"}`;
+    if (this.asked.has(key)) return;
+    this.asked.add(key);
+    this.context.synced.send({ type: "graph", variant });
+  }
+
+  private open(message: Message<"graph">): void {
+    const isFirst = !this.shown;
+    const before = this.shown?.folding ?? null;
+    const kept = this.keptOf(message, before);
+    this.message = message;
+    this.tools.hidden = false;
+    if (isFirst) fill(this.element, this.stage, this.foot);
+    this.found = [];
+    this.at = -1;
+    this.redraw(kept, null);
+    this.canvas.fit();
+    if (this.search.value) this.find();
+  }
+
+  private keptOf(message: Message<"graph">, before: Folding | null): Kept {
+    let kept = this.kept.get(message);
+    if (!kept) {
+      const model = readGraph(message.instructions, this.context.synced.parts(message));
+      whenIdle(model.prepare());
+      kept = { folding: new Folding(model), layouts: new Layouts((node) => sizeOf(model, node)) };
+      if (before) kept.folding.openLike(before);
+      this.kept.set(message, kept);
+    }
+    return kept;
+  }
+
+  private takeCosts(variant: number): void {
+    const { model } = this.shown!.folding;
+    const costs = this.context.synced.latest("graph_costs", { variant });
+    const [known, atLeast] = costs && !costs.error ? this.context.synced.parts(costs) : [];
+    if (known && atLeast && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(atLeast));
+    this.colouring.title = costs?.error ? `No costs: ${costs.error.message}` : "What the colour of a node says";
+    this.colour();
+  }
+
+  private redraw({ folding, layouts }: Kept, anchor: number | null): void {
+    const scene = sceneOf(folding);
+    this.shown = { folding, scene, layout: layouts.of(scene) };
+    this.canvas.show(this.shown, anchor);
+    this.minimap.show(this.shown);
+    this.drawTrail();
+    this.drawLegend();
+    this.tell(NOWHERE);
+    this.mark();
+  }
+
+  /** After a box was opened or closed; it stays where it is on screen. */
+  private refold(anchor: number | null): void {
+    this.redraw(this.kept.get(this.message!)!, anchor);
+  }
+
+  private toggle(node: number): void {
+    const { folding } = this.shown!;
+    if (folding.isOpen(node)) folding.close(node);
+    else folding.open(node);
+    this.refold(node);
+    this.canvas.reach(node);
+  }
+
+  /** Closes the box that a node is in, or leaves it where it fills the pane. */
+  private leave(node: number): void {
+    const { folding } = this.shown!;
+    const { parents, root } = folding.model;
+    if (folding.isOpen(node)) return this.toggle(node);
+    const parent = node === NOWHERE ? folding.top : parents[node]!;
+    if (parent !== folding.top) return this.toggle(parent);
+    if (parent !== root) return this.show(parents[folding.top]!, parent);
+    this.context.local.select(null);
+  }
+
+  /** Fills the pane with the box at hand. */
+  private enter(): void {
+    if (!this.shown) return;
+    const { folding } = this.shown;
+    const { model } = folding;
+    const { current } = this.canvas;
+    const box = current !== NOWHERE && !model.canOpen(current) ? model.parents[current]! : current;
+    if (box !== NOWHERE) this.show(box, NOWHERE);
+  }
+
+  private show(box: number, current: number): void {
+    this.shown!.folding.enter(box);
+    this.refold(null);
+    this.canvas.fit();
+    this.canvas.reach(current, current !== NOWHERE);
+    this.canvas.element.focus({ preventScroll: true });
+  }
+
+  private choose(row: number): void {
+    const { model } = this.shown!.folding;
+    this.context.local.selectInstruction("graph", "optimized", model.name(row));
+  }
+
+  private colour(): void {
+    if (!this.shown) return;
+    this.drawLegend();
+    this.tell(NOWHERE);
+  }
+
+  private drawLegend(): void {
+    const colouring = this.colouring.value as Colouring;
+    const most = this.canvas.colour(colouring);
+    if (colouring === "kind") {
+      const keys = KINDS.map((kind) => h("span", { class: `insp-g-key insp-g-of-${kind}` }, KIND_WORDS[kind]));
+      return fill(this.legend, ...keys);
+    }
+    const costs = this.context.synced.latest("graph_costs", { variant: this.message?.variant ?? null });
+    const waits = colouring !== "alive" && !costs;
+    const missing = waits ? "being counted" : this.missing(colouring, costs?.error?.message ?? "");
+    if (!(most > 0)) return fill(this.legend, h("span", { class: "insp-dim" }, missing));
+    fill(this.legend, h("span", {}, "0"), h("span", { class: "insp-g-scale" }), h("span", {}, textOf(most, colouring)));
+  }
+
+  private missing(colouring: Colouring, error: string): string {
+    const { unscheduled } = this.shown!.folding.model.table;
+    if (colouring === "alive") return unscheduled || "no live ranges here";
+    if (error) return `not known: ${error}`;
+    return colouring === "seconds" ? "no published roofs for this chip: see Roofline" : "nothing here has any";
+  }
+
+  private drawTrail(): void {
+    const { folding } = this.shown!;
+    const { model, top } = folding;
+    const boxes = [...model.path(top), top];
+    this.trail.hidden = boxes.length < 2;
+    fill(
+      this.trail,
+      ...boxes.map((box) =>
+        h(
+          "button",
+          { type: "button", disabled: box === top, onclick: () => this.show(box, NOWHERE) },
+          model.title(box),
+        ),
+      ),
+    );
+  }
+
+  /** Says what a node is, below the graph. */
+  private tell(node: number): void {
+    if (!this.shown) return;
+    const { folding, scene } = this.shown;
+    const { model } = folding;
+    if (node === NOWHERE) {
+      const inside = model.instructionsIn(folding.top);
+      const all = `${plural(scene.shown.length, "node")} for ${plural(inside, "instruction")} of ${model.title(folding.top)}`;
+      return fill(this.words, all);
+    }
+    const span = model.isBox(node) ? null : model.span(node);
+    const [flops, bytes, seconds] = (["flops", "bytes", "seconds"] as const).map((metric) => model.cost(node, metric));
+    const said = (cost: typeof flops, text: (value: number) => string): string =>
+      cost && !Number.isNaN(cost.value) ? `${cost.isAtLeast ? "≥ " : ""}${text(cost.value)}` : "";
+    const facts = [
+      model.isBox(node) ? model.kind(node) : `${model.opcode(node)} ${model.shape(node)}`,
+      !model.isBox(node) && model.operation(node),
+      model.canOpen(node) && plural(model.instructionsIn(node), "instruction"),
+      said(bytes, (value) => `${format(value, "bytes")} accessed`),
+      said(flops, (value) => `${format(value, "count")} flop`),
+      said(seconds, (value) => `at least ${formatSeconds(value)}`),
+      span && `alive for ${plural(span[1] - span[0], "step")}, from ${span[0]}`,
+    ];
+    fill(this.words, h("b", {}, model.title(node)), ` ${facts.filter(Boolean).join(" · ")}`);
+  }
+
+  private find(): void {
+    if (!this.shown) return;
+    this.found = this.shown.folding.model.find(this.search.value.trim());
+    this.at = -1;
+    const isAsked = this.search.value.trim() !== "";
+    this.findings.textContent = isAsked ? plural(this.found.length, "match", "matches") : "";
+    this.mark();
+  }
+
+  private searchKey(e: KeyboardEvent): void {
+    if (e.key === "Escape") this.search.value = "";
+    if (e.key === "Escape") return this.find();
+    if (e.key !== "Enter" || !this.found.length) return;
+    e.preventDefault();
+    this.at = (this.at + (e.shiftKey ? -1 : 1) + this.found.length) % this.found.length;
+    this.findings.textContent = `${this.at + 1} of ${this.found.length}`;
+    const node = this.found[this.at]!;
+    this.shown!.folding.reveal(node);
+    this.refold(null);
+    this.canvas.reach(node, true);
+  }
+
+  /** The node of the instruction that is selected, or that the selected line became. */
+  private chosenRow(model: GraphModel): number {
+    const { local, synced } = this.context;
     const { selection } = local;
-    if (!selection) return null;
-    if (selection.stage === "optimized" && selection.instruction) return selection.instruction;
+    if (!selection) return NOWHERE;
+    if (selection.stage === "optimized" && selection.instruction) return model.rowOf(selection.instruction);
     const document = synced.document("optimized", local.active);
     const line = document ? (local.matches(document)?.strong[0] ?? -1) : -1;
-    return line < 0 ? null : document!.instruction(line);
+    const name = line < 0 ? null : document!.instruction(line);
+    return name ? model.rowOf(name) : NOWHERE;
   }
 
-  private mark(): void {
-    if (!this.svg) return;
-    const { local } = this.context;
-    const classes = { "insp-node-chosen": CHOSEN, "insp-node-strong": STRONG, "insp-node-weak": WEAK };
-    let chosen: SVGGElement | null = null;
-    for (const node of this.svg.querySelectorAll<SVGGElement>(`g[id^="${NODE}"]`)) {
-      const level = local.levelOfInstruction("optimized", node.id.slice(NODE.length));
-      for (const [name, value] of Object.entries(classes)) node.classList.toggle(name, level === value);
-      if (level === CHOSEN) chosen = node;
+  /** The closed boxes that hold something of the selection, with the level of it. */
+  private litBoxes(folding: Folding): ReadonlyMap<number, number> {
+    const { local, synced } = this.context;
+    const lit = new Map<number, number>();
+    const document = synced.document("optimized", local.active);
+    const matches = document && local.matches(document);
+    if (!document || !matches) return lit;
+    for (const line of matches.strong.subarray(0, MOST_LIT)) {
+      const name = document.instruction(line);
+      const row = name ? folding.model.rowOf(name) : NOWHERE;
+      if (row !== NOWHERE) lit.set(folding.standIn(row), 2);
     }
-    const node = chosen;
-    if (node) whenLaidOut(node, () => this.bringIntoView(node));
+    return lit;
   }
 
-  private bringIntoView(node: SVGGElement): void {
-    const frame = this.element.getBoundingClientRect();
-    const box = node.getBoundingClientRect();
-    const isInside =
-      box.left >= frame.left && box.right <= frame.right && box.top >= frame.top && box.bottom <= frame.bottom;
-    if (isInside || !frame.width || !this.svg) return;
-    const scale = this.box.width / this.svg.clientWidth;
-    const middle = (low: number, high: number): number => (low + high) / 2;
-    this.moveBy(
-      (middle(box.left, box.right) - middle(frame.left, frame.right)) * scale,
-      (middle(box.top, box.bottom) - middle(frame.top, frame.bottom)) * scale,
-    );
-  }
-
-  private listen(canvas: HTMLElement): void {
-    let moved = false;
-    drag(canvas, (down) => {
-      moved = false;
-      let { clientX: x, clientY: y } = down;
-      canvas.focus({ preventScroll: true });
-      return (e) => {
-        if (Math.hypot(e.clientX - down.clientX, e.clientY - down.clientY) > 4) moved = true;
-        const scale = this.scale();
-        this.moveBy((x - e.clientX) * scale, (y - e.clientY) * scale);
-        ({ clientX: x, clientY: y } = e);
-      };
-    });
-    canvas.addEventListener("click", (e) => {
-      // Pointer capture makes the canvas the target; ask what lies under the pointer.
-      const hit = document.elementFromPoint(e.clientX, e.clientY);
-      const node = hit?.closest<SVGGElement>(`g[id^="${NODE}"]`);
-      if (node && !moved) this.context.local.selectInstruction("graph", "optimized", node.id.slice(NODE.length));
-    });
-    canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
-    canvas.addEventListener("keydown", (e) => this.key(e));
-  }
-
-  private wheel(e: WheelEvent): void {
-    if (!isForElement(e, this.element)) return;
-    e.preventDefault();
-    const frame = this.svg?.getBoundingClientRect();
-    if (!frame) return;
-    this.zoom(
-      Math.exp(e.deltaY * 0.0015),
-      (e.clientX - frame.left) / frame.width,
-      (e.clientY - frame.top) / frame.height,
-    );
-  }
-
-  private key(e: KeyboardEvent): void {
-    const step = this.box.width * 0.1;
-    const moves: Record<string, [number, number]> = {
-      ArrowLeft: [-step, 0],
-      ArrowRight: [step, 0],
-      ArrowUp: [0, -step],
-      ArrowDown: [0, step],
-    };
-    const move = moves[e.key];
-    if (move) this.moveBy(...move);
-    else if (e.key === "+" || e.key === "=") this.zoom(1 / ZOOM_STEP);
-    else if (e.key === "-") this.zoom(ZOOM_STEP);
-    else if (e.key === "0") this.fit();
-    else if (e.key === "Escape") this.context.local.select(null);
-    else return;
-    e.preventDefault();
-  }
-
-  /** SVG units a CSS pixel. */
-  private scale(): number {
-    const { clientWidth = 1, clientHeight = 1 } = this.svg ?? {};
-    return Math.max(this.box.width / clientWidth, this.box.height / clientHeight);
-  }
-
-  private moveBy(dx: number, dy: number): void {
-    this.isMoved = true;
-    this.setBox({ ...this.box, x: this.box.x + dx, y: this.box.y + dy });
-  }
-
-  /** Scales what is seen by `factor` about a point, in shares of the canvas. */
-  private zoom(factor: number, atX = 0.5, atY = 0.5): void {
-    this.isMoved = true;
-    const { x, y, width, height } = this.box;
-    const limited = Math.max(20, Math.min(this.home.width * 4, width * factor));
-    const f = limited / width;
-    this.setBox({ x: x + width * (1 - f) * atX, y: y + height * (1 - f) * atY, width: limited, height: height * f });
-  }
-
-  /** The whole graph, text not larger than the app's, or its top where text would be too small. */
-  private fit(coarsest = Infinity): void {
-    const { clientWidth = 0, clientHeight = 0 } = this.svg ?? {};
-    if (!clientWidth || !clientHeight) return this.setBox(this.home);
-    const scale = Math.min(coarsest, Math.max(this.home.width / clientWidth, this.home.height / clientHeight, 0.9));
-    const width = clientWidth * scale;
-    const height = clientHeight * scale;
-    const isWhole = height >= this.home.height;
-    this.setBox({
-      x: this.home.x + (this.home.width - width) / 2,
-      y: isWhole ? this.home.y + (this.home.height - height) / 2 : this.home.y,
-      width,
-      height,
-    });
-  }
-
-  private setBox(box: Box): void {
-    this.box = box;
-    this.svg?.setAttribute("viewBox", `${box.x} ${box.y} ${box.width} ${box.height}`);
-  }
-
-  private drawModes(): void {
-    fill(this.modes, ...segments(MODES, this.mode, (mode) => this.setMode(mode)));
-  }
-
-  /** All instructions where they can be taken in at once, scopes where not. */
-  private chooseMode(): void {
-    const document = this.context.synced.document("optimized", this.context.local.active);
-    if (this.chosenMode || !document) return;
-    const count = document.table.instructions?.filter((name) => name !== null).length ?? 0;
-    this.chosenMode = count > WHOLE_LIMIT ? "scopes" : "whole";
-  }
-
-  private setMode(mode: messages.GraphMode): void {
-    this.chosenMode = mode;
-    this.drawing.request();
+  private offerExports(button: HTMLElement): void {
+    const { shown } = this;
+    if (!shown) return;
+    const name = shown.folding.model.title(shown.folding.top).replace(/[^\w.-]+/g, "_");
+    const text = (): string => svgText(this.canvas.picture, shown);
+    openMenu(this.element.closest<HTMLElement>(".insp") ?? this.element, button, [
+      {
+        title: "What is seen, as",
+        items: [
+          { text: "SVG", run: () => save(`${name}.svg`, text()) },
+          { text: "PNG", run: () => void pngBlob(text(), shown).then((blob) => save(`${name}.png`, blob)) },
+          { text: "DOT", run: () => save(`${name}.dot`, dotText(shown)) },
+        ],
+      },
+    ]);
   }
 }
 

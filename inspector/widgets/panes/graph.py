@@ -1,59 +1,173 @@
-"""A graph of a variant's optimized HLO."""
+"""A variant's optimized HLO as boxes in boxes, and what each costs: all of it, once; laid out in the browser."""
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import json
 from typing import Literal, TypedDict
 
-from inspector.analysis.graph import graph
-from inspector.analysis.layout import svg
-from inspector.widgets import messages
-from inspector.widgets.panes.pane import Pane
+import numpy as np
+import numpy.typing as npt
 
-GraphMode = Literal["whole", "scopes", "around"]
+from inspector.analysis.boxes import BoxKind
+from inspector.analysis.flow import Spans, spans
+from inspector.analysis.hierarchy import Hierarchy, hierarchy
+from inspector.analysis.hierarchy_costs import HierarchyCosts, hierarchy_costs
+from inspector.analysis.scopes import operation_of
+from inspector.errors import Unavailable
+from inspector.hlo.module import Module
+from inspector.widgets import messages
+from inspector.widgets.documents import packed
+from inspector.widgets.panes.counted import CountedPane
+from inspector.widgets.panes.pane import Packed
+from inspector.widgets.variants import Variant
+
+_GZIP_LEVEL = 1
 
 
 class GraphRequest(TypedDict):
-    """Draw a variant's optimized HLO. `id` numbers the request; late replies are dropped."""
+    """Send a variant's graph, and its costs once it is compiled; what was sent is not sent again."""
 
     type: Literal["graph"]
-    id: int
     variant: int
-    mode: GraphMode
-    selection: messages.Selection | None
+
+
+class GraphTable(TypedDict):
+    """What the numbers of a graph stand for.
+
+    Attributes:
+      operations: JAX's names of operations, "" for none.
+      shape_bytes: of each of `shapes`.
+      edge_bytes: what goes along edges.
+      kinds, titles, phases: of each box; the first is the module's.
+      unscheduled: why there are no spans; "" where there are.
+    """
+
+    opcodes: list[str]
+    operations: list[str]
+    shapes: list[str]
+    shape_bytes: list[int]
+    edge_bytes: list[int]
+    kinds: list[BoxKind]
+    titles: list[str]
+    phases: list[str]
+    unscheduled: str
 
 
 class Graph(TypedDict):
-    """The reply to `GraphRequest` number `id`: an SVG, or an error.
+    """The nodes and edges of a variant, or why there are none.
 
-    Attributes:
-      svg: Graphviz output; a node is `<g id="node-NAME">` with NAME an instruction's name.
-      caption: what is drawn and what was left out.
+    Buffers, each gzip: `GraphTable` as JSON; the instructions' names, a line each; int32 of the nodes, which are the
+    instructions and then the boxes: what each is in, -1 of the first box, then of the instructions opcode, operation,
+    shape, and from where to where in its computation's schedule its value is alive; int32 of the edges: the instructions
+    that make, those that take, places in `edge_bytes`.
     """
 
     type: Literal["graph"]
-    id: int
     variant: int
-    mode: GraphMode
-    svg: str | None
-    caption: str
+    instructions: int
     error: messages.Error | None
 
 
-class GraphPane(Pane):
-    """Draws when asked."""
+class GraphCosts(TypedDict):
+    """What the nodes of a graph cost, or why nobody knows.
+
+    Buffers, each gzip: float32 of the nodes, NaN where nothing is known: flops, bytes accessed, least seconds; uint8
+    of the nodes in the same order: 1 where a part of the number is not known.
+    """
+
+    type: Literal["graph_costs"]
+    variant: int
+    error: messages.Error | None
+
+
+class GraphPane(CountedPane):
+    """See the module."""
 
     def answer(self, request: GraphRequest) -> None:
-        """The picture, or why there is none."""
-        self.context.later(lambda: self.context.publish(self._reply(request)))
+        """Sends what was not sent: the app keeps both for browsers that come later."""
+        with contextlib.suppress(RuntimeError):  # closed
+            self._counting.submit(lambda: self._send(request["variant"]))
 
-    def _reply(self, request: GraphRequest) -> Graph:
-        number, mode, selection = request["variant"], request["mode"], request["selection"]
-        reply = Graph(type="graph", id=request["id"], variant=number, mode=mode, svg=None, caption="", error=None)
+    def _send(self, number: int) -> None:
         try:
             variant = self.context.variant(number)
-            module = self.context.module(variant) or variant.compiled_now.module()
-            drawn = graph(module, mode, selection["instruction"] if selection else None)
-            reply |= {"svg": svg(drawn.dot), "caption": drawn.caption, "mode": drawn.mode}  # type: ignore[typeddict-item]
+        except ValueError:  # gone
+            return
+        try:
+            self.once(variant, "graph", lambda: self._graph(variant))
         except Exception as error:  # whatever it is, it belongs in the pane
-            reply["error"] = messages.error_of(error)
-        return reply
+            failed = Graph(type="graph", variant=number, instructions=0, error=messages.error_of(error))
+            self.context.publish(Packed(failed, []))
+            return
+        if variant.state not in ("queued", "running"):
+            self.once(variant, "costs", lambda: self._costs(variant))
+
+    def _module(self, variant: Variant) -> Module:
+        return self.context.module(variant) or variant.compiled_now.module()
+
+    def _graph(self, variant: Variant) -> bool:
+        module = self._module(variant)
+        message = Graph(type="graph", variant=variant.number, instructions=len(module.columns), error=None)
+        self.context.publish(Packed(message, _graph_buffers(hierarchy(module), module)))
+        return True
+
+    def _costs(self, variant: Variant) -> bool:
+        error, buffers = None, list[bytes]()
+        try:
+            module, compiled = self._module(variant), variant.compiled_now
+            points = compiled.roofline().points
+            buffers = _cost_buffers(hierarchy_costs(hierarchy(module), module, compiled.instruction_costs(), points))
+        except Exception as reason:  # whatever it is, it belongs in the pane
+            error = messages.error_of(reason)
+        self.context.publish(Packed(GraphCosts(type="graph_costs", variant=variant.number, error=error), buffers))
+        return True
+
+
+def _graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
+    columns, alive = module.columns, spans(module)
+    edge_bytes, sizes = np.unique(found.edge_bytes, return_inverse=True)
+    shapes, codes = _numbered([str(shape.without_layout()) for shape in module.known_shapes])
+    byte_sizes = dict(zip(codes.tolist(), [shape.byte_size for shape in module.known_shapes], strict=True))
+    operations, of_origins = _numbered([*(operation_of(origin.op_name) for origin in module.known_origins), ""])
+    table = GraphTable(
+        opcodes=columns.opcodes.values,
+        operations=operations,
+        shapes=shapes,
+        shape_bytes=[byte_sizes[number] for number in range(len(shapes))],
+        edge_bytes=edge_bytes.tolist(),
+        kinds=[box.kind for box in found.boxes],
+        titles=[box.title for box in found.boxes],
+        phases=[box.phase for box in found.boxes],
+        unscheduled=alive.reason if isinstance(alive, Unavailable) else "",
+    )
+    ends = (alive.start, alive.end) if isinstance(alive, Spans) else ()
+    nodes = [
+        found.parents,
+        columns.opcodes.codes,
+        of_origins[columns.metadata.codes],
+        codes[columns.shapes.codes],
+        *ends,
+    ]
+    return [
+        packed(json.dumps(table, separators=(",", ":"), ensure_ascii=False)),
+        packed("\n".join(columns.names)),
+        _numbers("<i4", *nodes),
+        _numbers("<i4", found.sources, found.targets, sizes),
+    ]
+
+
+def _cost_buffers(counted: HierarchyCosts) -> list[bytes]:
+    sums = (counted.flops, counted.bytes_accessed, counted.least_s)
+    return [_numbers("<f4", *(each.known for each in sums)), _numbers("<u1", *(each.at_least for each in sums))]
+
+
+def _numbered(texts: list[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Each text once, and which each is."""
+    known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return list(known), np.array([known[text] for text in texts], np.int64)
+
+
+def _numbers(kind: str, *columns: npt.NDArray[np.generic]) -> bytes:
+    return gzip.compress(np.concatenate(columns).astype(kind).tobytes(), _GZIP_LEVEL, mtime=0)

@@ -1,0 +1,440 @@
+// A layout on screen: drawn, moved, zoomed, and walked through with the keyboard.
+
+import { drag, h, isForElement, oncePerFrame, svg, update } from "../lib/dom.ts";
+import { plural } from "../lib/format.ts";
+import { type Colouring, amountOf, amountText, heat, kindOf } from "./colours.ts";
+import { curve, head, thickness } from "./curves.ts";
+import type { Folding } from "./folding.ts";
+import type { Layout, Place, Point, Size } from "./layered.ts";
+import type { Link, Scene } from "./levels.ts";
+import { type GraphModel, NOWHERE } from "./model.ts";
+
+const ZOOM_STEP = 1.25;
+/** Where letters can still be read, and where they are larger than the app's. */
+const SMALLEST = 0.05;
+const LEGIBLE = 0.75;
+const LARGEST = 3;
+/** What is longer is drawn lighter. */
+const FAR = 300;
+/** Widths of letters: of titles, of boxes' titles, and of what stands below. */
+const CHARACTER = 6.2;
+const BOLD = 7;
+const SMALL = 5.7;
+const MOST_CHARACTERS = 32;
+
+/** How large a node is that is not open. */
+export function sizeOf(model: GraphModel, node: number): Size {
+  const title = shortened(model.label(node)).length * (model.isBox(node) ? BOLD : CHARACTER);
+  const signs = model.canOpen(node) ? 30 : 18;
+  return { width: Math.max(title + signs, subtitle(model, node).length * SMALL + 18, 70), height: 36 };
+}
+
+export function shortened(text: string): string {
+  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 9)}…${text.slice(-8)}` : text;
+}
+
+/** What stands below a node's title: what is done, and the shape; of a box how many instructions are in it. */
+export function subtitle(model: GraphModel, node: number): string {
+  if (model.isBox(node)) return plural(model.instructionsIn(node), "instruction");
+  return shortened([model.operation(node), model.shape(node)].filter(Boolean).join(" "));
+}
+
+export interface Shown {
+  readonly folding: Folding;
+  readonly scene: Scene;
+  readonly layout: Layout;
+}
+
+interface Listeners {
+  /** A node is pointed at or reached with the keyboard; NOWHERE for none. */
+  readonly onPoint: (node: number) => void;
+  readonly onChoose: (node: number) => void;
+  readonly onToggle: (node: number) => void;
+  /** Leaves the box that a node is in. */
+  readonly onLeave: (node: number) => void;
+  readonly onMove: () => void;
+}
+
+export class GraphCanvas {
+  readonly element: HTMLElement;
+  /** Which part of the layout is seen: its upper left corner, and CSS pixels a unit. */
+  private view = { x: 0, y: 0, scale: 1 };
+  private shown: Shown | null = null;
+  /** Where the keyboard is. */
+  current = NOWHERE;
+  private colouring: Colouring = "kind";
+  private isMoved = false;
+  private pointed = NOWHERE;
+  private readonly edges = svg("g", { class: "insp-g-lines", "aria-hidden": "true" });
+  private readonly hints = svg("g", { class: "insp-g-hints", "aria-hidden": "true" });
+  private readonly nodes = svg("g", { class: "insp-g-nodes" });
+  private readonly moved = svg("g", {}, this.edges, this.nodes, this.hints);
+  readonly picture = svg("svg", { class: "insp-g-picture" }, this.moved);
+  private readonly elements = new Map<number, SVGGElement>();
+  private lines: { links: readonly Link[]; element: SVGElement }[] = [];
+  private readonly apply = oncePerFrame(() => {
+    const { x, y, scale } = this.view;
+    this.moved.setAttribute("transform", `scale(${scale}) translate(${-x} ${-y})`);
+    this.listeners.onMove();
+  });
+
+  constructor(
+    private readonly id: string,
+    private readonly listeners: Listeners,
+  ) {
+    this.element = h(
+      "div",
+      {
+        class: "insp-g-canvas",
+        tabindex: 0,
+        role: "tree",
+        "aria-label":
+          "Graph. Arrow keys go from node to node, Enter opens and selects, Escape closes, plus and minus zoom",
+      },
+      this.picture,
+    );
+    this.listen();
+  }
+
+  /** Draws a layout; what stays is moved to its place, and `anchor` stays where it is on screen. */
+  show(shown: Shown, anchor: number | null): void {
+    const before = anchor === null ? null : (this.shown?.layout.places.get(anchor) ?? null);
+    this.shown = shown;
+    const after = anchor === null ? null : (shown.layout.places.get(anchor) ?? null);
+    if (before && after)
+      this.view = { ...this.view, x: this.view.x + after.x - before.x, y: this.view.y + after.y - before.y };
+    this.drawNodes(shown);
+    this.drawLines(shown);
+    if (!shown.layout.places.has(this.current)) this.current = shown.folding.standIn(this.current);
+    this.colour(this.colouring);
+    this.reach(this.current);
+    this.apply();
+  }
+
+  /** Colours by what the nodes do, or by how much of something they have. */
+  colour(colouring: Colouring): number {
+    this.colouring = colouring;
+    const { folding, scene } = this.shown!;
+    const { model } = folding;
+    const closed = scene.shown.filter((node) => !folding.isOpen(node));
+    const amounts = new Map(closed.map((node) => [node, amountOf(model, node, colouring)]));
+    const most = Math.max(0, ...[...amounts.values()].filter((amount) => amount > 0));
+    for (const [node, element] of this.elements) {
+      const amount = amounts.get(node) ?? NaN;
+      element.style.setProperty("--heat", `${(100 * heat(amount, most)).toFixed(1)}%`);
+      element.classList.toggle("insp-g-unknown", colouring !== "kind" && amounts.has(node) && Number.isNaN(amount));
+      const text = amountText(model, node, colouring);
+      const words = element.querySelector(".insp-g-words")!;
+      words.textContent = folding.isOpen(node) ? text : text || subtitle(model, node);
+    }
+    this.element.dataset.colouring = colouring === "kind" ? "kind" : "amount";
+    return most;
+  }
+
+  /** Gives nodes the classes that `of` says; those that are not on screen are not asked about. */
+  mark(of: (node: number) => string): void {
+    for (const [node, element] of this.elements) {
+      const wanted = of(node);
+      for (const name of ["insp-weak", "insp-strong", "insp-chosen", "insp-g-found"]) {
+        element.classList.toggle(name, name === wanted);
+      }
+      if (element.getAttribute("role") === "treeitem") {
+        update(element, { "aria-selected": String(wanted === "insp-chosen") });
+      }
+    }
+  }
+
+  /** Puts the keyboard on a node. */
+  reach(node: number, isMoving = false): void {
+    this.elements.get(this.current)?.classList.remove("insp-g-current");
+    this.current = node;
+    const element = this.elements.get(node);
+    element?.classList.add("insp-g-current");
+    if (element) this.element.setAttribute("aria-activedescendant", element.id);
+    else this.element.removeAttribute("aria-activedescendant");
+    if (isMoving) {
+      this.point(node);
+      this.bringIntoView(node);
+    }
+  }
+
+  /** Moves a node to where it is seen, unless it is. */
+  bringIntoView(node: number): void {
+    const place = this.shown?.layout.places.get(node);
+    const seen = this.seen();
+    if (!place || !seen.width) return;
+    const [width, height] = [Math.min(place.width, seen.width), Math.min(place.height, seen.height)];
+    const isInside =
+      place.x >= seen.x &&
+      place.x + width <= seen.x + seen.width &&
+      place.y >= seen.y &&
+      place.y + height <= seen.y + seen.height;
+    if (isInside) return;
+    this.lookAt({ x: place.x + width / 2, y: place.y + height / 2 });
+  }
+
+  /** Puts a point of the layout into the middle. */
+  lookAt({ x, y }: Point): void {
+    const { width, height } = this.seen();
+    this.isMoved = true;
+    this.view = { ...this.view, x: x - width / 2, y: y - height / 2 };
+    this.apply();
+  }
+
+  /** The part of the layout that is seen. */
+  seen(): Place {
+    const { x, y, scale } = this.view;
+    return { x, y, width: this.element.clientWidth / scale, height: this.element.clientHeight / scale };
+  }
+
+  zoom(factor: number, at: Point = { x: 0.5, y: 0.5 }): void {
+    const { width, height } = this.seen();
+    const scale = Math.max(SMALLEST, Math.min(LARGEST, this.view.scale * factor));
+    const grown = 1 - this.view.scale / scale;
+    this.isMoved = true;
+    this.view = { x: this.view.x + width * grown * at.x, y: this.view.y + height * grown * at.y, scale };
+    this.apply();
+  }
+
+  zoomIn = (): void => this.zoom(ZOOM_STEP);
+  zoomOut = (): void => this.zoom(1 / ZOOM_STEP);
+
+  /** All of it, or the top where letters would be too small to read. */
+  fit(smallest = LEGIBLE): void {
+    const { size } = this.shown!.layout;
+    const [width, height] = [this.element.clientWidth, this.element.clientHeight];
+    if (!width || !height) return;
+    const scale = Math.min(1, Math.max(smallest, Math.min(width / size.width, height / size.height)));
+    const isTall = size.height * scale > height;
+    this.view = {
+      x: (size.width - width / scale) / 2,
+      y: isTall ? 0 : (size.height - height / scale) / 2,
+      scale,
+    };
+    this.isMoved = false;
+    this.apply();
+  }
+
+  /** After the pane has got another size. */
+  resize(): void {
+    if (this.shown && !this.isMoved) this.fit();
+  }
+
+  private drawNodes({ folding, scene, layout }: Shown): void {
+    const { model } = folding;
+    const gone = new Set(this.elements.keys());
+    for (const node of scene.shown) {
+      gone.delete(node);
+      const [place, isOpen] = [layout.places.get(node)!, folding.isOpen(node)];
+      let element = this.elements.get(node);
+      if (!element) {
+        element = this.nodeElement(model, node);
+        element.style.transform = `translate(${place.x}px, ${place.y}px)`;
+        this.elements.set(node, element);
+      }
+      element.classList.toggle("insp-g-open", isOpen);
+      if (model.canOpen(node)) update(element, { "aria-expanded": String(isOpen) });
+      update(element, { "aria-level": String(model.depths[node]! - model.depths[scene.top]!) });
+      element.style.transform = `translate(${place.x}px, ${place.y}px)`;
+      const [frame, sign, title, words] = [...element.children] as SVGElement[];
+      update(frame!, { width: String(place.width), height: String(place.height) });
+      if (model.canOpen(node)) sign!.textContent = isOpen ? "▾" : "▸";
+      update(title!, { y: isOpen ? "15" : "15" });
+      const end = isOpen ? { x: String(place.width - 8), y: "15", "text-anchor": "end" } : WORDS_BELOW;
+      update(words!, end);
+      this.nodes.append(element);
+    }
+    for (const node of gone) {
+      this.elements.get(node)!.remove();
+      this.elements.delete(node);
+    }
+  }
+
+  private nodeElement(model: GraphModel, node: number): SVGGElement {
+    const kind = model.isBox(node) ? model.kind(node) : kindOf(model.opcode(node));
+    const what = model.isBox(node) ? `${model.kind(node)} with ${subtitle(model, node)}` : model.opcode(node);
+    return svg(
+      "g",
+      {
+        class: `insp-g-node insp-g-${model.isBox(node) ? "box" : "instruction"} insp-g-of-${kind}`,
+        id: `${this.id}-${node}`,
+        role: "treeitem",
+        "data-node": node,
+        "data-title": model.title(node),
+        "aria-label": `${model.title(node)}, ${what}`,
+      },
+      svg("rect", { rx: model.isBox(node) ? 3 : 7 }),
+      svg("text", { class: "insp-g-sign", x: 8, y: 15 }, ""),
+      svg("text", { class: "insp-g-title", x: model.canOpen(node) ? 20 : 9 }, shortened(model.label(node))),
+      svg("text", { class: "insp-g-words" }, ""),
+    );
+  }
+
+  private drawLines({ scene, layout }: Shown): void {
+    this.lines = layout.lines.map(({ stretch, points }) => {
+      const bytes = stretch.links.reduce((sum, link) => sum + link.bytes, 0);
+      const line = svg("path", { class: "insp-g-line", d: curve(points), "stroke-width": thickness(bytes).toFixed(2) });
+      const isFar = Math.abs(points[points.length - 1]!.y - points[0]!.y) > FAR;
+      const isEnd = stretch.to[0] === "n" && !stretch.enters;
+      const element = svg(
+        "g",
+        { class: isFar ? "insp-g-far" : "" },
+        line,
+        isEnd && svg("path", { class: "insp-g-head", d: head(points) }),
+      );
+      return { links: stretch.links, element };
+    });
+    this.edges.replaceChildren(...this.lines.map(({ element }) => element));
+    void scene;
+  }
+
+  /** Lights the edges of a node, also those that are hidden otherwise. */
+  private point(node: number): void {
+    if (this.pointed === node || !this.shown) return;
+    this.pointed = node;
+    const { folding, scene, layout } = this.shown;
+    const { model } = folding;
+    const isOf = ({ from, to }: Link): boolean =>
+      from === node || to === node || (folding.isOpen(node) && model.isWithin(from, node) !== model.isWithin(to, node));
+    for (const { links, element } of this.lines) {
+      element.classList.toggle("insp-g-lit", node !== NOWHERE && links.some(isOf));
+    }
+    const drawn = node === NOWHERE ? [] : scene.hidden.filter(isOf);
+    this.hints.replaceChildren(
+      ...drawn.map(({ from, to, bytes }) => {
+        const points = between(layout.places.get(from)!, layout.places.get(to)!);
+        return svg(
+          "g",
+          {},
+          svg("path", { class: "insp-g-line", d: curve(points), "stroke-width": thickness(bytes).toFixed(2) }),
+          svg("path", { class: "insp-g-head", d: head(points) }),
+        );
+      }),
+    );
+    this.listeners.onPoint(node);
+  }
+
+  private nodeAt(x: number, y: number): number {
+    const found = document.elementFromPoint(x, y)?.closest<SVGGElement>(".insp-g-node");
+    return found && this.element.contains(found) ? Number(found.dataset.node) : NOWHERE;
+  }
+
+  private listen(): void {
+    let hasMoved = false;
+    drag(this.element, (down) => {
+      hasMoved = false;
+      let { clientX: x, clientY: y } = down;
+      this.element.focus({ preventScroll: true });
+      return (e) => {
+        if (Math.hypot(e.clientX - down.clientX, e.clientY - down.clientY) > 4) hasMoved = true;
+        if (!hasMoved) return;
+        this.moveBy(x - e.clientX, y - e.clientY);
+        ({ clientX: x, clientY: y } = e);
+      };
+    });
+    this.element.addEventListener("click", (e) => {
+      if (!hasMoved) this.click(this.nodeAt(e.clientX, e.clientY), e);
+    });
+    this.element.addEventListener("dblclick", (e) => {
+      const node = this.nodeAt(e.clientX, e.clientY);
+      if (node !== NOWHERE && !this.shown!.folding.model.isBox(node)) this.listeners.onToggle(node);
+    });
+    this.element.addEventListener("pointermove", (e) => {
+      if (!e.buttons) this.point(this.nodeAt(e.clientX, e.clientY));
+    });
+    this.element.addEventListener("pointerleave", () => this.point(NOWHERE));
+    this.element.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
+    this.element.addEventListener("keydown", (e) => this.key(e));
+  }
+
+  private click(node: number, e: MouseEvent): void {
+    if (node === NOWHERE || !this.shown) return;
+    const { model } = this.shown.folding;
+    this.reach(node);
+    const isSign = document.elementFromPoint(e.clientX, e.clientY)?.classList.contains("insp-g-sign");
+    if (model.isBox(node) || (isSign && model.canOpen(node))) this.listeners.onToggle(node);
+    else this.listeners.onChoose(node);
+  }
+
+  private wheel(e: WheelEvent): void {
+    if (!isForElement(e, this.element)) return;
+    e.preventDefault();
+    const frame = this.element.getBoundingClientRect();
+    this.zoom(Math.exp(-e.deltaY * 0.0015), {
+      x: (e.clientX - frame.left) / frame.width,
+      y: (e.clientY - frame.top) / frame.height,
+    });
+  }
+
+  private key(e: KeyboardEvent): void {
+    if (e.ctrlKey || e.metaKey || e.altKey || !this.shown) return;
+    const { current } = this;
+    const direction = DIRECTIONS[e.key];
+    if (direction) this.step(direction);
+    else if (e.key === "+" || e.key === "=") this.zoomIn();
+    else if (e.key === "-") this.zoomOut();
+    else if (e.key === "0") this.fit(0);
+    else if (e.key === "Escape") this.listeners.onLeave(current);
+    else if (e.key === "Enter" || e.key === " ") this.press(current);
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+  }
+
+  private press(node: number): void {
+    if (node === NOWHERE) return;
+    const { model } = this.shown!.folding;
+    if (!model.isBox(node)) this.listeners.onChoose(node);
+    if (model.canOpen(node)) this.listeners.onToggle(node);
+  }
+
+  /** Goes to the nearest node in a direction. */
+  private step({ x, y }: Point): void {
+    const { layout, folding, scene } = this.shown!;
+    const here = layout.places.get(this.current);
+    if (!here) return this.reach(scene.shown[0] ?? NOWHERE, true);
+    const start = middleOf(folding.isOpen(this.current) ? { ...here, height: 24 } : here);
+    let [best, least] = [NOWHERE, Infinity];
+    for (const node of scene.shown) {
+      const place = layout.places.get(node)!;
+      const isOpen = folding.isOpen(node);
+      if (node === this.current || isOpen) continue;
+      const to = middleOf(place);
+      const [dx, dy] = [to.x - start.x, to.y - start.y];
+      const along = dx * x + dy * y;
+      const aside = Math.abs(dx * y) + Math.abs(dy * x);
+      const distance = along + 2 * aside;
+      if (along > 4 && distance < least) [best, least] = [node, distance];
+    }
+    if (best !== NOWHERE) this.reach(best, true);
+  }
+
+  private moveBy(dx: number, dy: number): void {
+    const { scale } = this.view;
+    this.isMoved = true;
+    this.view = { ...this.view, x: this.view.x + dx / scale, y: this.view.y + dy / scale };
+    this.apply();
+  }
+}
+
+const WORDS_BELOW = { x: "9", y: "29", "text-anchor": "start" };
+
+const DIRECTIONS: Readonly<Record<string, Point>> = {
+  ArrowLeft: { x: -1, y: 0 },
+  ArrowRight: { x: 1, y: 0 },
+  ArrowUp: { x: 0, y: -1 },
+  ArrowDown: { x: 0, y: 1 },
+};
+
+function middleOf({ x, y, width, height }: Place): Point {
+  return { x: x + width / 2, y: y + height / 2 };
+}
+
+/** A line between nodes for which none was laid out. */
+function between(from: Place, to: Place): Point[] {
+  const [start, end] = [
+    { x: from.x + from.width / 2, y: from.y + from.height },
+    { x: to.x + to.width / 2, y: to.y },
+  ];
+  return [start, end];
+}

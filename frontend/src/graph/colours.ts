@@ -1,0 +1,79 @@
+// What a node's colour says: what it does, or how much of something it has beside all others on screen.
+
+import { format, formatSeconds, grouped } from "../lib/format.ts";
+import type { GraphModel, Metric } from "./model.ts";
+
+export type Colouring = "kind" | Metric | "alive";
+
+/** What instructions do, by their opcodes: the rest makes new values of old ones. */
+export const KINDS = ["product", "fusion", "collective", "flow", "input", "moves", "call", "other"] as const;
+export type Kind = (typeof KINDS)[number];
+
+export const KIND_WORDS: Readonly<Record<Kind, string>> = {
+  product: "products",
+  fusion: "fusions",
+  collective: "collectives",
+  flow: "loops, branches, calls",
+  input: "inputs",
+  moves: "moves data",
+  call: "custom calls",
+  other: "other",
+};
+
+const OF_OPCODES = new Map<string, Kind>([
+  ...["dot", "convolution", "ragged-dot", "scaled-dot"].map((opcode) => [opcode, "product"] as const),
+  ...["fusion"].map((opcode) => [opcode, "fusion"] as const),
+  ...["while", "conditional", "call", "async-start", "async-update", "async-done"].map((o) => [o, "flow"] as const),
+  ...["parameter", "constant", "iota"].map((opcode) => [opcode, "input"] as const),
+  ...["custom-call"].map((opcode) => [opcode, "call"] as const),
+  ...(
+    "copy copy-start copy-done transpose reshape bitcast tuple get-tuple-element broadcast slice dynamic-slice " +
+    "dynamic-update-slice concatenate pad gather scatter reverse bitcast-convert opt-barrier"
+  )
+    .split(" ")
+    .map((opcode) => [opcode, "moves"] as const),
+]);
+const COLLECTIVE = /^(all-|reduce-scatter|collective-|ragged-all-to-all|send|recv)/;
+
+export function kindOf(opcode: string): Kind {
+  return COLLECTIVE.test(opcode) ? "collective" : (OF_OPCODES.get(opcode) ?? "other");
+}
+
+/** How much of it a node has; NaN where nobody knows. */
+export function amountOf(model: GraphModel, node: number, colouring: Colouring): number {
+  if (colouring === "kind") return NaN;
+  if (colouring === "alive") return aliveIn(model, node);
+  return model.cost(node, colouring).value;
+}
+
+/** For how many steps of the schedule a value is alive; of a box the longest of its own instructions. */
+function aliveIn(model: GraphModel, node: number): number {
+  if (!model.isBox(node)) {
+    const span = model.span(node);
+    return span ? span[1] - span[0] : NaN;
+  }
+  let most = NaN;
+  for (const each of model.children(node)) {
+    const steps = aliveIn(model, each);
+    if (!(steps <= most)) most = Number.isNaN(steps) ? most : steps;
+  }
+  return most;
+}
+
+export function amountText(model: GraphModel, node: number, colouring: Colouring): string {
+  const amount = amountOf(model, node, colouring);
+  if (Number.isNaN(amount)) return "";
+  const isAtLeast = colouring !== "kind" && colouring !== "alive" && model.cost(node, colouring).isAtLeast;
+  return (isAtLeast ? "≥ " : "") + textOf(amount, colouring);
+}
+
+export function textOf(amount: number, colouring: Colouring): string {
+  if (colouring === "bytes") return format(amount, "bytes");
+  if (colouring === "flops") return `${format(amount, "count")} flop`;
+  return colouring === "seconds" ? formatSeconds(amount) : `${grouped(amount)} steps`;
+}
+
+/** The share of the colour from 0 to 1: areas as the eye takes them, so that small ones still show. */
+export function heat(amount: number, most: number): number {
+  return most > 0 && amount > 0 ? Math.sqrt(amount / most) : 0;
+}

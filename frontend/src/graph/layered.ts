@@ -1,0 +1,196 @@
+// Where everything on screen goes: each open box is laid out by itself, in layers from top to bottom, and then is one
+// node of the box that it is in. So what is opened or closed moves nothing but what must make room for it.
+
+import { graphlib, layout } from "@dagrejs/dagre";
+import { isEntry, isExit, order, rank } from "./layers.ts";
+import { endOf, type Level, type Scene, type Stretch } from "./levels.ts";
+
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface Place extends Point, Size {}
+
+/** A stretch of links as it is drawn. */
+export interface Line {
+  readonly stretch: Stretch;
+  readonly points: readonly Point[];
+}
+
+export interface Layout {
+  /** Of each node on screen; x and y are of its upper left corner. */
+  readonly places: ReadonlyMap<number, Place>;
+  readonly lines: readonly Line[];
+  readonly size: Size;
+}
+
+/** Around what is in an open box, and above it for its title. */
+export const HEADER = 22;
+const MARGIN = 12;
+const NODE_GAP = 14;
+const LAYER_GAP = 30;
+const LINE_GAP = 8;
+/** From that many nodes on, those that nothing connects with others stand in rows. */
+const FEWEST_LOOSE = 4;
+const BLOCK = "b";
+/** How near the corner of a node a line may end. */
+const TOUCH = 10;
+/** Of rows, as wide as high would be too high for a screen. */
+const ASPECT = 2;
+
+/** An open box, laid out by itself: places relative to its upper left corner. */
+interface Inner {
+  readonly key: string;
+  readonly size: Size;
+  readonly places: ReadonlyMap<string, Place>;
+  readonly lines: readonly Line[];
+}
+
+/** Lays out scenes of one module; what is as it was before is not laid out again. */
+export class Layouts {
+  private readonly known = new Map<number, Inner>();
+
+  constructor(private readonly sizeOf: (node: number) => Size) {}
+
+  of(scene: Scene): Layout {
+    const inner = new Map<number, Inner>();
+    for (const level of [...scene.levels.values()].reverse()) inner.set(level.box, this.inner(level, inner));
+    const places = new Map<number, Place>();
+    const lines: Line[] = [];
+    const spread = (box: number, at: Point): void => {
+      const { places: inside, lines: drawn } = inner.get(box)!;
+      for (const node of scene.levels.get(box)!.nodes) {
+        const place = moved(inside.get(endOf(node))!, at);
+        places.set(node, place);
+        if (inner.has(node)) spread(node, place);
+      }
+      for (const { stretch, points } of drawn) lines.push({ stretch, points: points.map((point) => moved(point, at)) });
+    };
+    spread(scene.top, { x: 0, y: 0 });
+    return { places, lines, size: inner.get(scene.top)!.size };
+  }
+
+  private inner(level: Level, open: ReadonlyMap<number, Inner>): Inner {
+    const key = keyOf(level, open);
+    const known = this.known.get(level.box);
+    if (known?.key === key) return { ...known, lines: renewed(known.lines, level) };
+    const found = { key, ...arranged(level, (node) => open.get(node)?.size ?? this.sizeOf(node), open) };
+    this.known.set(level.box, found);
+    return found;
+  }
+}
+
+/** All that the layout of a box depends on. */
+function keyOf({ nodes, ports, stretches }: Level, open: ReadonlyMap<number, Inner>): string {
+  const inside = nodes.map((node) => (open.has(node) ? `${node}(${open.get(node)!.key})` : node));
+  return [inside.join(), ports.join(), [...stretches.keys()].join()].join("|");
+}
+
+/** The same lines for stretches that were made anew. */
+function renewed(lines: readonly Line[], { stretches }: Level): Line[] {
+  return lines.map(({ stretch, points }) => ({ stretch: stretches.get(`${stretch.from}>${stretch.to}`)!, points }));
+}
+
+function arranged(level: Level, sizeOf: (node: number) => Size, open: ReadonlyMap<number, Inner>): Omit<Inner, "key"> {
+  const loose = looseIn(level);
+  const block = rowsOf([...loose], sizeOf);
+  const graph = new graphlib.Graph();
+  graph.setGraph({
+    nodesep: NODE_GAP,
+    edgesep: LINE_GAP,
+    ranksep: LAYER_GAP,
+    ranker: rank as never /* its types do not know that it takes one */,
+  });
+  for (const node of level.nodes) if (!loose.has(node)) graph.setNode(endOf(node), { ...sizeOf(node) });
+  for (const port of level.ports) graph.setNode(port, { width: 2, height: 1 });
+  const standIn = (end: string): string => (end[0] === "n" && loose.has(Number(end.slice(1))) ? BLOCK : end);
+  const stretches = [...level.stretches.values()];
+  if (loose.size) graph.setNode(BLOCK, { ...block.size });
+  const endsOf = ({ from, to, isBack }: Stretch): { v: string; w: string } =>
+    isBack ? { v: standIn(to), w: standIn(from) } : { v: standIn(from), w: standIn(to) };
+  for (const stretch of stretches) {
+    const { v, w } = endsOf(stretch);
+    if (v !== w) graph.setEdge(v, w, {});
+  }
+  layout(graph, { customOrder: order });
+  const { width = 0, height = 0 } = graph.graph();
+  const size = { width: width + 2 * MARGIN, height: height + 2 * MARGIN + HEADER };
+  const places = new Map<string, Place>();
+  const shift = { x: MARGIN, y: MARGIN + HEADER };
+  for (const end of graph.nodes()) places.set(end, moved(cornered(graph.node(end)), shift));
+  for (const [node, place] of block.places) places.set(endOf(node), moved(place, places.get(BLOCK)!));
+  const lines = stretches.map((stretch) => {
+    const points = (graph.edge(endsOf(stretch)).points as Point[]).map((point) => moved(point, shift));
+    if (stretch.isBack) points.reverse();
+    return { stretch, points: attached(stretch, points, places, open, size.height) };
+  });
+  return { size, places, lines };
+}
+
+/** The nodes that are connected to no other in the box, where there are several. */
+function looseIn({ nodes, stretches }: Level): ReadonlySet<number> {
+  const tied = new Set<string>();
+  for (const { from, to } of stretches.values()) {
+    if (from[0] === "n" && to[0] === "n") tied.add(from).add(to);
+  }
+  const loose = nodes.filter((node) => !tied.has(endOf(node)));
+  return new Set(loose.length < FEWEST_LOOSE ? [] : loose);
+}
+
+/** Rows of nodes, about as wide as a screen is. */
+function rowsOf(nodes: readonly number[], sizeOf: (node: number) => Size): { size: Size; places: Map<number, Place> } {
+  const area = nodes.reduce((sum, node) => sum + (sizeOf(node).width + NODE_GAP) * (sizeOf(node).height + NODE_GAP), 0);
+  const limit = Math.sqrt(area * ASPECT);
+  const places = new Map<number, Place>();
+  let [x, y, right, bottom] = [0, 0, 0, 0];
+  for (const node of nodes) {
+    const size = sizeOf(node);
+    if (x > 0 && x + size.width > limit) [x, y] = [0, bottom + NODE_GAP];
+    places.set(node, { x, y, ...size });
+    x += size.width + NODE_GAP;
+    [right, bottom] = [Math.max(right, x - NODE_GAP), Math.max(bottom, y + size.height)];
+  }
+  return { size: { width: right, height: bottom }, places };
+}
+
+/**
+ * A line's points between its ends: below the one and above the other, where it goes on, and at the port of one that is
+ * open.
+ */
+function attached(
+  { from, to, leaves, enters, isBack }: Stretch,
+  points: readonly Point[],
+  places: ReadonlyMap<string, Place>,
+  open: ReadonlyMap<number, Inner>,
+  bottom: number,
+): Point[] {
+  const touch = (end: string, port: string, next: Point, isBelow: boolean): Point => {
+    const place = places.get(end)!;
+    const inner = port && open.get(Number(end.slice(1)))?.places.get(port);
+    const edge = Math.min(TOUCH, place.width / 2);
+    const x = inner ? place.x + inner.x : Math.max(place.x + edge, Math.min(place.x + place.width - edge, next.x));
+    return { x, y: isBelow ? bottomOf(place) : place.y };
+  };
+  const between = points.slice(1, -1);
+  const [first, last] = [between[0]!, between[between.length - 1]!];
+  const start = isEntry(from) ? { x: places.get(from)!.x, y: 0 } : touch(from, leaves, first, !isBack);
+  const end = isExit(to) ? { x: places.get(to)!.x, y: bottom } : touch(to, enters, last, isBack);
+  return between.length > 1 ? [start, ...between, end] : [start, end];
+}
+
+const bottomOf = ({ y, height }: Place): number => y + height;
+
+/** dagre has the middle of a node. */
+function cornered({ x, y, width, height }: Place): Place {
+  return { x: x - width / 2, y: y - height / 2, width, height };
+}
+
+function moved<T extends Point>(what: T, by: Point): T {
+  return { ...what, x: what.x + by.x, y: what.y + by.y };
+}

@@ -1,0 +1,55 @@
+// All of a layout, small, with a frame around the part that is seen.
+
+import { drag, h, svg, update } from "../lib/dom.ts";
+import type { GraphCanvas, Shown } from "./canvas.ts";
+import type { Point } from "./layered.ts";
+
+const WIDTH = 150;
+const HEIGHT = 110;
+
+export class Minimap {
+  private readonly frame = svg("rect", { class: "insp-g-seen" });
+  private readonly nodes = svg("g", {});
+  private readonly picture = svg("svg", {}, this.nodes, this.frame);
+  readonly element = h(
+    "div",
+    { class: "insp-g-map", "aria-hidden": "true", title: "All of the graph; drag to move" },
+    this.picture,
+  );
+  private scale = 1;
+
+  constructor(private readonly canvas: GraphCanvas) {
+    drag(this.element, (down) => {
+      canvas.lookAt(this.pointOf(down));
+      return (e) => canvas.lookAt(this.pointOf(e));
+    });
+  }
+
+  show({ folding, scene, layout }: Shown): void {
+    const { width, height } = layout.size;
+    this.scale = Math.min(WIDTH / width, HEIGHT / height);
+    update(this.picture, {
+      width: (width * this.scale).toFixed(0),
+      height: (height * this.scale).toFixed(0),
+      viewBox: `0 0 ${width} ${height}`,
+    });
+    this.nodes.replaceChildren(
+      ...scene.shown.map((node) => {
+        const { x, y, width, height } = layout.places.get(node)!;
+        return svg("rect", { x, y, width, height, class: folding.isOpen(node) ? "insp-g-open" : "" });
+      }),
+    );
+    this.move();
+  }
+
+  /** After another part is seen. */
+  move(): void {
+    const { x, y, width, height } = this.canvas.seen();
+    update(this.frame, { x: String(x), y: String(y), width: String(width), height: String(height) });
+  }
+
+  private pointOf(e: PointerEvent): Point {
+    const box = this.picture.getBoundingClientRect();
+    return { x: (e.clientX - box.left) / this.scale, y: (e.clientY - box.top) / this.scale };
+  }
+}
