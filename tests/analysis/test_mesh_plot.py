@@ -57,6 +57,29 @@ def test_pairs_are_arrows() -> None:
     assert len(figure.artists) == 3
 
 
+def test_members_of_pairs_have_no_groups_colour() -> None:
+    mesh = mesh_of((2, 2))
+    colours = [
+        {
+            patch.get_facecolor()
+            for panel in plot_groups(mesh, [(0, 1), (2, 3)], pairs=pairs).axes
+            for patch in panel.patches
+        }
+        for pairs in (True, False)
+    ]
+    assert [len(each) for each in colours] == [1, 2]
+    assert not colours[0] & colours[1]
+
+
+@pytest.mark.parametrize(("sizes", "rows", "labels"), [((2, 4), 2, ["0", "1"]), ((1, 4), 1, [""])])
+def test_the_indices_stand_beside_rows_and_columns(sizes: tuple[int, ...], rows: int, labels: list[str]) -> None:
+    (panel,) = plot_groups(mesh_of(sizes), [[0]]).axes
+    assert (panel.get_xlim(), panel.get_ylim()) == ((0, 4), (rows, 0))
+    assert [(*panel.get_xticks(),), (*panel.get_yticks(),)] == [(0.5, 1.5, 2.5, 3.5), (0.5, 1.5)[:rows]]
+    assert [text.get_text() for text in panel.get_xticklabels()] == ["0", "1", "2", "3"]
+    assert [text.get_text() for text in panel.get_yticklabels()] == labels
+
+
 def test_coordinates() -> None:
     (panel,) = plot_groups(mesh_of((2, 2), (3, 1, 2, 0)), [[0, 1]], coordinates=True).axes
     assert {text.get_text() for text in panel.texts} == {"3\n(0,0)", "1\n(0,1)", "2\n(1,0)", "0\n(1,1)"}

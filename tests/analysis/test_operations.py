@@ -174,6 +174,34 @@ def test_a_reduce_scatter_that_is_written_as_an_all_reduce() -> None:
     assert (reduce.opcode, reduce.operand_bytes, reduce.result_bytes) == ("all-reduce", 128, 128)
 
 
+OUTSIDE = """HloModule outside, num_partitions=2
+
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] add(x, y) }
+
+kept {
+  p = f32[8]{0} parameter(0)
+  r = f32[8]{0} all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
+  zero = u32[] constant(0)
+  ROOT part = f32[4]{0} dynamic-slice(r, zero), dynamic_slice_sizes={4}
+}
+
+ENTRY main {
+  a = f32[8]{0} parameter(0)
+  f = f32[4]{0} fusion(a), kind=kLoop, calls=kept
+  r.1 = f32[8]{0} all-reduce(a), channel_id=2, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
+  zero.1 = u32[] constant(0)
+  part.1 = f32[4]{0} dynamic-slice(r.1, zero.1), dynamic_slice_sizes={4}
+  ROOT sum = f32[4]{0} add(f, part.1)
+}
+"""
+
+
+def test_an_all_reduce_is_one_where_all_of_it_is_written() -> None:
+    """Only in a fusion of the compiler's own kind is it known that the rest is not."""
+    found = collectives(module_of(OUTSIDE), None, num_partitions=2)
+    assert [(each.opcode, each.result_bytes) for each in found] == [("all-reduce", 32)] * 2
+
+
 # The partitions of each group keep blocks in another order than the group's.
 KEPT = """HloModule kept, num_partitions=8
 
