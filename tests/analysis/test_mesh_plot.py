@@ -78,6 +78,7 @@ def test_the_indices_stand_beside_rows_and_columns(sizes: tuple[int, ...], rows:
     assert [(*panel.get_xticks(),), (*panel.get_yticks(),)] == [(0.5, 1.5, 2.5, 3.5), (0.5, 1.5)[:rows]]
     assert [text.get_text() for text in panel.get_xticklabels()] == ["0", "1", "2", "3"]
     assert [text.get_text() for text in panel.get_yticklabels()] == labels
+    assert {tick.tick1line.get_markersize() for tick in panel.xaxis.get_major_ticks()} == {0}
 
 
 def test_coordinates() -> None:

@@ -43,10 +43,12 @@ class Runners:
     def of(self, file: str, line: int) -> list[str]:
         """The tests that run a line: those of its module first, then those of its room; tests before files, the quickest first.
 
-        Of a line that runs at import, or never, those that run its function; of one outside of functions, its module.
+        Of a line that runs at import, whoever imports it, or never, those that run its function; of one outside of
+        functions, its module.
         """
         path, lines = Path(file), self.lines.get(file, {})
-        running = lines.get(str(line)) or {test for each in span(path, line) for test in lines.get(str(each), ())}
+        running = lines.get(str(line)) if is_in_function(path, line) else None
+        running = running or {test for each in span(path, line) for test in lines.get(str(each), ())}
         own = f"{_folder(path).relative_to(ROOT)}/"
         named = f"{own}test_{path.stem}"
         found = [test for test in running if test in self.seconds]
@@ -55,12 +57,25 @@ class Runners:
         )
 
 
+def is_in_function(file: Path, line: int) -> bool:
+    """Whether a line of a module runs when a function does, and not when that is defined."""
+    return any(line in range(node.body[0].lineno, _end(node)) for node in _functions(file))
+
+
 def span(file: Path, line: int) -> range:
     """The lines of the innermost function that a line of a module stands in, else of the whole module."""
-    source = (ROOT / file).read_text()
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    spans = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in functions]
-    return min((each for each in spans if line in each), key=len, default=range(1, len(source.splitlines()) + 1))
+    spans = [range(node.lineno, _end(node)) for node in _functions(file)]
+    last = len((ROOT / file).read_text().splitlines())
+    return min((each for each in spans if line in each), key=len, default=range(1, last + 1))
+
+
+def _functions(file: Path) -> list[ast.FunctionDef]:
+    tree = ast.parse((ROOT / file).read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+
+
+def _end(function: ast.FunctionDef) -> int:
+    return (function.end_lineno or function.lineno) + 1
 
 
 def by_name(file: str) -> list[str]:

@@ -97,6 +97,9 @@ def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module()
     assert known.of(file, first) == ["b", "a"]
     assert known.of(file, first + 3) == ["a"]
     assert known.of(file, 1) == ["b", "a"]
+    imported = Runners({file: {str(first): ["importing"], str(first + 3): ["a"]}}, {"a": 0.2, "importing": 0.1}, "")
+    assert imported.of(file, first) == ["importing", "a"]
+    assert imported.of(file, first + 3) == ["a"]
 
 
 def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or_the_rooms() -> None:
@@ -104,7 +107,7 @@ def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or
     assert runners.by_name("inspector/engines/worker_main.py") == [
         f"tests/engines/test_{name}.py" for name in ("worker_main", "worker", "worker_lane")
     ]
-    assert runners.by_name("inspector/hlo/single.py") == ["tests/compilation/test_cost.py"]
+    assert runners.by_name("inspector/hlo/single.py") == ["tests/compilation/test_cost.py", "tests/hlo/test_columns.py"]
     assert runners.by_name("inspector/engines/no_such.py") == ["tests/engines"]
     assert what_runs(Fault("inspector/hlo/shape.py", 1, "", 0), Runners({}, {}, "")) == (
         ["tests/hlo/test_shape.py"],
