@@ -69,8 +69,8 @@ class Settings:
         check_time_limit(self.time_limit_s)
 
 
-def check_time_limit(limit_s: object) -> None:
-    """Refuses what is no time limit.
+def check_time_limit(limit_s: object, name: str = "time_limit_s") -> None:
+    """Refuses what is no time limit; `name` is what the user calls it.
 
     Raises:
       ValueError: neither a number of seconds above 0 nor None.
@@ -78,7 +78,7 @@ def check_time_limit(limit_s: object) -> None:
     if limit_s is not None and not (
         isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool) and limit_s > 0
     ):
-        raise ValueError(f"time_limit_s must be a number of seconds above 0, or None, got {limit_s!r}.")
+        raise ValueError(f"{name} must be a number of seconds above 0, or None, got {limit_s!r}.")
 
 
 def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:

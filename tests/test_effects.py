@@ -17,8 +17,10 @@ import inspector
 from inspector import effects
 from inspector.analysis.fingerprint import fingerprint
 from inspector.compilation.engine import Job
+from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest
-from inspector.effects import OUTCOMES, ScanJob, boolean_flags, flag_effect, scan
+from inspector.effects import OUTCOMES, ScanJob, boolean_flags, flag_effect, left_out, scan
+from inspector.effects.order import in_order, subjects
 from inspector.engines.worker import WorkerEngine
 from inspector.errors import (
     CancelledError,
@@ -27,13 +29,14 @@ from inspector.errors import (
     OptionError,
     ParameterError,
     TargetError,
+    TimeLimitError,
     Unavailable,
     UnknownFlagError,
     WorkerDiedError,
 )
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
-from inspector.toolchain.flags import flag_type
+from inspector.toolchain.flags import flag_type, xla_flag_names
 
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
 
@@ -211,7 +214,7 @@ class Scripted:
 @pytest.mark.slow
 def test_a_hang_costs_the_limit(lowered: Lowered, engine: WorkerEngine) -> None:
     scripted = Scripted(engine, "xla_dump_hlo_as_text")
-    job = scan(lowered, FLAGS, target="cpu", engine=scripted, time_limit_s=8)
+    job = scan(lowered, FLAGS, target="cpu", engine=scripted, time_limit_s=None, trial_limit_s=8)
     scripted.hanging.wait(60)
     table = job.result(120)
     row = table[table["flag"] == "xla_dump_hlo_as_text"].iloc[0]
@@ -251,8 +254,8 @@ def test_own_engines_end_with_the_work(lowered: Lowered, monkeypatch: pytest.Mon
     made: list[Any] = []
 
     class Counted(WorkerEngine):
-        def __init__(self) -> None:
-            super().__init__()
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
             self.ended = threading.Event()
             made.append(self)
 
@@ -264,7 +267,7 @@ def test_own_engines_end_with_the_work(lowered: Lowered, monkeypatch: pytest.Mon
     flag_effect(lowered, "xla_dump_hlo_as_text", target="cpu")
     job = scan(lowered, ["xla_dump_hlo_as_text"], target="cpu")
     job.result(120)
-    assert len(made) == 2
+    assert len(made) >= 2
     assert all(engine.ended.wait(20) for engine in made)
 
 
@@ -296,8 +299,8 @@ def test_an_unreliable_aspect_says_nothing(
 ) -> None:
     real, calls = fingerprint, iter(range(100))
 
-    def unsteady(compiled: Compiled) -> Any:
-        return dataclasses.replace(real(compiled), code=str(next(calls)))
+    def unsteady(compiled: Compiled, *same: Any) -> Any:
+        return dataclasses.replace(real(compiled, *same), code=str(next(calls)))
 
     for room in ("effect", "laboratory"):
         monkeypatch.setattr(f"inspector.effects.{room}.fingerprint", unsteady)
@@ -307,9 +310,112 @@ def test_an_unreliable_aspect_says_nothing(
     assert "code: " in row["unknown"]
 
 
+class Stopping:
+    """An engine whose compiles show what there is before machine code, and never end by themselves."""
+
+    name = "stopping"
+
+    def __init__(self, compiled: Compiled, hangs: bool = False) -> None:
+        self.compiled = compiled
+        self.hangs = hangs
+        self.jobs: list[Job[Compiled]] = []
+
+    def submit(self, request: CompileRequest) -> Job[Compiled]:
+        job: Job[Compiled] = Job()
+        self.jobs.append(job)
+        if len(self.jobs) <= 2 or not self.hangs:  # the baseline is compiled twice
+            job.show(dataclasses.replace(Preview.of(self.compiled, 0.1), options=request.options))
+        return job
+
+    def run(self, request: Any) -> Any:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise AssertionError("an engine that is not the scan's own stays open")
+
+
+@pytest.fixture(scope="module")
+def compiled(lowered: Lowered, engine: WorkerEngine) -> Compiled:
+    return lowered.compile(target="cpu", engine=engine)
+
+
+def test_no_trial_waits_for_machine_code(lowered: Lowered, compiled: Compiled) -> None:
+    stopping = Stopping(compiled)
+    job = scan(lowered, FLAGS, target="cpu", engine=stopping, time_limit_s=None)
+    table = job.result(60)
+    assert list(table["outcome"]) == ["nothing"] * len(FLAGS)
+    assert all("code: not known before code generation" in told for told in table["unknown"])
+    assert [each.stage for each in stopping.jobs] == ["cancelled"] * (2 + len(FLAGS)), "nothing is left running"
+    with_code = scan(lowered, FLAGS, target="cpu", engine=stopping, time_limit_s=1, machine_code=True)
+    with pytest.raises(TimeLimitError, match=r"itself, without any flag, takes longer than .* Give more time"):
+        with_code.result(60)
+
+
+def test_one_limit_holds_for_all(lowered: Lowered, compiled: Compiled) -> None:
+    stopping = Stopping(compiled, hangs=True)
+    job = scan(lowered, FLAGS, target="cpu", engine=stopping, time_limit_s=4)
+    table = job.result(60)
+    assert job.stage == "done"
+    assert list(table["outcome"]) == ["not tried"] * len(FLAGS)
+    assert list(table["flag"]) == [flag for flag, _ in job.not_tried] == list(FLAGS)
+    assert "it was not tried" in table["unknown"][0]
+    assert repr(job) == f"<ScanJob done: 0 of 5 tried; the time was over for {len(FLAGS)}, resume() goes on>"
+    assert {each.stage for each in stopping.jobs} == {"cancelled"}, "nothing is left running"
+    stopping.hangs = False
+    rest = job.resume()
+    assert list(rest.result(60)["outcome"]) == ["nothing"] * len(FLAGS)
+    assert rest.not_tried == ()
+
+
+@pytest.mark.slow
+def test_trials_run_side_by_side(lowered: Lowered, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effects, "cores", lambda: 3)
+    job = scan(lowered, FLAGS, target="cpu", time_limit_s=None)
+    told = dict(zip((table := job.result(240))["flag"], table["outcome"], strict=True))
+    assert told.pop("xla_disable_hlo_passes") == "hlo"
+    assert told.pop(KILLER) == "crashed"
+    assert set(told.values()) == {"nothing"}
+    row = table.iloc[0]
+    assert "fusion" in row["headline"]
+    assert row["delta_kernels"] > 0
+    assert row["delta_collectives"] == 0
+    assert "it was stopped before its machine code" in row["unknown"]
+
+
+def test_flags_about_collectives_and_the_target_come_first(lowered: Lowered, compiled: Compiled) -> None:
+    mesh = jax.sharding.AbstractMesh((2,), ("i",))
+    summed = jax.shard_map(
+        lambda x: jax.lax.psum(x, "i"), mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P(), check_vma=False
+    )
+    sharded = inspector.lower(summed, jax.ShapeDtypeStruct((8,), jnp.float32)).module()
+    wanted = [
+        "xla_gpu_all_reduce_blueconnect_num_devices_per_host", "xla_sdy_export_all_reduce_scatter", "xla_gpu_ftz",
+        "xla_allow_excess_precision", "xla_hlo_profile", "xla_gpu_enable_nccl_user_buffers", "xla_cpu_ftz",
+    ]  # fmt: skip
+    for module, order in ((sharded, (0, 1, 2, 3, 4)), (compiled.module(), (2, 3, 4, 0, 1))):
+        given = [(wanted[n], True) for n in sorted(order, reverse=True)]
+        assert [flag for flag, _ in in_order([*given, (wanted[6], True)], "gpu", module)] == [
+            *(wanted[n] for n in order),
+            wanted[6],
+        ]
+
+
+def test_a_word_in_a_longer_word_is_no_subject() -> None:
+    assert subjects("xla_gpu_enable_all_gather_combiner_by_dim") == {"all-gather"}
+    assert subjects("xla_allow_excess_precision") == frozenset()
+    assert "all-reduce" in subjects("xla_gpu_enable_nccl_user_buffers")
+
+
+def test_what_is_not_tried_unasked_is_told() -> None:
+    told = left_out("cpu")
+    assert set(told) >= {"of other compilers", "that dump", "with other values than true and false"}
+    names = [*boolean_flags("cpu"), *(name for name in xla_flag_names() if name not in boolean_flags("cpu"))]
+    assert sum(told.values()) + len(boolean_flags("cpu")) == len(names)
+
+
 @pytest.mark.slow
 def test_every_boolean_flag_of_the_cpu(lowered: Lowered) -> None:
-    job: ScanJob = scan(lowered, time_limit_s=60, target="cpu")
+    job: ScanJob = scan(lowered, time_limit_s=None, target="cpu")
     table = job.result(280)
     by_flag = dict(zip(table["flag"], table["outcome"], strict=True))
     assert set(by_flag) == set(boolean_flags("cpu"))

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
+from inspector.compilation.preview import NO_CODE, Preview
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.columns import (
     CALLED_COMPUTATION_IDS,
@@ -49,13 +50,18 @@ class Fingerprint:
     code: str | Unavailable
 
 
-def fingerprint(compiled: CompiledProgram) -> Fingerprint:
-    """The digests of a compiled program."""
+def fingerprint(compiled: CompiledProgram | Preview, same: Fingerprint | None = None) -> Fingerprint:
+    """The digests of a compiled program, or of what is known before there is machine code.
+
+    Args:
+      compiled: the program.
+      same: of a program with the very same text, whose module need not be read again.
+    """
     return Fingerprint(
-        hlo=module_digest(compiled.module()),
+        hlo=module_digest(compiled.module()) if same is None else same.hlo,
         memory=_memory_digest(compiled.memory),
         cost=_numbers_digest(compiled.cost),
-        code=code_digest(compiled.executable),
+        code=NO_CODE if isinstance(compiled, Preview) else code_digest(compiled.executable),
     )
 
 

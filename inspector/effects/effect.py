@@ -7,25 +7,35 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.analysis.diff import instruction_changes, instruction_multiset
+from inspector.analysis.difference import diff
 from inspector.analysis.fingerprint import ASPECTS, Fingerprint, changes, fingerprint
+from inspector.analysis.kernels import structure
 from inspector.analysis.stats import difference
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import FlagValue
+from inspector.compilation.preview import Preview
 from inspector.errors import Unavailable
 from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Outcome = Literal["hlo", "memory", "cost", "code", "nothing", "refused", "crashed", "timed out"]
+Outcome = Literal["hlo", "memory", "cost", "code", "nothing", "refused", "crashed", "timed out", "not tried"]
 
-OUTCOMES: tuple[Outcome, ...] = ("hlo", "memory", "cost", "code", "nothing", "refused", "crashed", "timed out")
+OUTCOMES: tuple[Outcome, ...] = (
+    "hlo", "memory", "cost", "code", "nothing", "refused", "crashed", "timed out", "not tried",
+)  # fmt: skip
 """What a flag may come to, in the order of a scan's rows: the most telling aspect that changed, or how it failed."""
 
-DELTAS = ("temp_bytes", "peak_bytes", "flops", "bytes_accessed")
-"""Numbers of `Memory` and `Cost` of which a row has the difference to the baseline."""
+DELTAS = ("temp_bytes", "peak_bytes", "flops", "bytes_accessed", "kernels", "collectives")
+"""Numbers of `Memory`, `Cost` and what the device executes of which a row has the difference to the baseline."""
 
 _NOT_COMPILED = Unavailable("it could not be compiled")
+_NO_CODE_TIME = Unavailable("it was stopped before its machine code", "flag_effect, or scan(machine_code=True)")
+_NOT_TRIED = Unavailable("it was not tried", "ScanJob.resume goes on")
+
+Found = CompiledProgram | Preview
+"""What a trial gave: all, or what there is before machine code."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,11 +46,12 @@ class FlagEffect:
       flag, value: what was tried.
       outcome: one of `OUTCOMES`.
       hlo, memory, cost, code: whether each changed, names and metadata apart, or why that is not known.
-      instructions: how the instructions differ, in words; "" where the HLO did not change.
+      headline: what sets the optimized HLO apart, by structure, in a sentence; "" where it did not change.
+      instructions: how the instructions differ in number, in words; "" where the HLO did not change.
       changed_instructions: how many of both programs the other does not have; 0 where only their
         order, wiring or backend configuration changed.
       deltas: differences to the baseline by the names in `DELTAS`; empty where it failed.
-      compile_s: XLA's time for it.
+      compile_s: XLA's time for it, where it went on to the machine code.
       error: how it failed, "" where it did not.
       warnings: what the compile warned of and the baseline did not, such as that no pass has a name.
     """
@@ -52,6 +63,7 @@ class FlagEffect:
     memory: bool | Unavailable
     cost: bool | Unavailable
     code: bool | Unavailable
+    headline: str = ""
     instructions: str = ""
     changed_instructions: int = 0
     deltas: Mapping[str, float | Unavailable] = dataclasses.field(default_factory=dict)
@@ -74,44 +86,86 @@ def failed(flag: str, value: FlagValue, failure: Failure) -> FlagEffect:
     return FlagEffect(flag, value, failure.outcome, hlo=no, memory=no, cost=no, code=no, error=failure.error)
 
 
+def not_tried(flag: str, value: FlagValue) -> FlagEffect:
+    """What stands for a value that a scan's time limit left out."""
+    no = _NOT_TRIED
+    return FlagEffect(flag, value, "not tried", hlo=no, memory=no, cost=no, code=no, compile_s=no)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Baseline:
+    """The program without the flag that is tried.
+
+    Attributes:
+      found: what its compile gave.
+      digests: as far as they are the same each time that it is compiled.
+      warnings: of its request.
+    """
+
+    found: Found
+    digests: Fingerprint
+    warnings: tuple[str, ...] = ()
+
+
 def compare(
-    flag: str, value: FlagValue, baseline: CompiledProgram, digests: Fingerprint, found: CompiledProgram
+    flag: str, value: FlagValue, baseline: Baseline, found: Found, warnings: tuple[str, ...] = ()
 ) -> FlagEffect:
     """What a value changed.
 
     Args:
       flag: its name.
       value: what it was given.
-      baseline: the program compiled without it.
-      digests: of the baseline, as far as they are the same each time that it is compiled.
-      found: the program compiled with it.
+      baseline: the program without it.
+      found: the program with it.
+      warnings: of its request.
     """
-    changed = changes(digests, fingerprint(found))
-    words, count = "", 0
-    if changed["hlo"]:
-        moved = instruction_changes(instruction_multiset(baseline.module()), instruction_multiset(found.module()))
-        count = moved.only_before.total() + moved.only_after.total()
-        words = str(moved) if count else "the same instructions, otherwise ordered, connected or configured"
+    base, digests = baseline.found, baseline.digests
+    changed = changes(digests, fingerprint(found, digests if found.hlo == base.hlo else None))
+    headline, words, count = _difference(base, found) if changed["hlo"] is True else ("", "", 0)
     return FlagEffect(
         flag=flag,
         value=value,
-        outcome=next((aspect for aspect in _ASPECT_OUTCOMES if changed[aspect]), "nothing"),
+        outcome=next((aspect for aspect in _ASPECT_OUTCOMES if changed[aspect] is True), "nothing"),
         hlo=changed["hlo"],
         memory=changed["memory"],
         cost=changed["cost"],
         code=changed["code"],
+        headline=headline,
         instructions=words,
         changed_instructions=count,
-        deltas={name: difference(_number(found, name), _number(baseline, name)) for name in DELTAS},
-        compile_s=found.timings.get("compile_s", Unavailable("the engine did not measure it")),
-        warnings=tuple(warning for warning in found.warnings if warning not in baseline.warnings),
+        deltas=_deltas(base, found, changed["hlo"]),
+        compile_s=_compile_s(found),
+        warnings=tuple(warning for warning in warnings if warning not in baseline.warnings),
     )
+
+
+def _difference(base: Found, found: Found) -> tuple[str, str, int]:
+    """How two programs differ: by structure, in the number of instructions, and how many that are."""
+    ours, theirs = base.module(), found.module()
+    moved = instruction_changes(instruction_multiset(ours), instruction_multiset(theirs))
+    count = moved.only_before.total() + moved.only_after.total()
+    words = str(moved) if count else "the same instructions, otherwise ordered, connected or configured"
+    return diff(ours, theirs).headline, words, count
+
+
+def _deltas(base: Found, found: Found, is_changed: bool | Unavailable) -> dict[str, float | Unavailable]:
+    deltas = {name: difference(_number(found, name), _number(base, name)) for name in DELTAS[:4]}
+    if is_changed is not True:
+        return {**deltas, "kernels": 0.0, "collectives": 0.0}
+    executed = [structure(each.module()) for each in (found, base)]
+    return {**deltas, **{name: difference(*(getattr(each, name) for each in executed)) for name in DELTAS[4:]}}
+
+
+def _compile_s(found: Found) -> float | Unavailable:
+    if isinstance(found, Preview):
+        return _NO_CODE_TIME
+    return found.timings.get("compile_s", Unavailable("the engine did not measure it"))
 
 
 _ASPECT_OUTCOMES: tuple[Outcome, ...] = ("hlo", "memory", "cost", "code")
 
 
-def _number(compiled: CompiledProgram, name: str) -> float | Unavailable:
+def _number(compiled: Found, name: str) -> float | Unavailable:
     holder: Any = compiled.memory if name in ("temp_bytes", "peak_bytes") else compiled.cost
     value: float | Unavailable = holder if isinstance(holder, Unavailable) else getattr(holder, name)
     return value
@@ -131,18 +185,23 @@ def summary(effects: Sequence[FlagEffect], total: int) -> str:
     return f"{len(effects)} of {total} tried" + (f" ({', '.join(said)})" if said else "")
 
 
+def _absence(effect: FlagEffect) -> Unavailable:
+    """Why there are no numbers."""
+    return effect.hlo if isinstance(effect.hlo, Unavailable) else _NOT_COMPILED
+
+
 def table(effects: Sequence[FlagEffect]) -> pd.DataFrame:
     """One row an effect, with the columns of `ScanJob.table`."""
     before: dict[str, Kind] = {
-        "flag": "text", "value": "object", "outcome": "text", **dict.fromkeys(ASPECTS, "bool"), "instructions": "text",
-        "changed_instructions": "int",
+        "flag": "text", "value": "object", "outcome": "text", **dict.fromkeys(ASPECTS, "bool"), "headline": "text",
+        "instructions": "text", "changed_instructions": "int",
     }  # fmt: skip
     deltas: dict[str, Kind] = {f"delta_{name}": "float" for name in DELTAS}
     after: dict[str, Kind] = {"compile_s": "float", "error": "text", "warnings": "text", UNKNOWN: "reasons"}
     rows = [
         [
             *(getattr(effect, name) for name in before),
-            *(effect.deltas.get(name, _NOT_COMPILED) for name in DELTAS),
+            *(effect.deltas.get(name, _absence(effect)) for name in DELTAS),
             effect.compile_s,
             effect.error,
             "\n".join(effect.warnings),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,19 +24,34 @@ def boolean_flags(platform: str) -> tuple[str, ...]:
     Args:
       platform: such as "cpu", "gpu" or "tpu".
     """
+    return tuple(name for name, reason in _reasons(platform).items() if not reason)
+
+
+def left_out(platform: str) -> dict[str, int]:
+    """Why other flags are none of `boolean_flags`, and how many for each reason, in words."""
+    counts = collections.Counter(reason for reason in _reasons(platform).values() if reason)
+    return dict(counts.most_common())
+
+
+def _reasons(platform: str) -> dict[str, str]:
+    """Every flag of the installed compilers, and why it is not tried unasked; "" where it is."""
     own = platforms.named(platform)
     others = tuple(p.flag_prefix for p in platforms.PLATFORMS if p.kind != own.kind)
     names = flag_types.flag_names() if own is platforms.TPU else flag_types.xla_flag_names()
-    types = {name: flag_types.flag_type(name) for name in names if not name.startswith(others)}
-    return tuple(
-        name
-        for name, type_ in types.items()
-        if type_.kind == "bool"
-        and not type_.repeated
-        and "dump" not in name
-        and type_.home in ("debug_options", "libtpu")
-        and type_.is_per_compile
-    )
+    return {name: _reason(name, others) for name in names}
+
+
+def _reason(name: str, others: tuple[str, ...]) -> str:
+    if name.startswith(others):
+        return "of other compilers"
+    type_ = flag_types.flag_type(name)
+    if type_.home not in ("debug_options", "libtpu"):
+        return "fields of the build options"
+    if "dump" in name:
+        return "that dump"
+    if type_.kind != "bool" or type_.repeated:
+        return "with other values than true and false"
+    return "" if type_.is_per_compile else "read when libtpu starts"
 
 
 def trials(flags: Iterable[str] | Mapping[str, Iterable[FlagValue]], options: Options) -> tuple[Trial, ...]:
