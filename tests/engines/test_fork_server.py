@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from inspector.engines import fork_server
+from inspector.engines.environment import Environment
 from inspector.engines.fork_server import ForkServer, Starter, _Forked
 from inspector.engines.process import Log, ServerLostError, StartError, StartTimeoutError
+from inspector.engines.worker_lane import WorkerLane, WorkerSettings
 
 PID = 1 << 29  # nobody's
 
@@ -346,3 +348,19 @@ def test_where_spawning_fails_too_forking_is_tried_again(monkeypatch: pytest.Mon
         with pytest.raises(StartError, match="no worker at all"):
             made.start({}, 60.0)
     assert server.done == ["fork", "fork"]
+
+
+@pytest.mark.skipif(not ForkServer.supported(), reason="the fork server is Linux's")
+def test_a_worker_is_a_child_of_the_server_that_forked_it() -> None:
+    environment = dict(WorkerLane(Environment("cpu", 1), Starter("fork"), WorkerSettings())._message)
+    server = ForkServer()
+    try:
+        workers = [server.fork(environment) for _ in range(2)]
+        assert server._popen is not None
+        parents = [int(Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split()[1]) for each in workers]
+        assert parents == [server._popen.pid] * 2
+        assert len({server._popen.pid, *(each.pid for each in workers)}) == 3
+        assert [each.close() for each in workers] == [0, 0]
+        assert server._popen.poll() is None
+    finally:
+        server.close()
