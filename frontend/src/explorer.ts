@@ -1,7 +1,8 @@
-// The widget for anywidget: one `Synced` a model, one `View` a view.
+// The widget for anywidget: one `Synced` and one `Local` a model, so that its views are in step, one `View` a view.
 
 import type { Model } from "./lib/transport.ts";
 import { View } from "./shell/view.ts";
+import { Local } from "./state/local.ts";
 import { Synced } from "./state/synced.ts";
 import "./styles/index.css";
 
@@ -18,16 +19,18 @@ export default function createExplorer(): {
   initialize(context: Initialize): void;
   render(context: Render): () => void;
 } {
-  let synced: Synced | null = null;
-  const start = (model: Model): Synced => {
-    synced = new Synced(model);
+  let state: { synced: Synced; local: Local } | null = null;
+  const start = (model: Model): NonNullable<typeof state> => {
+    const synced = new Synced(model);
+    state = { synced, local: new Local(synced) };
     synced.start();
-    return synced;
+    return state;
   };
   return {
     initialize: ({ model }) => void start(model),
     render: ({ model, el }) => {
-      const view = new View(synced ?? start(model), el);
+      const { synced, local } = state ?? start(model);
+      const view = new View(synced, local, el);
       return () => view.destroy();
     },
   };

@@ -1,9 +1,11 @@
 // What stands at a place of a text, for whoever points at it: a definition, or what an operation does.
 
+import type { Language } from "../messages.ts";
 import type { TextDocument } from "./documents.ts";
 import { grouped } from "./format.ts";
 import { ofHlo, ofJaxpr, ofStablehlo, type Entry } from "./glossary.ts";
 import { nameAt } from "./names.ts";
+import { operationsIn, withoutDetails } from "./tokens.ts";
 
 /** What is said: a heading, code, words, and where more is said; "" for what there is not. */
 export interface Explanation {
@@ -39,30 +41,24 @@ export function explain(document: TextDocument, line: number, column: number): E
   };
 }
 
-/** Where operations stand: before a bracket in HLO, behind a dialect in MLIR, behind `=` in a jaxpr. */
-const PATTERNS: Readonly<Record<string, { readonly find: RegExp; readonly say: (name: string) => Entry | null }>> = {
-  hlo: { find: /(?<=[}\])]? )([a-z][a-z\d-]*)(?=\()/g, say: ofHlo },
-  mlir: { find: /(?<=\bstablehlo\.)(\w+)/g, say: ofStablehlo },
-  jaxpr: { find: /(?<== )(\w+)(?=[[ ])/g, say: ofJaxpr },
+const ENTRIES: Partial<Record<Language, (name: string) => Entry | null>> = {
+  hlo: ofHlo,
+  mlir: (name) => (name.startsWith("stablehlo.") ? ofStablehlo(name.slice("stablehlo.".length)) : null),
+  jaxpr: ofJaxpr,
 };
 
 function operationAt(document: TextDocument, text: string, column: number): Explanation | null {
-  const pattern = PATTERNS[document.language];
-  if (!pattern) return null;
-  for (const found of text.matchAll(pattern.find)) {
-    const [from, to] = [found.index, found.index + found[1]!.length];
+  const say = ENTRIES[document.language];
+  for (const { name, from, to } of say ? operationsIn(text, document.language) : []) {
     if (column < from || column > to) continue;
-    const entry = pattern.say(found[1]!);
-    return entry && { title: found[1]!, code: "", ...entry, from, to };
+    const entry = say!(name);
+    return entry && { title: name, code: "", ...entry, from, to };
   }
   return null;
 }
 
-/** A line of code without what stands at its end for other readers: metadata, locations, configuration. */
+/** A line of code without what stands at its end for other readers. */
 function shortened(document: TextDocument, line: number): string {
-  const whole = document.lines[line]!.trim();
-  const plain = whole
-    .replace(/, (metadata|backend_config|frontend_attributes|sharding)=.*$/, "")
-    .replace(/ loc\(.*\)$/, "");
+  const plain = withoutDetails(document.lines[line]!, document.language).trim();
   return plain.length > MOST_CODE ? `${plain.slice(0, MOST_CODE)} …` : plain;
 }

@@ -1,13 +1,12 @@
 // Which of several lines of HLO matters most, by what its own text says: how much its instruction reads and
 // writes, and multiplies. A line is read once, when it is asked about or when there is time.
 
+import { type Computations, computationsOf, type Kind } from "./computations.ts";
 import type { TextDocument } from "./documents.ts";
-import { Gradual, PIECE } from "./gradual.ts";
+import { PIECE } from "./gradual.ts";
 
-/** Of what a computation is: launched by itself, a part of a fusion, or applied to pairs of elements. */
-const RUN = 2;
-const FUSED = 1;
-const APPLIED = 0;
+/** What runs by itself comes before what is fused, and that before what is applied to pairs of elements. */
+const RANKS: Readonly<Record<Kind, number>> = { run: 2, fused: 1, applied: 0 };
 /** Instructions that hand on what is there. */
 const FREE = new Set([
   "parameter",
@@ -21,8 +20,6 @@ const FREE = new Set([
 ]);
 const SHAPE = /\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]/g;
 const INSTRUCTION = /^\s*(?:ROOT )?%?([\w.-]+) = (.*?)([a-z][a-z\d-]*)\(([^)]*)\)/;
-const CALLED = /\b(calls|to_apply)=%?([\w.-]+)/g;
-const HEADER = /^(?:ENTRY )?%?([\w.-]+) .*\{$/;
 /** Operations that cost about as much as a byte: what multiplies is slower than what copies. */
 const FLOPS_A_BYTE = 8;
 
@@ -43,10 +40,10 @@ export function heaviest(document: TextDocument, lines: Int32Array): number {
   let most = [-1, 0];
   // From the end, where the entry computation is: what stands above it is then seldom weighed.
   for (let i = lines.length - 1; i >= 0; i--) {
-    const kind = weights.kind(lines[i]!);
-    if (kind < most[0]!) continue;
+    const rank = weights.rank(lines[i]!);
+    if (rank < most[0]!) continue;
     const bytes = weights.weight(lines[i]!);
-    if (bytes && (kind > most[0]! || bytes >= most[1]!)) [best, most] = [i, [kind, bytes]];
+    if (bytes && (rank > most[0]! || bytes >= most[1]!)) [best, most] = [i, [rank, bytes]];
   }
   return best;
 }
@@ -65,11 +62,11 @@ function weightsOf(document: TextDocument): Weights {
 class Weights {
   private readonly weights: Float64Array;
   private readonly sizes: (Size | undefined)[] = [];
-  private readonly computations: Gradual<{ starts: number[]; kind: number[] }>;
+  private readonly computations: Computations;
 
   constructor(private readonly document: TextDocument) {
     this.weights = new Float64Array(document.lines.length).fill(NaN);
-    this.computations = new Gradual(computations(document.lines));
+    this.computations = computationsOf(document);
   }
 
   *make(): Generator<void> {
@@ -81,9 +78,8 @@ class Weights {
   }
 
   /** Of the computation that a line belongs to. */
-  kind(line: number): number {
-    const { starts, kind } = this.computations.value;
-    return kind[lastAtMost(starts, line)] ?? RUN;
+  rank(line: number): number {
+    return RANKS[this.computations.at(line)?.kind ?? "run"];
   }
 
   /** Bytes that the instruction of a line reads and writes, and what it multiplies as bytes; 0 without one. */
@@ -122,34 +118,4 @@ function sizes(shapes: string): Size {
     bytes += (count * Number(bits ?? 8)) / 8;
   }
   return { bytes, elements };
-}
-
-/** Index of the last entry of a sorted array that is not above `value`, else 0. */
-function lastAtMost(sorted: readonly number[], value: number): number {
-  let [low, high] = [0, sorted.length];
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! <= value) low = middle;
-    else high = middle;
-  }
-  return low;
-}
-
-/** Where computations begin, and what each is. */
-function* computations(lines: readonly string[]): Generator<void, { starts: number[]; kind: number[] }> {
-  const starts: number[] = [];
-  const names: string[] = [];
-  const kindOfName = new Map<string, number>();
-  for (const [line, text] of lines.entries()) {
-    const header = text.endsWith("{") && !text.startsWith(" ") ? HEADER.exec(text) : null;
-    if (header) {
-      starts.push(line);
-      names.push(header[1]!);
-    } else if (text.includes("calls=") || text.includes("to_apply="))
-      for (const [, how, name] of text.matchAll(CALLED))
-        if (how === "to_apply" && !text.includes(" call(")) kindOfName.set(name!, APPLIED);
-        else if (text.includes(" fusion(")) kindOfName.set(name!, FUSED);
-    if (line % PIECE === 0) yield;
-  }
-  return { starts, kind: names.map((name) => kindOfName.get(name) ?? RUN) };
 }

@@ -81,6 +81,7 @@ export class TextPane implements Pane {
       local.signal.on(["wrap", "details"], () => this.applyOptions()),
       local.signal.on(["step"], () => this.onStep()),
       local.signal.on(["measure"], this.drawing.request),
+      local.signal.on(["show"], () => this.onShow()),
       context.synced.signal.on(["line_costs"], this.drawing.request),
     ];
     this.resizes.observe(this.body);
@@ -133,6 +134,11 @@ export class TextPane implements Pane {
     if (!this.shown.length) return;
     if (this.costs.element.parentElement !== this.body) this.body.prepend(this.costs.element);
     this.costs.draw(this.shown, this.variant);
+  }
+
+  private onShow(): void {
+    const { shown } = this.context.local;
+    if (this.own && shown?.pane === this.name && this.drawing.isVisible) revealLine(this.own.view, shown.line);
   }
 
   private goTo({ view, document }: Shown, line: number): void {

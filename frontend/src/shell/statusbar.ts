@@ -1,5 +1,6 @@
 // What is selected, where it comes from, and how many lines of each text it became.
 
+import { computationsOf } from "../lib/computations.ts";
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { baseName, grouped } from "../lib/format.ts";
@@ -8,9 +9,10 @@ import { best, type Matches, phaseCounts } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import type { TextPane } from "../messages.ts";
 import { type Context, TITLES } from "../panes/pane.ts";
-import type { Anchor } from "../state/local.ts";
+import { type Anchor, anchorAt } from "../state/local.ts";
 
-const HINT = "Click a line to see where it comes from and what it became. Double-click a name to go to its definition.";
+const HINT =
+  "Click a line to see where it comes from and what it became. Double-click a name to go to its definition. Press / to search, ? for all keys.";
 const PANES: TextPane[] = ["source", "jaxpr", "stablehlo", "hlo", "optimized"];
 const SHORT: Record<TextPane, string> = {
   source: "source",
@@ -82,7 +84,34 @@ export class StatusBar {
             selection.instruction,
           )
         : null,
+      this.crumbs(selection),
     ];
+  }
+
+  /** The computations that lead to an instruction from the entry; a press goes to the call. */
+  private crumbs({ stage, instruction }: Anchor): HTMLElement | null {
+    const { synced, local } = this.context;
+    const document = stage && instruction && synced.document(stage, local.active);
+    if (!document) return null;
+    const path = computationsOf(document).path(document.lineOfInstruction(instruction));
+    if (path.length < 2) return null;
+    const go = (line: number): void => {
+      local.select(anchorAt(document, line));
+      local.show(document.pane, line);
+    };
+    const crumbs = path.map(({ computation, call }, i) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "insp-link",
+          title: `${computation.role || "entry"} ${computation.name}: go to ${document.instruction(call) ?? "it"}`,
+          onclick: () => go(call),
+        },
+        `${i ? "› " : ""}${computation.name}`,
+      ),
+    );
+    return h("span", { class: "insp-crumbs", role: "navigation", "aria-label": "Where it is called" }, ...crumbs);
   }
 
   /** The calls that led to an origin, innermost first, one a line. */

@@ -10,10 +10,14 @@ import type { Pane as PaneName } from "../messages.ts";
 import { MAKERS } from "../panes.ts";
 import type { Pane } from "../panes/pane.ts";
 import { loading } from "../panes/states.ts";
-import { Local } from "../state/local.ts";
+import type { Preset } from "../state/layout.ts";
+import type { Local } from "../state/local.ts";
 import type { Synced } from "../state/synced.ts";
+import { type Command, commandsOf } from "./commands.ts";
 import { Controls } from "./controls.ts";
+import { openHelp } from "./help.ts";
 import { Notices } from "./notices.ts";
+import { Palette } from "./palette.ts";
 import { StatusBar } from "./statusbar.ts";
 import { Toolbar } from "./toolbar.ts";
 import { Workspace } from "./workspace.ts";
@@ -25,11 +29,12 @@ const KEY_STEP_PX = 24;
 export class View {
   private readonly root = h("div", { class: "insp", role: "region", "aria-label": "Explorer" });
   private readonly main = h("div", { class: "insp-main" });
-  private readonly local: Local;
   private readonly controls: Controls;
   private readonly toolbar: Toolbar;
   private readonly notices: Notices;
   private readonly statusbar: StatusBar;
+  private readonly palette: Palette;
+  private readonly commands: readonly Command[];
   private readonly panes = new Map<PaneName, Pane>();
   private readonly ends: (() => void)[];
   private workspace: Workspace | null = null;
@@ -37,10 +42,17 @@ export class View {
 
   constructor(
     private readonly synced: Synced,
+    private readonly local: Local,
     host: HTMLElement,
   ) {
-    this.local = new Local(synced);
-    const context = { synced, local: this.local };
+    const context = { synced, local };
+    this.commands = commandsOf(context, {
+      search: (text) => this.palette.open(text),
+      help: () => openHelp(this.root, this.commands),
+      fullWindow: () => this.root.classList.toggle("insp-full"),
+      arrange: (preset) => this.arrangeFor(preset),
+    });
+    this.palette = new Palette(this.root, context, () => this.commands);
     this.controls = new Controls(context);
     this.toolbar = new Toolbar(context);
     this.notices = new Notices(context);
@@ -65,9 +77,7 @@ export class View {
         if (this.local.revealed) this.workspace?.reveal(this.local.revealed);
       }),
     ];
-    this.root.addEventListener("keydown", (e) => {
-      if (e.key === "Escape" && !e.defaultPrevented) this.local.select(null);
-    });
+    this.root.addEventListener("keydown", (e) => this.onKey(e));
     this.onVariants();
     this.onSession();
   }
@@ -75,8 +85,23 @@ export class View {
   destroy(): void {
     this.ends.forEach((end) => end());
     this.panes.forEach((pane) => pane.destroy());
-    for (const part of [this.controls, this.toolbar, this.notices, this.statusbar, this.workspace]) part?.destroy();
+    for (const part of [this.controls, this.toolbar, this.notices, this.statusbar, this.palette, this.workspace])
+      part?.destroy();
     this.root.remove();
+  }
+
+  private onKey(e: KeyboardEvent): void {
+    const isField = e.target instanceof Element && e.target.matches("input, textarea, select");
+    if (e.defaultPrevented || isField || e.ctrlKey || e.metaKey || e.altKey) return;
+    const command = this.commands.find(({ key }) => key === e.key);
+    if (!command) return;
+    e.preventDefault();
+    command.run();
+  }
+
+  private arrangeFor(preset: Preset): void {
+    this.local.setOptimizedView(preset === "compare" && this.synced.variants.size > 1 ? "columns" : "text");
+    this.workspace?.arrange(preset);
   }
 
   private onSession(): void {

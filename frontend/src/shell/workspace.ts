@@ -19,7 +19,10 @@ import {
   groupAt,
   groupOf,
   type Layout,
+  type Preset,
+  presetLayout,
   movePane,
+  PRESETS,
   resizeColumns,
   resizeDock,
   restoreLayout,
@@ -71,6 +74,12 @@ export class Workspace {
     )
       return;
     this.change(activate(this.layout, pane));
+  }
+
+  /** Arranges all panes for a purpose. */
+  arrange(preset: Preset): void {
+    this.maximised = null;
+    this.change(presetLayout(preset, [...this.panes.keys()]));
   }
 
   setWide(isWide: boolean): void {
@@ -265,7 +274,10 @@ export class Workspace {
       },
       {
         title: "Layout",
-        items: [{ text: "Reset to default", run: () => this.change(this.default()) }],
+        items: [
+          ...PRESETS.map(({ value, text }) => ({ text: `For: ${text}`, run: () => this.arrange(value) })),
+          { text: "Reset to default", run: () => this.change(this.default()) },
+        ],
       },
     ]);
   }

@@ -44,6 +44,28 @@ export function defaultLayout(available: readonly Pane[]): Layout {
   };
 }
 
+export type Preset = "read" | "compare" | "communicate" | "memory";
+
+/** Layouts for a purpose: what is at the front, and how high the panel below is. */
+export const PRESETS: readonly { readonly value: Preset; readonly text: string }[] = [
+  { value: "read", text: "read" },
+  { value: "compare", text: "compare variants" },
+  { value: "communicate", text: "communication" },
+  { value: "memory", text: "memory" },
+];
+const FRONTS: Readonly<Record<Preset, { readonly dock: Pane; readonly share: number }>> = {
+  read: { dock: "instructions", share: 0.24 },
+  compare: { dock: "stats", share: 0.36 },
+  communicate: { dock: "collectives", share: 0.5 },
+  memory: { dock: "memory", share: 0.55 },
+};
+
+export function presetLayout(preset: Preset, available: readonly Pane[]): Layout {
+  const layout = defaultLayout(available);
+  const { dock, share } = FRONTS[preset];
+  return { ...activate(layout, dock), dockShare: share };
+}
+
 /** The layout where one pane shows several texts side by side: it is wide, the panes of other columns share one. */
 export function widened(layout: Layout, pane: Pane): Layout {
   const wide = layout.columns.find((c) => c.panes.includes(pane));

@@ -10,7 +10,17 @@ import { Costs } from "./costs.ts";
 import type { Synced } from "./synced.ts";
 
 export type LocalTopic =
-  "selection" | "hover" | "active" | "optimizedView" | "columns" | "reveal" | "step" | "wrap" | "details" | "measure";
+  | "selection"
+  | "hover"
+  | "active"
+  | "optimizedView"
+  | "columns"
+  | "reveal"
+  | "step"
+  | "wrap"
+  | "details"
+  | "measure"
+  | "show";
 /** The active variant, all variants in columns, or the active one against the baseline in two ways. */
 export type OptimizedView = "text" | "columns" | "split" | "unified";
 
@@ -52,6 +62,11 @@ export class Local {
   revealed: messages.Pane | null = null;
   /** How far the panes should step through their matches, and which: with the signal "step". */
   stepped: Step = { pane: null, variant: null, delta: 0, phase: null };
+  /** A line that a pane should scroll to, with the signal "show". */
+  shown: { readonly pane: messages.Pane; readonly line: number } | null = null;
+  /** What was selected before, and what was left by going back. */
+  private past: Anchor[] = [];
+  private future: Anchor[] = [];
   private selectionLink: CachedLink | null = null;
   private matchCache = new WeakMap<TextDocument, { link: Link; matches: Matches }>();
   private hoverLink: CachedLink | null = null;
@@ -135,6 +150,39 @@ export class Local {
   }
 
   select(anchor: Anchor | null): void {
+    if (this.selection && !isNear(this.selection, anchor)) this.past = [...this.past, this.selection].slice(-MOST_PAST);
+    this.future = [];
+    this.setSelection(anchor);
+  }
+
+  /** To what was selected before. */
+  back(): void {
+    const anchor = this.past.pop();
+    if (!anchor) return;
+    if (this.selection) this.future.push(this.selection);
+    this.return(anchor);
+  }
+
+  forward(): void {
+    const anchor = this.future.pop();
+    if (!anchor) return;
+    if (this.selection) this.past.push(this.selection);
+    this.return(anchor);
+  }
+
+  private return(anchor: Anchor): void {
+    if (anchor.variant !== null && this.synced.variants.has(anchor.variant)) this.setActive(anchor.variant);
+    this.setSelection(anchor);
+    if (anchor.line >= 0) this.show(anchor.pane, anchor.line);
+  }
+
+  /** Has a pane scroll to a line. */
+  show(pane: messages.Pane, line: number): void {
+    this.shown = { pane, line };
+    this.signal.emit("show");
+  }
+
+  private setSelection(anchor: Anchor | null): void {
     this.selection = anchor;
     this.selectionLink = null;
     this.signal.emit("selection");
@@ -229,6 +277,13 @@ export function lightUp(element: Element, level: number): void {
 }
 
 const SEND_INTERVAL_MS = 200;
+const MOST_PAST = 100;
+
+/** Whether a selection is only a step away from another: nobody wants to go back through these. */
+function isNear(one: Anchor, other: Anchor | null): boolean {
+  const isSameText = one.pane === other?.pane && one.variant === other.variant;
+  return isSameText && Math.abs(one.line - other.line) <= 1 && one.instruction !== null && one.line >= 0;
+}
 
 interface CachedLink {
   link: Link;

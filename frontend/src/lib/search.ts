@@ -1,0 +1,139 @@
+// Lines of texts by words in them, and instructions by what they are: opcode, scope, file, bytes, flops, time.
+
+import { computationsOf } from "./computations.ts";
+import { PIECE } from "./gradual.ts";
+import { bareName } from "./names.ts";
+import type { TextDocument } from "./documents.ts";
+import type { Measure } from "./linecosts.ts";
+import type { Origins } from "./origins.ts";
+import { opcodeOf } from "./tokens.ts";
+
+/** What is looked for. All of it must apply. */
+export interface Query {
+  /** Each is in the line; capital letters count where there are any. */
+  readonly words: readonly string[];
+  readonly opcode: string;
+  readonly scope: string;
+  readonly file: string;
+  /** An instruction; its users are wanted. */
+  readonly users: string;
+  readonly least: readonly { readonly measure: Measure; readonly amount: number }[];
+}
+
+const MEASURES: Readonly<Record<string, Measure>> = {
+  flops: "flops",
+  bytes: "main_memory_bytes",
+  time: "least_s",
+  peak: "peak_bytes",
+};
+const SCALES: Readonly<Record<string, number>> = {
+  "": 1,
+  k: 1e3,
+  m: 1e6,
+  g: 1e9,
+  t: 1e12,
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  s: 1,
+  ms: 1e-3,
+  us: 1e-6,
+  µs: 1e-6,
+  ns: 1e-9,
+};
+
+/** Reads `exp op:fusion scope:attention file:model.py bytes>1MiB flops>1G time>1us`. */
+export function parseQuery(text: string): Query {
+  const words: string[] = [];
+  const named = { op: "", scope: "", file: "", users: "" };
+  const least: { measure: Measure; amount: number }[] = [];
+  for (const part of text.split(/\s+/).filter(Boolean)) {
+    const name = /^(op|scope|file|users):(.+)$/.exec(part);
+    const limit = /^(flops|bytes|time|peak)>=?([\d.]+)([a-zµ]*)$/i.exec(part);
+    const scale = limit && SCALES[limit[3]!.toLowerCase()];
+    if (name) named[name[1] as keyof typeof named] = name[2]!;
+    else if (limit && scale !== undefined && scale !== null)
+      least.push({ measure: MEASURES[limit[1]!.toLowerCase()]!, amount: Number(limit[2]) * scale });
+    else words.push(part);
+  }
+  return { words, opcode: named.op, scope: named.scope, file: named.file, users: bareName(named.users), least };
+}
+
+/** Whether it asks what instructions are, and not only what stands in lines. */
+export function isFiltered({ opcode, scope, file, users, least }: Query): boolean {
+  return Boolean(opcode || scope || file || users || least.length);
+}
+
+export type AmountOf = (measure: Measure, line: number) => number;
+
+/** The lines to which a query applies, piece by piece. */
+export function* search(
+  document: TextDocument,
+  query: Query,
+  origins: Origins,
+  amountOf: AmountOf,
+): Generator<void, number[]> {
+  const contains = query.words.map(finder);
+  const isOrigin = originTest(query, origins);
+  const [first, last] = rangeOf(document, query);
+  const isUser = query.users ? userTest(query.users) : null;
+  const found: number[] = [];
+  for (let line = first; line <= last; line++) {
+    if (line % PIECE === 0) yield;
+    const text = document.lines[line]!;
+    if (isUser && !isUser(text)) continue;
+    if (!contains.every((find) => find(text))) continue;
+    if (query.opcode && opcodeOf(text, document.language) !== query.opcode) continue;
+    if (isOrigin && !isOrigin(document.origin(line))) continue;
+    if (!query.least.every(({ measure, amount }) => amountOf(measure, line) >= amount)) continue;
+    found.push(line);
+  }
+  return found;
+}
+
+/** The first and the last line to look at: users stand in the computation of what they use. */
+function rangeOf(document: TextDocument, { users }: Query): [number, number] {
+  if (!users) return [0, document.lines.length - 1];
+  const here = computationsOf(document).at(document.lineOfInstruction(users));
+  return here ? [here.first, here.last] : [0, -1];
+}
+
+function userTest(name: string): (text: string) => boolean {
+  const pattern = new RegExp(`[(, ]%?${escaped(name)}(?=[,) ])`);
+  return (text) => {
+    const operands = text.indexOf("(", text.indexOf(" = ") + 3);
+    return operands >= 0 && !text.startsWith("ENTRY") && pattern.test(text.slice(text.indexOf(" = ") + 3));
+  };
+}
+
+function escaped(word: string): string {
+  return word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+/** Small letters find capital ones too. */
+function finder(word: string): (text: string) => boolean {
+  if (word !== word.toLowerCase()) return (text) => text.includes(word);
+  const pattern = new RegExp(escaped(word), "i");
+  return (text) => pattern.test(text);
+}
+
+/** By scope and file, looked up once for each origin; null where neither is asked for. */
+function originTest({ scope, file }: Query, origins: Origins): ((origin: number) => boolean) | null {
+  if (!scope && !file) return null;
+  const known = new Map<number, boolean>();
+  const hasScope = finder(scope);
+  const test = (origin: number): boolean => {
+    if (scope && !hasScope(origins.operation(origin).replace(/\/[^/]*$/, ""))) return false;
+    const files = origins.frames(origin).map((frame) => origins.files[origins.placeAt(frame)?.file ?? -1] ?? "");
+    return !file || files.some((each) => each.endsWith(file) || each.includes(`${file}:`));
+  };
+  return (origin) => {
+    let is = known.get(origin);
+    if (is === undefined) known.set(origin, (is = origin >= 0 && test(origin)));
+    return is;
+  };
+}

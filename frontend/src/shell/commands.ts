@@ -1,0 +1,72 @@
+// What can be done from anywhere: by key, and by name in the palette.
+
+import { computationsOf } from "../lib/computations.ts";
+import { MEASURES } from "../lib/linecosts.ts";
+import { bareName } from "../lib/names.ts";
+import type { Context } from "../panes/pane.ts";
+import { anchorAt } from "../state/local.ts";
+import { PRESETS, type Preset } from "../state/layout.ts";
+
+export interface Command {
+  readonly name: string;
+  /** As `KeyboardEvent.key` has it, with "Alt+" before it; "" for none. */
+  readonly key: string;
+  readonly run: () => void;
+}
+
+/** What the parts of a view can do. */
+export interface Parts {
+  search(text?: string): void;
+  help(): void;
+  fullWindow(): void;
+  arrange(preset: Preset): void;
+}
+
+export function commandsOf(context: Context, parts: Parts): Command[] {
+  const { synced, local } = context;
+  const instruction = (): string => local.selection?.instruction ?? "";
+  const step = (delta: number): void => {
+    const variants = [...synced.variants.keys()];
+    const at = variants.indexOf(local.active ?? -1);
+    const next = variants.at((at + delta) % Math.max(1, variants.length));
+    if (next !== undefined) local.setActive(next);
+  };
+  return [
+    { name: "Search all panes and commands", key: "/", run: () => parts.search() },
+    { name: "Keys and words", key: "?", run: () => parts.help() },
+    { name: "Full window", key: "f", run: () => parts.fullWindow() },
+    { name: "Back to what was selected before", key: "[", run: () => local.back() },
+    { name: "Forward", key: "]", run: () => local.forward() },
+    { name: "Next match in every pane", key: "n", run: () => local.step(null, 1) },
+    { name: "Previous match in every pane", key: "p", run: () => local.step(null, -1) },
+    {
+      name: "Users of the selected instruction",
+      key: "u",
+      run: () => parts.search(`users:${bareName(instruction())}`),
+    },
+    { name: "Where the selected instruction's computation is called", key: "c", run: () => toCaller(context) },
+    { name: "Next variant", key: ".", run: () => step(1) },
+    { name: "Previous variant", key: ",", run: () => step(-1) },
+    { name: "Wrap long lines", key: "w", run: () => local.setWrap(!local.wrap) },
+    { name: "Show locations and metadata", key: "l", run: () => local.setDetails(!local.details) },
+    { name: "Clear the selection", key: "Escape", run: () => local.select(null) },
+    ...MEASURES.map(({ value, text }) => ({
+      name: `Beside each line: ${text.toLowerCase()}`,
+      key: "",
+      run: () => local.setMeasure(value),
+    })),
+    { name: "Beside each line: nothing", key: "", run: () => local.setMeasure(null) },
+    ...PRESETS.map(({ value, text }) => ({ name: `Layout: ${text}`, key: "", run: () => parts.arrange(value) })),
+  ];
+}
+
+/** From a line of HLO to the line that calls its computation. */
+function toCaller({ synced, local }: Context): void {
+  const pane = local.selection?.stage;
+  const document = pane && synced.document(pane, local.active);
+  if (!document || !local.selection?.instruction) return;
+  const caller = computationsOf(document).at(document.lineOfInstruction(local.selection.instruction))?.caller ?? -1;
+  if (caller < 0) return;
+  local.select(anchorAt(document, caller));
+  local.show(document.pane, caller);
+}
