@@ -20,8 +20,16 @@ const sent = [];
 let kernel = { ready() {}, graph() {}, run() {}, record() {}, cancel() {}, remove() {}, select() {} };
 
 const model = {
-  on: (name, callback) => (name === "msg:custom" ? listeners : closings).add(callback),
+  on: (name, callback) => ({ "msg:custom": listeners, comm_live_update: closings })[name]?.add(callback),
   off: (_name, callback) => listeners.delete(callback),
+  traits: {},
+  get(name) {
+    return this.traits[name];
+  },
+  set(name, value) {
+    this.traits[name] = value;
+  },
+  save_changes() {},
   send(content) {
     sent.push(content);
     queueMicrotask(() => kernel[content.type]?.(content));

@@ -35,6 +35,14 @@ export interface Session {
   notes: string[];
 }
 
+export interface Focus {
+  type: "focus";
+  pane: Pane;
+  variant: number | null;
+  line: number | null;
+  instruction: string | null;
+}
+
 export interface Document {
   type: "document";
   pane: TextPane;
@@ -755,7 +763,7 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
 
 export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | RunRequest | TuneRequest;
 

@@ -9,6 +9,8 @@ import {
   groupOf,
   type Layout,
   movePane,
+  PRESETS,
+  presetLayout,
   resizeColumns,
   restoreLayout,
   widened,
@@ -101,4 +103,24 @@ test("a saved layout is used only for the panes there are", () => {
   for (const bad of [null, 3, {}, { version: 2, columns: [] }, { ...saved, columns: saved.columns.slice(1) }]) {
     assert.deepEqual(panesOf(restoreLayout(bad, ALL)), [...ALL].sort());
   }
+});
+
+test("a hidden pane is nowhere, stays hidden when the layout is restored, and can be shown again", () => {
+  const hidden = movePane(defaultLayout(ALL), "jaxpr", "away");
+  assert.equal(groupOf(hidden, "jaxpr"), null);
+  assert.deepEqual(restoreLayout(hidden, ALL), hidden);
+  const shown = movePane(hidden, "jaxpr", 0);
+  assert.equal(groupOf(shown, "jaxpr"), 0);
+  assert.deepEqual(shown.hidden, []);
+  assert.deepEqual(panesOf(shown), [...ALL].sort());
+});
+
+test("a pane that a kept layout does not know makes it start anew", () => {
+  const kept = movePane(defaultLayout(ALL.slice(1)), "jaxpr", "away");
+  assert.deepEqual(restoreLayout(kept, ALL), defaultLayout(ALL));
+});
+
+test("layouts for a purpose hold every pane", () => {
+  for (const { value } of PRESETS) assert.deepEqual(panesOf(presetLayout(value, ALL)), [...ALL].sort());
+  assert.equal(presetLayout("communicate", ALL).dock!.active, "collectives");
 });

@@ -5,6 +5,8 @@ import type * as messages from "../src/messages.ts";
 import { anchorAt, CHOSEN, Local } from "../src/state/local.ts";
 import { Synced } from "../src/state/synced.ts";
 
+const noTraits = { get: () => undefined, set: () => undefined, save_changes: () => undefined };
+
 /** A model whose Python side is the test. */
 function connect() {
   const sent: messages.FromBrowser[] = [];
@@ -15,6 +17,7 @@ function connect() {
     },
     off: () => undefined,
     send: (content) => sent.push(content as messages.FromBrowser),
+    ...noTraits,
   });
   synced.start();
   const emit = (content: object, buffers: Uint8Array[] = []) =>
@@ -242,6 +245,7 @@ test("a kernel that cannot be reached is gone", () => {
     send: () => {
       throw new Error("closed");
     },
+    ...noTraits,
   });
   synced.start();
   assert.equal(synced.notebookKernel, "gone");
@@ -298,4 +302,49 @@ test("a reply is given to whoever asked for it", () => {
   reply(8);
   const totals = [7, 8].map((id) => synced.reply("instruction_table", id)?.total);
   assert.deepEqual(totals, [undefined, 8]);
+});
+
+test("where Python wants the reader to look is gone to once it is there", async () => {
+  const { synced, emit } = connect();
+  const local = new Local(synced);
+  emit({ type: "focus", pane: "optimized", variant: 1, line: null, instruction: "i2" });
+  assert.equal(local.selection, null);
+  emit(variant(0));
+  emit(variant(1));
+  assert.equal(local.active, null);
+  emit(...documentMessage("optimized", 1, "a\nb\nc"));
+  await until(() => local.selection !== null);
+  assert.deepEqual(
+    [local.active, local.revealed, local.selection!.line, local.selection!.instruction],
+    [1, "optimized", 2, "i2"],
+  );
+  local.select(null);
+  emit(variant(0));
+  assert.equal(local.selection, null); // only once
+  emit({ type: "focus", pane: "optimized", variant: null, line: 1, instruction: null });
+  assert.equal(local.selection!.line, 0);
+  emit({ type: "focus", pane: "stats", variant: null, line: null, instruction: null });
+  assert.deepEqual([local.revealed, local.selection!.line], ["stats", 0]);
+});
+
+test("back and forward go through what was selected, steps to the next line apart", async () => {
+  const { synced, emit } = connect();
+  const local = new Local(synced);
+  emit(variant(0));
+  emit(...documentMessage("optimized", 0, "a\nb\nc\nd\ne"));
+  await until(() => !!synced.document("optimized", 0));
+  const at = (line: number): void => local.select(anchorAt(synced.document("optimized", 0)!, line));
+  const line = (): number => local.selection?.line ?? -1;
+  at(0);
+  at(3);
+  at(4);
+  local.back();
+  assert.equal(line(), 0); // 3 and 4 are neighbours
+  local.back();
+  assert.equal(line(), 0);
+  local.forward();
+  assert.equal(line(), 4);
+  at(1);
+  local.forward();
+  assert.equal(line(), 1); // nothing lies ahead of what was chosen anew
 });

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import anywidget
+import traitlets
 
 from inspector.widgets import messages
 from inspector.widgets.documents import TextDocument
@@ -37,6 +38,8 @@ _STATIC = Path(__file__).parent / "static"
 _USUAL_PANES = [line.name for line in offered(has_kernels=False)]
 # What answers a request is asked for again, and has no slot either.
 _NOT_KEPT = ("notice", "variant_removed", "said")
+_ALONE = ("focus",)
+"""Of which only the latest is kept, whatever it is about."""
 
 RequestHandler = Callable[[Mapping[str, Any]], None]
 
@@ -47,6 +50,8 @@ class App(anywidget.AnyWidget):
     # Texts, because anywidget would tie every widget to the file's watcher for ever.
     _esm = (_STATIC / "explorer.js").read_text("utf-8")
     _css = (_STATIC / "explorer.css").read_text("utf-8")
+    # A trait, so that the notebook keeps it: some hundred bytes.
+    arrangement = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self,
@@ -177,6 +182,8 @@ class _Kept:
         kind = message["type"]
         if "id" in message or kind in _NOT_KEPT:
             return None
+        if kind in _ALONE:
+            return (kind,)
         shown_as = "document" if kind == "unavailable" else kind
         return (shown_as, *(message.get(name) for name in messages.KEYS))
 

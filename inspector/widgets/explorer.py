@@ -26,6 +26,7 @@ from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.app import App
+from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
 from inspector.widgets.fallback import html_form, text_form
@@ -86,18 +87,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         height: Any = height_px  # a user's, whatever the annotation says
         if not isinstance(height, int) or height < 1:
             raise ParameterError(f"height_px is a number of CSS pixels, 1 or more, got {height_px!r}.")
-        self.selection: Mapping[str, Any] | None = None
+        self._selection: Mapping[str, Any] | None = None
         self._is_closed = False
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
         self._stored = StoredOutput(self._form)
         lines = offered(has_kernels=bool(lowered.kernels))
+        self._panes = [line.name for line in lines]
         self._app = App(
             lowered.program.name,
             height_px=height_px,
             side_by_side=side_by_side,
             notes=lowered.notes,
             on_request=self._on_request,
-            panes=[line.name for line in lines],
+            panes=self._panes,
         )
         self._compiles = Compiles(lowered, work, tuning, self._app, lines, self._later, self._refresh_stored)
         board = self._compiles.board
@@ -226,6 +228,63 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         except concurrent.futures.TimeoutError:
             raise TimeoutError("The Explorer is still at work on what it was asked before. It goes on.") from None
 
+    @property
+    def selection(self) -> Mapping[str, Any] | None:
+        """What is selected in the browser: pane, variant, file, line, origin and instruction; None for nothing.
+
+        Set to such a mapping, of which "pane" and "line" or "instruction" suffice, it is `focus`.
+        """
+        return self._selection
+
+    @selection.setter
+    def selection(self, value: Any) -> None:
+        if not isinstance(value, Mapping) or "pane" not in value:
+            raise ParameterError(f'selection is a mapping such as {{"pane": "source", "line": 3}}, got {value!r}.')
+        number = value.get("variant")
+        variant = None if number is None else self._compiles.board.variant(number)
+        instruction = value.get("instruction")
+        line = None if instruction is not None else value.get("line")
+        self.focus(value["pane"], line=line, instruction=instruction, variant=variant)
+
+    def focus(
+        self,
+        pane: str,
+        *,
+        line: int | None = None,
+        instruction: str | None = None,
+        variant: Variant | None = None,
+    ) -> None:
+        """Has the browser show a pane, and select a line or an instruction in it; once there is one.
+
+        Args:
+          pane: "source", "jaxpr", "stablehlo", "hlo", "optimized", "memory", ...
+          line: as the pane numbers it, from 1.
+          instruction: its name, in "hlo" or "optimized".
+          variant: which becomes the active one; None for the one that is.
+
+        Raises:
+          ParameterError: there is no such pane, or no such place in it.
+        """
+        message = focus(self._panes, pane, line, instruction, variant.number if variant else None)
+        self._app.publish(message)
+
+    @property
+    def arrangement(self) -> Mapping[str, Any]:
+        """How the panes are arranged; {} before anybody did. The notebook keeps it, and it can be set.
+
+        "columns" is a list of groups with their "panes", the "active" one and their "weight" in width; "dock" is the group
+        below; "hidden" lists panes that are nowhere. Set it to such a mapping, or to "read", "compare", "communicate"
+        or "memory". (`layout` is ipywidgets' own.)
+
+        Raises:
+          ParameterError: no such layout, or panes that there are not.
+        """
+        return dict(self._app.arrangement)
+
+    @arrangement.setter
+    def arrangement(self, value: str | Mapping[str, Any]) -> None:
+        self._app.arrangement = arrangement(self._panes, value)
+
     def compare(self) -> pd.DataFrame:
         """Memory, cost and compile time of the variants that compiled, side by side; waits for all."""
         return compare(*(v.compiled for v in self.wait().variants if v.state == "done"))
@@ -312,7 +371,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             case "flags" | "add" | "lower":
                 self._controls.receive(message)
             case "select":
-                self.selection = message["selection"]
+                self._selection = message["selection"]
             case _:
                 board.answer(message)
 

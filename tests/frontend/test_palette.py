@@ -74,6 +74,7 @@ def test_commands_work_by_key_and_by_name_and_not_while_somebody_writes(demo: Op
     page.keyboard.type("layout communication")
     page.keyboard.press("Enter")
     expect(page.locator("[data-tab=collectives]")).to_have_attribute("aria-selected", "true")
+    assert page.evaluate("demo.model.get('arrangement').dock.active") == "collectives"  # the notebook keeps it
     flag = page.get_by_role("combobox", name="flag")
     flag.first.click()
     page.keyboard.type("f?")

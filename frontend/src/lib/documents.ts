@@ -86,6 +86,12 @@ export class TextDocument {
     return labels ? String(labels[line] ?? "") : String(line + 1);
   }
 
+  /** The first line that shows a number; -1 where none does. */
+  lineLabelled(label: number): number {
+    const labels = this.table.labels;
+    return labels ? labels.indexOf(label) : label <= this.lines.length ? label - 1 : -1;
+  }
+
   isHeading(line: number): boolean {
     return this.table.labels !== null && this.table.labels[line] === null && this.lines[line] !== "";
   }

@@ -5,6 +5,9 @@ export interface Model {
   on(name: string, callback: (...values: never[]) => void): void;
   off(name: string, callback?: ((...values: never[]) => void) | null): void;
   send(content: unknown): void;
+  get(name: string): unknown;
+  set(name: string, value: unknown): void;
+  save_changes(): void;
 }
 
 /** Unpacks gzip; off the main thread in browsers. */

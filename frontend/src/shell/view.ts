@@ -73,9 +73,8 @@ export class View {
       synced.signal.on(["session"], () => this.onSession()),
       synced.signal.on(["variant"], () => this.arrange()),
       this.local.signal.on(["optimizedView"], () => this.onOptimizedView()),
-      this.local.signal.on(["reveal"], () => {
-        if (this.local.revealed) this.workspace?.reveal(this.local.revealed);
-      }),
+      this.local.signal.on(["reveal"], () => this.onReveal()),
+      synced.signal.on(["arrangement"], () => this.workspace?.follow()),
     ];
     this.root.addEventListener("keydown", (e) => this.onKey(e));
     this.onVariants();
@@ -99,6 +98,10 @@ export class View {
     command.run();
   }
 
+  private onReveal(): void {
+    if (this.local.revealed) this.workspace?.reveal(this.local.revealed);
+  }
+
   private arrangeFor(preset: Preset): void {
     this.local.setOptimizedView(preset === "compare" && this.synced.variants.size > 1 ? "columns" : "text");
     this.workspace?.arrange(preset);
@@ -110,11 +113,12 @@ export class View {
     if (this.workspace) return;
     this.root.style.height = `${this.usualHeight}px`;
     for (const name of session.panes) this.panes.set(name, MAKERS[name]({ synced: this.synced, local: this.local }));
-    const isRemembered = recall(this.memory);
-    if (isRemembered ?? session.side_by_side) this.local.setOptimizedView("columns");
+    const kept = this.synced.arrangement.get()?.["side_by_side"];
+    if (kept ?? recall(this.memory) ?? session.side_by_side) this.local.setOptimizedView("columns");
     this.ends.push(hideStored(session.stored_class));
-    this.workspace = new Workspace(this.root, this.panes, this.local.isSideBySide);
+    this.workspace = new Workspace(this.root, this.panes, this.local.isSideBySide, this.synced.arrangement);
     fill(this.main, this.workspace.element);
+    this.onReveal();
   }
 
   /** Explorers that begin side by side remember for themselves whether they should. */

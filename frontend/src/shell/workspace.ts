@@ -29,6 +29,12 @@ import {
   widened,
 } from "../state/layout.ts";
 
+/** A layout that the notebook keeps; what Python sets may be the name of one. */
+export interface Arrangement {
+  get(): (Partial<Layout> & { readonly preset?: string; readonly side_by_side?: boolean }) | null;
+  set(layout: Layout & { readonly side_by_side: boolean }): void;
+}
+
 const NARROW_PX = 700;
 const WIDE_PANE: PaneName = "optimized";
 const KEY_STEP = 0.03;
@@ -48,8 +54,9 @@ export class Workspace {
     private readonly panes: ReadonlyMap<PaneName, Pane>,
     /** Whether the optimized HLO shows several texts side by side. */
     private isWide: boolean,
+    private readonly arrangement: Arrangement,
   ) {
-    this.layout = this.recalled();
+    this.layout = this.kept ?? this.recalled();
     this.narrowActive = this.layout.columns[this.layout.columns.length - 1]!.active;
     this.resizes.observe(this.element);
     this.draw();
@@ -92,6 +99,25 @@ export class Workspace {
     this.draw();
   }
 
+  /** As the notebook or Python has it. */
+  private get kept(): Layout | null {
+    const available = [...this.panes.keys()];
+    const kept = this.arrangement.get();
+    const preset = PRESETS.find(({ value }) => value === kept?.preset);
+    if (preset) return presetLayout(preset.value, available);
+    return kept ? restoreLayout(kept, available) : null;
+  }
+
+  /** Takes over what Python has set. */
+  follow(): void {
+    const { kept } = this;
+    if (!kept || JSON.stringify(kept) === JSON.stringify(this.layout)) return;
+    this.maximised = null;
+    this.layout = kept;
+    this.keep();
+    this.draw();
+  }
+
   private get memory(): string {
     return this.isWide ? "layout.columns" : "layout";
   }
@@ -109,7 +135,7 @@ export class Workspace {
 
   private change(layout: Layout): void {
     this.layout = layout;
-    remember(this.memory, layout);
+    this.keep();
     this.draw();
   }
 
@@ -260,11 +286,16 @@ export class Workspace {
 
   private openMenu(button: HTMLElement, key: GroupKey, group: Group): void {
     const others = [...this.panes.keys()].filter((p) => !group.panes.includes(p));
-    const move = (pane: PaneName, to: GroupKey | "column") => () => this.change(movePane(this.layout, pane, to));
+    const move = (pane: PaneName, to: GroupKey | "column" | "away") => () =>
+      this.change(movePane(this.layout, pane, to));
     const title = TITLES[group.active];
     const isAlone = group.panes.length === 1;
     openMenu(this.root, button, [
       { title: "Show here", items: others.map((p) => ({ text: TITLES[p], run: move(p, key) })) },
+      {
+        title,
+        items: [{ text: "Hide", run: move(group.active, "away") }],
+      },
       {
         title: `Move ${title} to`,
         items: [
@@ -318,6 +349,12 @@ export class Workspace {
   private resizeTo(layout: Layout): void {
     this.layout = layout;
     this.resize();
-    remember(this.memory, layout);
+    this.keep();
+  }
+
+  /** In the notebook, where Python reads it, and for the next Explorer in this browser. */
+  private keep(): void {
+    remember(this.memory, this.layout);
+    this.arrangement.set({ ...this.layout, side_by_side: this.isWide });
   }
 }

@@ -15,6 +15,8 @@ export interface Layout {
   columns: Group[];
   /** The panel below the columns; null when it has no panes. */
   dock: Group | null;
+  /** Panes that are nowhere. */
+  hidden?: Pane[];
   dockOpen: boolean;
   /** Share of the height that the open dock takes. */
   dockShare: number;
@@ -92,8 +94,9 @@ export function restoreLayout(
   };
   const columns = saved.columns.map(keep).filter((g) => g !== null);
   const dock = saved.dock && keep(saved.dock);
-  if (!columns.length || seen.size !== new Set(available).size) return fallback;
-  return { ...saved, columns, dock };
+  const hidden = (saved.hidden ?? []).filter((pane) => available.includes(pane) && !seen.has(pane));
+  if (!columns.length || seen.size + new Set(hidden).size !== new Set(available).size) return fallback;
+  return { ...saved, columns, dock, hidden };
 }
 
 export function groupAt(layout: Layout, key: GroupKey): Group | null {
@@ -118,8 +121,8 @@ export function activate(layout: Layout, pane: Pane): Layout {
   };
 }
 
-/** Moves a pane to another group ("column": a new one at the right). An emptied group goes away. */
-export function movePane(layout: Layout, pane: Pane, to: GroupKey | "column"): Layout {
+/** Moves a pane to another group ("column": a new one at the right) or "away". An emptied group goes away, not the last. */
+export function movePane(layout: Layout, pane: Pane, to: GroupKey | "column" | "away"): Layout {
   const drop = (group: Group): Group => {
     const panes = group.panes.filter((p) => p !== pane);
     return { ...group, panes, active: group.active === pane ? (panes[0] ?? pane) : group.active };
@@ -129,13 +132,15 @@ export function movePane(layout: Layout, pane: Pane, to: GroupKey | "column"): L
   let dock = layout.dock && drop(layout.dock);
   if (to === "dock") dock = add(dock ?? { panes: [], active: pane, weight: 1 });
   else if (to === "column") columns.push({ panes: [pane], active: pane, weight: 1 });
-  else if (columns[to]) columns[to] = add(columns[to]);
+  else if (to !== "away" && columns[to]) columns[to] = add(columns[to]);
+  const others = (layout.hidden ?? []).filter((each) => each !== pane);
   const left = columns.filter((c) => c.panes.length);
   if (!left.length) return layout;
   return {
     ...layout,
     columns: left,
     dock: dock?.panes.length ? dock : null,
+    hidden: to === "away" ? [...others, pane] : others,
     dockOpen: layout.dockOpen || to === "dock",
   };
 }

@@ -74,6 +74,7 @@ export class Local {
 
   constructor(private readonly synced: Synced) {
     this.costs = new Costs(synced);
+    for (const topic of ["focus", "document", "variant"] as const) synced.signal.on([topic], () => () => this.follow());
   }
 
   setActive(variant: number | null): void {
@@ -168,6 +169,25 @@ export class Local {
     if (!anchor) return;
     if (this.selection) this.past.push(this.selection);
     this.return(anchor);
+  }
+
+  /** Looks where Python wants it, as soon as that is there. */
+  private follow(): void {
+    const { focused } = this.synced;
+    if (!focused) return;
+    const { pane, variant, line, instruction } = focused;
+    if (variant !== null && !this.synced.variants.has(variant)) return;
+    const isPlace = line !== null || instruction !== null;
+    const document = isPlace ? this.synced.document(pane as messages.TextPane, variant ?? this.active) : null;
+    if (isPlace && !document) return;
+    this.synced.focused = null;
+    if (variant !== null) this.setActive(variant);
+    this.reveal(pane);
+    if (!document) return;
+    const found = instruction !== null ? document.lineOfInstruction(instruction) : document.lineLabelled(line!);
+    if (found < 0) return;
+    this.select(anchorAt(document, found));
+    this.show(pane, found);
   }
 
   private return(anchor: Anchor): void {

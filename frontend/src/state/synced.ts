@@ -28,7 +28,7 @@ export type Slot = TextDocument | messages.Unavailable;
 export type NotebookKernel = "waiting" | "live" | "gone";
 
 export class Synced {
-  readonly signal = new Signal<messages.Topic>();
+  readonly signal = new Signal<messages.Topic | "arrangement">();
   readonly origins = new Origins();
   session: messages.Session | null = null;
   notebookKernel: NotebookKernel = "waiting";
@@ -39,6 +39,8 @@ export class Synced {
   /** What is wrong with what was asked for with the controls. */
   said: messages.Error | null = null;
   readonly notices: messages.Notice[] = [];
+  /** Where Python wants the reader to look; null where it was followed. */
+  focused: messages.Focus | null = null;
   private readonly kept = new Map<string, Kept>();
   private readonly unpacked = new WeakMap<object, readonly ArrayBuffer[]>();
   /** What text panes show, by the key of their message. */
@@ -49,6 +51,7 @@ export class Synced {
   constructor(private readonly model: Model) {
     // ipywidgets tells a model when its comm closed: the kernel restarted or ended.
     model.on("comm_live_update", () => this.setNotebookKernel("gone"));
+    model.on("change:arrangement", () => this.signal.emit("arrangement"));
     model.on("msg:custom", (content: unknown, buffers: DataView[]) => this.receive(content, buffers ?? []));
   }
 
@@ -56,6 +59,18 @@ export class Synced {
   start(): void {
     this.send({ type: "ready", browser: this.browser });
   }
+
+  /** How the panes are arranged, as the notebook keeps it; null where nothing was arranged. */
+  readonly arrangement = {
+    get: (): Record<string, unknown> | null => {
+      const value = this.model.get("arrangement");
+      return isObject(value) && Object.keys(value).length ? value : null;
+    },
+    set: (value: object): void => {
+      this.model.set("arrangement", value);
+      this.model.save_changes();
+    },
+  };
 
   send(message: messages.FromBrowser): void {
     try {
@@ -168,6 +183,9 @@ export class Synced {
         return this.remove(message.variant);
       case "said":
         return this.say(message.error);
+      case "focus":
+        this.focused = message;
+        return this.signal.emit("focus");
       case "notice":
         this.notices.push(message);
         return this.signal.emit("notice");
@@ -222,6 +240,10 @@ export class Synced {
 function* prepare(document: TextDocument): Generator<void> {
   yield* document.prepare();
   yield* weigh(document);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
 }
 
 function keyOf(type: Type, where: Where): string {

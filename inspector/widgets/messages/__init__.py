@@ -12,6 +12,7 @@ from inspector.widgets.messages.checks import problem as problem
 from inspector.widgets.messages.checks import type_of as type_of
 from inspector.widgets.messages.common import Document as Document
 from inspector.widgets.messages.common import Error as Error
+from inspector.widgets.messages.common import Focus as Focus
 from inspector.widgets.messages.common import Language as Language
 from inspector.widgets.messages.common import LineTable as LineTable
 from inspector.widgets.messages.common import Notice as Notice
@@ -45,7 +46,9 @@ from inspector.widgets.messages.requests import SelectionChanged as SelectionCha
 
 VERSION = 3
 
-OfExplorer = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice
+OfExplorer = (
+    Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus
+)
 """What Python says besides the messages of panes."""
 ToExplorer = (
     Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged

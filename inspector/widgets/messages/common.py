@@ -38,6 +38,22 @@ class Session(TypedDict):
     notes: list[str]
 
 
+class Focus(TypedDict):
+    """Bring a pane to the front, and select a line or an instruction in it.
+
+    Attributes:
+      variant: which becomes the active one; None for the one that is.
+      line: as the pane numbers it, from 1; None for none.
+      instruction: its name; None for none.
+    """
+
+    type: Literal["focus"]
+    pane: Pane
+    variant: int | None
+    line: int | None
+    instruction: str | None
+
+
 class Document(TypedDict):
     """A text, in four buffers.
 

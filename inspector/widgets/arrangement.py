@@ -1,0 +1,84 @@
+"""How the panes are arranged and where to look, as Python says it: checked before a browser hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from inspector.errors import ParameterError
+from inspector.widgets import messages
+
+PRESETS = ("read", "compare", "communicate", "memory")
+"""Arrangements that browsers know by name (`frontend/src/state/layout.ts`)."""
+
+_VERSION = 1
+_TEXTS = ("source", "jaxpr", "stablehlo", "hlo", "optimized")
+_OF_INSTRUCTIONS = ("hlo", "optimized")
+
+
+def focus(panes: Sequence[str], pane: str, line: Any, instruction: Any, variant: int | None) -> messages.Focus:
+    """Where a browser should look.
+
+    Raises:
+      ParameterError: there is no such pane among `panes`, or it has no lines or instructions.
+    """
+    if pane not in panes:
+        raise ParameterError(f"The panes are {', '.join(panes)}; got {pane!r}.")
+    if line is not None and instruction is not None:
+        raise ParameterError(f"A line or an instruction is wanted, not both; got {line!r} and {instruction!r}.")
+    if line is not None and (pane not in _TEXTS or not isinstance(line, int) or line < 1):
+        raise ParameterError(f"A line is a number from 1 in one of {', '.join(_TEXTS)}; got {line!r} in {pane!r}.")
+    if instruction is not None and (pane not in _OF_INSTRUCTIONS or not isinstance(instruction, str)):
+        raise ParameterError(
+            f"An instruction is a name in one of {', '.join(_OF_INSTRUCTIONS)}; got {instruction!r} in {pane!r}."
+        )
+    name = None if instruction is None else instruction.removeprefix("%")
+    return messages.Focus(type="focus", pane=pane, variant=variant, line=line, instruction=name)
+
+
+def arrangement(panes: Sequence[str], value: Any) -> dict[str, Any]:
+    """An arrangement as browsers read it; panes that it does not name are hidden.
+
+    Raises:
+      ParameterError: no such arrangement, no column, or panes that there are not or that stand twice.
+    """
+    if isinstance(value, str):
+        if value not in PRESETS:
+            raise ParameterError(f"Arrangements with a name are {', '.join(PRESETS)}; got {value!r}.")
+        return {"preset": value}
+    if not isinstance(value, Mapping) or not value.get("columns"):
+        wanted = '{"columns": [{"panes": ["source"]}, {"panes": ["optimized", "hlo"]}], "dock": {"panes": ["stats"]}}'
+        raise ParameterError(f"An arrangement is a name or a mapping such as {wanted}; got {value!r}.")
+    columns = [_group(group) for group in value["columns"]]
+    dock = _group(value["dock"]) if value.get("dock") else None
+    placed = [pane for group in (*columns, *([dock] if dock else [])) for pane in group["panes"]]
+    _check(panes, placed)
+    return {
+        "version": _VERSION,
+        "columns": columns,
+        "dock": dock,
+        "hidden": [pane for pane in panes if pane not in placed],
+        "dockOpen": bool(value.get("dockOpen", True)),
+        "dockShare": float(value.get("dockShare", 0.36)),
+        "side_by_side": bool(value.get("side_by_side", False)),
+    }
+
+
+def _group(group: Any) -> dict[str, Any]:
+    listed = group.get("panes") if isinstance(group, Mapping) else None
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ParameterError(f'A group is a mapping with a list of "panes", got {group!r}.')
+    active = group.get("active", listed[0])
+    if active not in listed:
+        raise ParameterError(f"The active pane is one of the group's, {', '.join(map(str, listed))}; got {active!r}.")
+    return {"panes": list(listed), "active": active, "weight": float(group.get("weight", 1))}
+
+
+def _check(panes: Sequence[str], placed: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for pane in placed:
+        if pane not in panes:
+            raise ParameterError(f"The panes are {', '.join(panes)}; got {pane!r}.")
+        if pane in seen:
+            raise ParameterError(f"{pane!r} stands twice in the arrangement.")
+        seen.add(pane)

@@ -1,0 +1,89 @@
+"""Where a browser looks and how panes stand, from Python: readable, settable, refused where it makes no sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from inspector.errors import ParameterError
+from inspector.widgets.explorer import Explorer
+from tests.widgets.fakes import Mailbox, finished
+
+COLUMNS = {"columns": [{"panes": ["source", "jaxpr"], "active": "jaxpr", "weight": 2}, {"panes": ["optimized"]}]}
+
+
+@pytest.fixture
+def explorer() -> Iterator[Explorer]:
+    made = finished()
+    yield made
+    made.close()
+
+
+def test_a_browser_is_told_where_to_look_also_one_that_comes_later(explorer: Explorer) -> None:
+    explorer.focus("optimized", instruction="%add.1")
+    explorer.focus("hlo", line=3, variant=explorer.baseline)
+    box = Mailbox(explorer)
+    (told,) = box.of("focus")
+    assert (told["pane"], told["line"], told["instruction"], told["variant"]) == ("hlo", 3, None, 0)
+    explorer.focus("optimized", instruction="%add.1")
+    assert box.last("focus")["instruction"] == "add.1"
+
+
+def test_a_selection_can_be_set_and_read_back(explorer: Explorer) -> None:
+    box = Mailbox(explorer)
+    selection = {"pane": "hlo", "variant": None, "file": None, "line": 3, "origin": None, "instruction": "add.1"}
+    box.send({"type": "select", "selection": selection})
+    assert explorer.selection == selection
+    explorer.selection = explorer.selection
+    told = box.last("focus")
+    assert (told["pane"], told["instruction"], told["line"]) == ("hlo", "add.1", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"pane": "asm"}, r"The panes are source, .*; got 'asm'"),
+        ({"pane": "stats", "line": 3}, r"A line is a number from 1 in one of source, .*; got 3 in 'stats'"),
+        ({"pane": "source", "line": 0}, "got 0 in 'source'"),
+        ({"pane": "source", "instruction": "add"}, "An instruction is a name in one of hlo, optimized"),
+        ({"pane": "hlo", "line": 1, "instruction": "add"}, "not both"),
+    ],
+)
+def test_a_place_that_there_cannot_be_is_refused(explorer: Explorer, arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        explorer.focus(**arguments)  # type: ignore[arg-type]
+
+
+def test_an_arrangement_is_a_value_that_the_notebook_keeps(explorer: Explorer) -> None:
+    assert explorer.arrangement == {}
+    explorer.arrangement = "memory"
+    assert explorer._app.get_state()["arrangement"] == {"preset": "memory"}
+    explorer.arrangement = COLUMNS
+    found = explorer.arrangement
+    assert found["columns"][0] == COLUMNS["columns"][0]
+    assert found["columns"][1] == {"panes": ["optimized"], "active": "optimized", "weight": 1.0}
+    assert found["dock"] is None
+    assert {"source", "jaxpr", "optimized", *found["hidden"]} == set(explorer._panes)
+    explorer.arrangement = found  # what was read can be set
+    assert explorer.arrangement == found
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("wide", "Arrangements with a name are read, compare, communicate, memory; got 'wide'"),
+        ({}, "An arrangement is a name or a mapping such as"),
+        ({"columns": [["source"]]}, 'A group is a mapping with a list of "panes"'),
+        (
+            {"columns": [{"panes": ["source"], "active": "hlo"}]},
+            "The active pane is one of the group's, source; got 'hlo'",
+        ),
+        ({"columns": [{"panes": ["asm"]}]}, "The panes are source"),
+        ({"columns": [{"panes": ["hlo"]}], "dock": {"panes": ["hlo"]}}, "'hlo' stands twice"),
+    ],
+)
+def test_an_arrangement_that_there_cannot_be_is_refused(explorer: Explorer, value: object, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        explorer.arrangement = value  # type: ignore[assignment]
+    assert explorer.arrangement == {}
