@@ -66,7 +66,17 @@ function recorded({ messages, graphs, runs, products }) {
       else play(products[product].messages);
     },
     cancel: () => (isCancelled = true),
-    pass: reply("passes"),
+    pass: async ({ id, index, since, whole }) => {
+      await wait(40);
+      const { replies } = products.passes;
+      const { content, buffers } = replies[`${index}/${since}/${whole}`] ?? replies[`${index}/null/false`];
+      emit({ ...content, id }, buffers.map(decode));
+    },
+    follow: async ({ id, instruction }) => {
+      await wait(40);
+      const { content } = products.passes.stories[instruction] ?? Object.values(products.passes.stories)[0];
+      emit({ ...content, id });
+    },
     code: reply("assembly"),
     ready: ({ browser }) => play(messages, browser),
     graph: async ({ variant }) => {

@@ -49,6 +49,12 @@ class Browser:
             time.sleep(0.05)
         raise TimeoutError(f"No such message in {LIMIT_S} s; got {[e['content']['type'] for e in self.sent]}.")
 
+    def reply(self, number: int, request: dict[str, Any], kind: str) -> dict[str, Any]:
+        """The message, with its buffers, that answers a request about the baseline."""
+        self.ask({**request, "id": number, "variant": 0})
+        self.wait_for(lambda m: m["type"] == kind and m["id"] == number)
+        return self.sent[-1]
+
     def _keep(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
         plain = {name: value for name, value in content.items() if name != "to"}
         self.sent.append({"content": plain, "buffers": [base64.b64encode(b).decode() for b in buffers or []]})
@@ -82,20 +88,45 @@ def record_products(explorer: Any) -> dict[str, Any]:
         browser.wait_for(lambda m, p=product: m["type"] == "recording" and m["product"] == p and m["state"] == "done")
         messages = browser.sent[before:]
         replies = {}
-        for index in _worth_asking(messages):
-            browser.ask({"type": kind, "id": index, "variant": 0, "index": index})
-            browser.wait_for(lambda m, r=reply, i=index: m["type"] == r and m["id"] == i)
-            replies[index] = browser.sent[-1]
+        for number, (key, request) in enumerate(_worth_asking(messages).items()):
+            replies[key] = browser.reply(number * _APART, {"type": kind, **request}, reply)
         found[product] = {"messages": messages, "replies": replies}
+    found["passes"]["stories"] = {
+        name: browser.reply(number * _APART, {"type": "follow", **_NOTHING, "instruction": name}, "story")
+        for number, name in enumerate(_names(explorer))
+    }
     return found
 
 
-def _worth_asking(told: list[dict[str, Any]]) -> list[int]:
-    """All code; of the passes those that changed something, and the first."""
+_APART = 100_000  # one browser's requests that wait are answered by the last alone
+_NOTHING = {"index": None, "op_name": "", "file": "", "line": 0}
+
+
+def _names(explorer: Any) -> list[str]:
+    """A dozen instructions of the compiled program, the fusions first."""
+    listed = explorer.baseline.compiled.module().entry.instructions
+    return [i.name for i in sorted(listed, key=lambda i: i.opcode != "fusion") if i.opcode != "parameter"][:12]
+
+
+def _worth_asking(told: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """All code; of the passes those that changed something, and the first; since the start, and whole, the last."""
     (list_,) = (entry for entry in told if entry["content"]["type"] in ("passes", "code"))
-    if list_["content"]["type"] == "passes":
-        return [i for i, row in enumerate(list_["content"]["rows"]) if i == 0 or row["changed"]]
-    return list(range(len(json.loads(gzip.decompress(base64.b64decode(list_["buffers"][0])))["entries"])))
+    if list_["content"]["type"] == "code":
+        count = len(json.loads(gzip.decompress(base64.b64decode(list_["buffers"][0])))["entries"])
+        return {str(index): {"index": index} for index in range(count)}
+    rows = list_["content"]["rows"]
+    asked = [(i, None, False) for i, row in enumerate(rows) if i == 0 or row["changed"]]
+    last = asked[-1][0]
+    asked += [(last, -1, False), *((i, None, True) for i in (last, _last_of(rows, "layout-assignment")))]
+    keys = ("null" if since is None else since for _, since, _ in asked)
+    return {
+        f"{index}/{key}/{str(whole).lower()}": {"index": index, "since": since, "whole": whole}
+        for (index, since, whole), key in zip(asked, keys, strict=True)
+    }
+
+
+def _last_of(rows: list[dict[str, Any]], name: str) -> int:
+    return max(i for i, row in enumerate(rows) if row["name"] == name)
 
 
 def _is_graph(message: dict[str, Any], variant: int) -> bool:

@@ -20,7 +20,19 @@ FLAG = "xla_disable_hlo_passes"
 # Passes with one of these words in their names make a program what the back end can take, or keep it right.
 _NEEDED_WORDS = (
     *("layout", "copy", "copies", "normaliz", "expander", "decompos", "legaliz", "canonicaliz", "partition", "shard"),
-    *("schedul", "assign", "wrapper", "upcast", "inliner", "flatten", "padder", "scatter", "gather", "float", "type"),
+    *(
+        "schedul",
+        "assignment",
+        "wrapper",
+        "upcast",
+        "inliner",
+        "flatten",
+        "padder",
+        "scatter",
+        "gather",
+        "float",
+        "type",
+    ),
     *("async", "offload", "custom", "host", "spmd", "barrier", "verif", "dce", "config"),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.frontend.behind import OpenDemo
 
@@ -72,7 +72,7 @@ def test_passes_that_changed_the_program_are_listed_with_their_change(demo: Open
     )
     page.locator("[data-pane=passes] tr", has_text=re.compile("^●?fusion")).first.click()
     summary = page.locator("[data-pane=passes] .insp-summary")
-    expect(summary).to_contain_text(re.compile(r"fusion HLO passes after layout assignment.*\d+ new"))
+    expect(summary).to_contain_text(re.compile(r"fusion HLO passes after layout assignment.*Fused \d+ into \d+"))
     expect(page.locator("[data-pane=passes] .cm-deletedChunk").first).to_be_visible()
     page.get_by_role("button", name="Split", exact=True).click()
     expect(page.locator("[data-pane=passes] .cm-merge-b .cm-changedLine").first).to_be_visible()
@@ -199,8 +199,144 @@ def test_lines_of_a_pass_are_linked_to_the_source(demo: OpenDemo) -> None:
     record(page, "passes")
     page.locator("[data-pane=passes] tr", has_text="layout-assignment").first.click()
     page.wait_for_selector("[data-pane=passes] .insp-summary:has-text('layout-assignment')")
+    page.get_by_role("button", name="Whole", exact=True).click()
+    page.wait_for_selector("[data-pane=passes] .cm-collapsedLines")
     page.locator("[data-pane=source] .cm-line", has_text="jnp.mean(jnp.square").first.click(position={"x": 60, "y": 8})
     lit = page.locator("[data-pane=passes] .cm-line.insp-strong, [data-pane=passes] .cm-line.insp-chosen")
     expect(lit.first).to_be_in_viewport()
     lit.first.click(position={"x": 60, "y": 8})
     expect(page.locator("[data-pane=source] .cm-line.insp-strong").first).to_contain_text("jnp.mean(jnp.square")
+
+
+# ------------------------------------------------------------------ the strip, following, variants
+
+
+def plot(page: Page) -> Locator:
+    return page.locator("[data-pane=passes] .insp-pass-plot")
+
+
+def test_arrow_keys_step_through_the_passes_that_changed_something(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    listed = rows(page, "passes")
+    chosen = page.locator("[data-pane=passes] tr[aria-selected=true] th")
+    plot(page).focus()
+    for name in listed[1:4]:
+        page.keyboard.press("ArrowRight")
+        expect(chosen).to_have_text(name)
+        expect(page.locator("[data-pane=passes] .insp-pass-said")).to_contain_text(name)
+    page.keyboard.press("ArrowLeft")
+    expect(chosen).to_have_text(listed[2])
+    page.keyboard.press("End")
+    expect(chosen).to_have_text(listed[-1])
+    page.keyboard.press("ArrowRight")
+    expect(chosen).to_have_text(listed[-1])
+    page.keyboard.press("Home")
+    expect(chosen).to_have_text(listed[0])
+    expect(plot(page)).to_have_attribute("aria-valuetext", re.compile(listed[0]))
+
+
+def test_the_strip_has_durations_curves_and_the_time_of_the_whole(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    pane = page.locator("[data-pane=passes]")
+    assert (
+        pane.locator(".insp-pass-curve").evaluate_all("all => all.map(e => e.getAttribute('d').length > 5)")
+        == [True] * 4
+    )
+    linear, log = (
+        [
+            page.get_by_role("button", name=scale, exact=True).click(),
+            pane.locator(".insp-pass-bar-changed").get_attribute("d"),
+        ][1]
+        for scale in ("Linear", "Log")
+    )
+    assert linear != log
+    parts = pane.locator(".insp-pass-part")
+    titles = parts.evaluate_all("all => all.map(e => e.title)")
+    assert titles[0].startswith("tracing to a jaxpr (JAX)")
+    assert any(title.startswith("code generation: LLVM (XLA)") for title in titles)
+    widths = parts.evaluate_all("all => all.map(e => e.offsetWidth)")
+    assert sum(widths) == pytest.approx(
+        pane.locator(".insp-pass-times").evaluate("e => e.offsetWidth"), abs=len(widths)
+    )
+    plot(page).press("End")
+    expect(pane.locator(".insp-pass-legend")).to_contain_text(
+        re.compile(r"instructions [\d,]+.*fusions [\d,]+.*written.*collectives 0")
+    )
+
+
+def test_what_a_pass_did_is_a_list_that_leads_to_the_lines(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    page.locator("[data-pane=passes] tr", has_text=re.compile("^●?fusion")).first.click()
+    event = page.locator("[data-pane=passes] .insp-pass-events li").first
+    expect(event).to_contain_text("fused")
+    name = event.locator(".insp-pass-name").last.inner_text()
+    event.locator(".insp-pass-name").last.click()
+    expect(page.locator("[data-pane=passes] .cm-line.insp-chosen").first).to_contain_text(f"%{name} = ")
+    expect(page.locator("[data-pane=optimized] .insp-chosen").first).to_contain_text(f"%{name} = ")
+
+
+def test_any_two_modules_are_compared_and_the_whole_can_be_read(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    plot(page).press("End")
+    expect(page.locator("[data-pane=passes] .insp-pass-said")).to_contain_text("pipeline-start")
+    page.get_by_label("Compare with").select_option("-1")
+    expect(page.locator("[data-pane=passes] .insp-pass-said")).to_contain_text(re.compile("Fused"))
+    assert sent(page, "pass")[-1]["since"] == -1
+    page.get_by_label("Compare with").select_option("itself")
+    page.get_by_role("button", name="Whole", exact=True).click()
+    expect(page.locator("[data-pane=passes] .cm-line").first).to_contain_text("HloModule")
+    assert sent(page, "pass")[-1]["whole"] is True
+
+
+def test_a_selected_instruction_is_followed_and_each_step_leads_to_its_pass(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    follow = page.get_by_role("button", name="Follow", exact=True)
+    expect(follow).to_be_disabled()
+    page.locator(
+        "[data-pane=optimized] .cm-line", has_text=re.compile(r"^ {2}(ROOT )?%\w*fusion[.\d]* = ")
+    ).first.click(position={"x": 60, "y": 8})
+    follow.click()
+    (asked,) = sent(page, "follow")
+    assert asked["instruction"]
+    assert asked["index"] is None
+    story = page.locator("[data-pane=passes] .insp-pass-story")
+    expect(story).to_contain_text("in the compiled program as")
+    assert page.locator("[data-pane=passes] .insp-pass-touched").get_attribute("d")
+    last = story.locator("li button").last
+    name = last.locator(".insp-pass-where").inner_text().partition(" ")[2]
+    last.evaluate("e => e.click()")
+    expect(page.locator("[data-pane=passes] tr[aria-selected=true] th")).to_have_text(name)
+    expect(story.locator("li.insp-chosen")).to_have_count(1)
+    page.get_by_role("button", name="Follow no more").click()
+    expect(story).to_have_count(0)
+
+
+def test_a_line_of_a_pass_is_followed_by_its_name_there(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    plot(page).press("ArrowRight")
+    line = page.locator("[data-pane=passes] .cm-line", has_text=re.compile(r"^ {2}(ROOT )?%[\w.\-]+ = ")).first
+    line.click(position={"x": 40, "y": 8})
+    page.get_by_role("button", name="Follow", exact=True).click()
+    (asked,) = sent(page, "follow")
+    assert f"%{asked['instruction']} = " in line.inner_text()
+    assert isinstance(asked["index"], int)
+
+
+def test_a_variant_without_a_pass_or_what_follows_it_is_one_press(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "passes")
+    page.locator("[data-pane=passes] tr", has_text=re.compile("^●?algsimp")).first.click()
+    expect(page.locator("[data-pane=passes] .insp-pass-said")).to_contain_text("algsimp")
+    page.get_by_role("button", name="Without it", exact=True).click()
+    page.get_by_role("button", name="Stop after it", exact=True).click()
+    assert [message["which"] for message in sent(page, "pass_variant")] == ["without", "until"]
+    page.locator("[data-pane=passes] tr", has_text="pipeline-start").first.click()
+    button = page.get_by_role("button", name="Without it", exact=True)
+    expect(button).to_be_disabled()
+    expect(button).to_have_attribute("title", re.compile("between two pipelines"))

@@ -1,94 +1,107 @@
-// The compiler passes of the active variant, and what one of them changed.
+// The compiler passes of the active variant: how long they took, what each did, and what becomes of an instruction.
 
-import { Change as Span, MergeView, unifiedMergeView } from "@codemirror/merge";
-import { openSearchPanel } from "@codemirror/search";
-import { EditorState } from "@codemirror/state";
-import { EditorView } from "@codemirror/view";
-import { type Choice, segments, toolButton } from "../lib/controls.ts";
-import { changesOf, linesBefore } from "../lib/diffing.ts";
+import { type Choice, Switcher, textButton, toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
-import { plainText, readDocument, type TextDocument } from "../lib/documents.ts";
-import {
-  createEditor,
-  editorExtensions,
-  type EditorEvents,
-  light,
-  revealLine,
-  setDetails,
-  setWrapping,
-} from "../lib/editor.ts";
 import { formatSeconds, plural } from "../lib/format.ts";
-import { best, levelsFor } from "../lib/linking.ts";
+import { nextOf, type Scale } from "../lib/passcurves.ts";
 import { listSplitter } from "../lib/splitter.ts";
-import { decodeText } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
-import { anchorAt } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
-import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { LinkedPane } from "./linked.ts";
+import type { Context, Pane } from "./pane.ts";
+import { PassDiff, type View } from "./passdiff.ts";
+import { PassStrip } from "./passstrip.ts";
+import { eventList, StoryList } from "./passwords.ts";
 import { absence } from "./recording.ts";
 import { RowList } from "./rowlist.ts";
 import { awaited, empty, failure } from "./states.ts";
+import "../styles/passes.css";
 
-type View = "unified" | "split";
 type Which = "changed" | "all";
+type Extent = "changes" | "whole";
+type Wanted = Omit<messages.PassRequest, "id" | "type">;
 
 const WHICH: Choice<Which>[] = [
-  { value: "changed", text: "Changed", title: "Passes that changed the program" },
+  { value: "changed", text: "Changed", title: "Passes that changed the program themselves" },
   { value: "all", text: "All", title: "Every pass that ran" },
 ];
 const VIEWS: Choice<View>[] = [
   { value: "unified", text: "Unified", title: "Before and after, one below the other" },
   { value: "split", text: "Split", title: "Before and after, side by side" },
 ];
+const EXTENTS: Choice<Extent>[] = [
+  { value: "changes", text: "Changes", title: "What changed, with some lines around" },
+  { value: "whole", text: "Whole", title: "The whole module" },
+];
+const SCALES: Choice<Scale>[] = [
+  { value: "log", text: "Log", title: "Durations on a logarithmic scale" },
+  { value: "linear", text: "Linear", title: "Durations as they are" },
+];
 const WHAT =
   "Compiles this variant once more, with a snapshot of the HLO after each pass. It takes about one and a half times as long.";
-const COLLAPSE = { margin: 3, minSize: 8 };
+const ITSELF = "itself";
+const MOST_KEPT = 16;
+/** Below these heights the strip gives some of its own. */
+const SHORT_PX = 330;
+const TINY_PX = 180;
 
-class PassesPane implements Pane {
-  readonly element = h("div", { class: "insp-recorded", "data-pane": "passes" });
-  readonly tools = h("div", { class: "insp-tools" });
-  private readonly drawing = new Drawing(() => this.draw());
-  private readonly which = h("div", { class: "insp-segments", role: "group", "aria-label": "Which passes" });
-  private readonly views = h("div", { class: "insp-segments", role: "group", "aria-label": "Change as" });
-  private readonly detail = h("div", { class: "insp-recorded-detail insp-editor" });
+class PassesPane extends LinkedPane {
+  readonly element = h("div", { class: "insp-recorded insp-passes", "data-pane": "passes" });
+  private readonly which = new Switcher<Which>("Which passes", WHICH, "changed", () => this.relist());
+  private readonly scale = new Switcher<Scale>("Scale of durations", SCALES, "log", () => this.relist());
+  private readonly views = new Switcher<View>("Change as", VIEWS, "unified", () => this.redraw());
+  private readonly extent = new Switcher<Extent>("How much of the module", EXTENTS, "changes", this.drawing.request);
+  private readonly strip = new PassStrip((index) => this.choose(index));
   private readonly list = new RowList("Passes", "Filter passes", ["18px", null, "74px"], (key) =>
     this.choose(Number(key)),
   );
   private readonly border = listSplitter("Width of the list of passes", this.element, () => this.list.element);
-  private readonly ends: (() => void)[];
+  private readonly head = h("div", { class: "insp-summary insp-pass-head" });
+  private readonly since = h("select", {
+    class: "insp-select",
+    "aria-label": "Compare with",
+    title: "What the module after the pass is compared with",
+    onchange: this.drawing.request,
+  });
+  private readonly followButton = textButton("Follow", "", () => this.follow());
+  private readonly withoutButton = textButton("Without it", "", () => this.startVariant("without"));
+  private readonly untilButton = textButton("Stop after it", "", () => this.startVariant("until"));
+  private readonly words = h("div", { class: "insp-pass-words" });
+  private readonly side = h("div", { class: "insp-pass-side" }, this.words);
+  private readonly diff = new PassDiff(this.context, (name) => (this.clicked = name));
+  private readonly story = new StoryList(
+    (touch) => this.goTo(touch),
+    () => this.followNoMore(),
+  );
+  private readonly detail = h("div", { class: "insp-recorded-detail insp-editor" });
+  private readonly options: () => void;
   private readonly chosen = new Map<number, number>();
-  private shownWhich: Which = "changed";
-  private view: View = "unified";
-  private requestId = Math.floor(Math.random() * 2 ** 30);
-  private requested = "";
-  private listed: { passes: messages.PassList; which: Which } | null = null;
-  private drawn: { change: Message<"pass_change">; view: View } | null = null;
-  private merge: MergeView | null = null;
-  private editors: { view: EditorView; document: TextDocument }[] = [];
+  /** Replies by what was asked for, the last ones. */
+  private readonly known = new Map<string, Message<"pass_change">>();
+  private id = Math.floor(Math.random() * 2 ** 30);
+  private asked = { id: -1, key: "" };
+  private followed = { id: -1, variant: -1 };
+  private shownStory: Message<"story"> | null = null;
+  private listed: messages.PassList | null = null;
+  private shown: Message<"pass_change"> | null = null;
+  /** The instruction of this pane's text that was clicked last, while it is what is selected. */
+  private clicked: string | null = null;
+  /** What to scroll to once the pass is there. */
+  private sought = "";
 
-  constructor(private readonly context: Context) {
-    const find = toolButton("find", "Find (Ctrl-F)", () => this.editors[0] && openSearchPanel(this.editors[0].view));
-    this.tools.append(this.list.filter, this.which, this.views, find);
-    const { local } = context;
-    this.ends = [
-      follow(context, "passes", this.drawing),
-      local.signal.on(["active"], this.drawing.request),
-      local.signal.on(["selection"], () => {
-        if (!this.drawing.isVisible) return;
-        this.reveal();
-        return () => this.mark();
-      }),
-      local.signal.on(["wrap", "details"], () => this.applyOptions()),
-    ];
+  constructor(context: Context) {
+    super(context, "passes");
+    const find = toolButton("find", "Find (Ctrl-F)", () => this.diff.find());
+    const { which, scale, views, extent } = this;
+    this.tools.append(this.list.filter, which.element, scale.element, extent.element, views.element, find);
+    this.watch(this.element);
+    this.options = context.local.signal.on(["wrap", "details"], () => this.diff.applyOptions());
   }
 
-  setVisible(visible: boolean): void {
-    this.drawing.setVisible(visible);
-  }
-
-  destroy(): void {
-    this.ends.forEach((end) => end());
-    this.clear();
+  override destroy(): void {
+    super.destroy();
+    this.options();
+    this.diff.clear();
   }
 
   private get passes(): messages.PassList | null {
@@ -96,43 +109,84 @@ class PassesPane implements Pane {
     return synced.latest("passes", { variant: local.active });
   }
 
-  private draw(): void {
+  private get index(): number {
+    return this.chosen.get(this.context.local.active!) ?? 0;
+  }
+
+  protected draw(): void {
     const { passes } = this;
     const isThere = Boolean(passes?.rows.length);
     for (const tool of this.tools.children) (tool as HTMLElement).hidden = !isThere;
     if (!passes || !isThere) {
-      this.clear();
-      this.listed = null;
+      this.forget();
       const nothing = passes ? empty("No passes", passes.note) : absence(this.context, "passes", "Passes", WHAT);
       return fill(this.element, nothing);
     }
-    fill(this.which, ...segments(WHICH, this.shownWhich, (which) => this.setWhich(which)));
-    fill(this.views, ...segments(VIEWS, this.view, (view) => this.setView(view)));
-    this.drawList(passes);
+    if (this.listed !== passes) this.drawList(passes);
+    this.drawStory();
     this.drawDetail(passes);
   }
 
+  /** Lights what is selected, and says whether it can be followed. */
+  protected mark(): void {
+    if (!this.listed) return;
+    if (this.context.local.selection?.pane !== "passes") this.clicked = null;
+    this.diff.mark();
+    this.drawButtons();
+  }
+
+  protected override resize(): void {
+    const height = this.element.clientHeight;
+    this.element.classList.toggle("insp-short", height < SHORT_PX);
+    this.element.classList.toggle("insp-tiny", height < TINY_PX);
+  }
+
+  private relist(): void {
+    if (this.listed) this.drawList(this.listed);
+  }
+
+  private redraw(): void {
+    if (this.shown) this.diff.show(this.shown, this.views.value);
+  }
+
+  /** The passes to step through. */
+  private indices(passes: messages.PassList): number[] {
+    const steps = [...passes.rows.keys()].filter((i) => this.which.value === "all" || passes.rows[i]!.is_step);
+    return steps.length ? steps : [...passes.rows.keys()];
+  }
+
   private drawList(passes: messages.PassList): void {
-    if (this.listed?.passes === passes && this.listed.which === this.shownWhich) return;
-    this.listed = { passes, which: this.shownWhich };
+    const isNew = this.listed !== passes;
+    this.listed = passes;
+    const variant = this.context.local.active!;
+    const indices = this.indices(passes);
+    if (!this.chosen.has(variant)) this.chosen.set(variant, indices[0]!);
     const longest = Math.max(1e-9, ...passes.rows.map((row) => row.duration_s ?? 0));
-    const rows = passes.rows
-      .map((row, index) => ({ row, index }))
-      .filter(({ row }) => this.shownWhich === "all" || row.changed)
-      .map(({ row, index }) => ({
+    const rows = indices.map((index) => {
+      const row = passes.rows[index]!;
+      return {
         key: String(index),
         group: row.pipeline,
         text: `${row.name} ${row.pipeline}`,
         className: row.changed ? "" : "insp-unchanged",
         cells: cells(row, longest),
-      }));
-    const changed = passes.rows.filter((row) => row.changed).length;
+      };
+    });
+    const changed = passes.rows.filter((row) => row.is_step).length;
     const count = `${plural(changed, "pass", "passes")} of ${passes.rows.length} changed the program`;
     this.list.show(rows, [count, passes.note].filter(Boolean).join(". "));
-    fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.border, this.detail));
-    const variant = this.context.local.active!;
-    const first = passes.rows.findIndex((row) => row.changed);
-    if (!this.chosen.has(variant)) this.chosen.set(variant, Math.max(0, first));
+    this.strip.show(passes, indices, this.scale.value);
+    if (!isNew) return;
+    const steps = [...passes.rows.entries()].filter(([, row]) => row.is_step);
+    fill(
+      this.since,
+      h("option", { value: ITSELF }, "the module before it"),
+      h("option", { value: "-1" }, "the module before all passes"),
+      ...steps.map(([i, row]) => h("option", { value: i }, `the module after ${i} ${row.name}`)),
+    );
+    fill(this.detail, this.head, this.side, this.diff.element);
+    const body = h("div", { class: "insp-recorded-body" }, this.list.element, this.border, this.detail);
+    fill(this.element, this.strip.element, body);
   }
 
   private choose(index: number): void {
@@ -140,158 +194,192 @@ class PassesPane implements Pane {
     this.drawing.request();
   }
 
-  private setWhich(which: Which): void {
-    this.shownWhich = which;
-    this.drawing.request();
-  }
-
-  private setView(view: View): void {
-    this.view = view;
-    this.drawing.request();
-  }
-
-  /** Asks for the chosen pass unless it was asked for, and shows it once it is there. */
+  /** Asks for the chosen pass unless it is known or asked for, and shows it once it is there. */
   private drawDetail(passes: messages.PassList): void {
     const { synced, local } = this.context;
-    const variant = local.active!;
-    const index = this.chosen.get(variant)!;
+    const [variant, index] = [local.active!, this.index];
     const row = passes.rows[index];
     this.list.select(String(index));
+    this.strip.look(index);
+    this.story.look(index);
     if (!row) return;
-    const wanted = `${variant}/${index}`;
-    if (this.requested !== wanted) {
-      this.requested = wanted;
-      synced.send({ type: "pass", id: ++this.requestId, variant, index, since: null, whole: true });
-    }
-    const change = synced.reply("pass_change", this.requestId);
+    const since = this.since.value === ITSELF || !this.since.value ? null : Number(this.since.value);
+    const change = this.ask({ variant, index, since, whole: this.extent.value === "whole" });
+    this.detail.classList.toggle("insp-counting", !change && this.shown !== null && synced.notebookKernel !== "gone");
     if (!change) {
-      this.clear();
-      return fill(this.detail, awaited(synced, `Reading ${row.name}`, `${row.name} was not received`));
+      if (this.shown && synced.notebookKernel !== "gone") return; // what was shown stays until the next is there
+      this.diff.clear();
+      this.shown = null;
+      return fill(this.words, awaited(synced, `Reading ${row.name}`, `${row.name} was not received`));
     }
-    if (this.drawn?.change === change && this.drawn.view === this.view) return;
-    this.clear();
-    if (change.error) return fill(this.detail, failure(change.error, `${row.name} cannot be shown`));
-    this.drawChange(row, change);
+    if (this.shown !== change) this.drawChange(row, change);
+  }
+
+  private ask(wanted: Wanted): Message<"pass_change"> | null {
+    const { synced } = this.context;
+    const key = JSON.stringify(wanted);
+    const known = this.known.get(key);
+    if (known) return known;
+    if (this.asked.key !== key) {
+      this.asked = { id: ++this.id, key };
+      synced.send({ type: "pass", id: this.id, ...wanted });
+    }
+    const change = synced.reply("pass_change", this.asked.id);
+    if (!change) return null;
+    if (this.known.size >= MOST_KEPT) this.known.delete(this.known.keys().next().value!);
+    if (!change.error) this.known.set(key, change);
+    return change;
   }
 
   private drawChange(row: messages.PassRow, change: Message<"pass_change">): void {
-    this.drawn = { change, view: this.view };
+    this.shown = change;
+    this.drawHead(row, change);
+    if (change.error) {
+      this.diff.clear();
+      return fill(this.words, failure(change.error, `${row.name} cannot be shown`));
+    }
+    const left = change.left_out ? `${plural(change.left_out, "more place")} changed: see Whole.` : "";
+    const events = change.events.length ? eventList(change, (name) => this.reveal(name)) : null;
+    fill(this.words, events, left && h("div", { class: "insp-note" }, left));
+    this.diff.show(change, this.views.value);
+    if (this.sought) this.diff.reveal(this.sought);
+    this.sought = "";
+  }
+
+  private drawHead(row: messages.PassRow, change: messages.PassChange): void {
     const time = row.duration_s === null ? row.reason : formatSeconds(row.duration_s);
-    const head = h(
-      "div",
-      { class: "insp-summary" },
-      h("span", { class: "insp-tok-op" }, row.name),
-      h("span", { class: "insp-dim" }, ` ${row.pipeline} · ${time} · `),
-      change.summary,
+    fill(
+      this.head,
+      h(
+        "div",
+        { class: "insp-pass-said", title: `${row.pipeline}: ${change.summary}` },
+        h("span", { class: "insp-tok-op" }, row.name),
+        h("span", { class: "insp-dim" }, ` ${row.pipeline} · ${time} · `),
+        change.summary,
+      ),
+      h(
+        "div",
+        { class: "insp-pass-actions" },
+        h("label", { class: "insp-dim" }, "against ", this.since),
+        this.followButton,
+        this.withoutButton,
+        this.untilButton,
+      ),
     );
-    const host = h("div", { class: "insp-diff" });
-    fill(this.detail, head, host);
-    const { before, after } = this.texts(change);
-    const spans = changesOf(change.hunks, before, after).map((s) => new Span(...s));
-    if (!spans.length) this.editors = [{ view: this.plain(after, host), document: after }];
-    else if (this.view === "split") this.split(before, after, spans, host);
-    else this.unified(before, after, spans, host);
-    this.mark();
+    this.drawButtons();
   }
 
-  /** The module after a pass, and before it: of what came after and what went. */
-  private texts(change: Message<"pass_change">): { before: TextDocument; after: TextDocument } {
-    const { synced } = this.context;
-    const parts = synced.parts(change);
-    const about = { pane: "passes", variant: change.variant, language: "hlo", title: "" } as const;
-    const after = readDocument(about, parts, synced.origins);
-    const before = linesBefore(after.lines, change.hunks, decodeText(parts[4]!).split("\n"));
-    return { before: plainText(about, before.join("\n")), after };
-  }
-
-  private plain(document: TextDocument, parent: HTMLElement): EditorView {
-    return createEditor(document, this.events(document), this.context.local, parent);
-  }
-
-  private split(a: TextDocument, b: TextDocument, spans: Span[], parent: HTMLElement): void {
-    const side = (document: TextDocument) => ({ doc: document.text, extensions: this.extensions(document) });
-    const config = { gutter: true, collapseUnchanged: COLLAPSE, diffConfig: { override: () => spans } };
-    this.merge = new MergeView({ a: side(a), b: side(b), parent, ...config });
-    this.editors = [
-      { view: this.merge.b, document: b },
-      { view: this.merge.a, document: a },
-    ];
-  }
-
-  private unified(a: TextDocument, b: TextDocument, spans: Span[], parent: HTMLElement): void {
-    const merge = unifiedMergeView({
-      original: a.text,
-      mergeControls: false,
-      gutter: true,
-      collapseUnchanged: COLLAPSE,
-      diffConfig: { override: () => spans },
-    });
-    const state = EditorState.create({ doc: b.text, extensions: [this.extensions(b), merge] });
-    this.editors = [{ view: new EditorView({ state, parent }), document: b }];
-  }
-
-  private extensions(document: TextDocument): ReturnType<typeof editorExtensions> {
-    return editorExtensions(document, this.events(document), this.context.local);
-  }
-
-  private events(document: TextDocument): EditorEvents {
-    const { local } = this.context;
-    return {
-      onLine: (line) => {
-        const name = document.instruction(line);
-        const optimized = this.context.synced.document("optimized", local.active);
-        const isStillThere = name !== null && (optimized?.lineOfInstruction(name) ?? -1) >= 0;
-        if (isStillThere) local.selectInstruction("passes", "optimized", name);
-        else local.select(anchorAt(document, line));
-      },
-      onHover: () => undefined,
-      onMove: () => undefined,
-      onClear: () => local.select(null),
+  private drawButtons(): void {
+    const row = this.listed?.rows[this.index];
+    const isGone = this.context.synced.notebookKernel === "gone";
+    const enable = (button: HTMLButtonElement, reason: string, title: string): void => {
+      button.disabled = isGone || Boolean(reason);
+      button.title = isGone ? "The kernel is gone." : reason || title;
     };
+    const selected = this.context.local.selection;
+    const what = this.clicked ?? selected?.instruction ?? (selected ? "what is selected" : "");
+    const none = what ? "" : "Select an instruction or a line first, here or in another pane";
+    enable(this.followButton, none, `Follow ${what} through all passes`);
+    if (!row) return;
+    const kept = row.kept.length ? ` These still run: ${row.kept.join(", ")}.` : "";
+    enable(this.withoutButton, cannot(row.without), `Compile a variant without ${row.name}`);
+    enable(
+      this.untilButton,
+      cannot(row.until),
+      `Compile a variant without what changed the program after ${row.name}, but for what the back end needs.${kept}`,
+    );
   }
 
-  /** Lights the selected instruction, where the pass's text has one of that name, and what comes from the same place. */
-  private mark(): void {
-    const link = this.context.local.link();
-    for (const { view, document } of this.editors) {
-      const levels = link && levelsFor(link, document).of;
-      light(view, { chosen: this.chosenLine(document), levels, hover: null });
+  private startVariant(which: "without" | "until"): void {
+    const { synced, local } = this.context;
+    synced.send({ type: "pass_variant", variant: local.active!, index: this.index, which });
+  }
+
+  /** Brings an instruction into view, where the text has it. */
+  private reveal(name: string): void {
+    const { synced, local } = this.context;
+    this.diff.reveal(name);
+    const isStillThere = (synced.document("optimized", local.active)?.lineOfInstruction(name) ?? -1) >= 0;
+    if (isStillThere) local.selectInstruction("passes", "optimized", name);
+    this.clicked = name;
+    this.drawButtons();
+  }
+
+  // ------------------------------------------------------------------ following
+
+  private follow(): void {
+    const { synced, local } = this.context;
+    const { selection } = local;
+    const said = local.selectionMessage();
+    const isCompiled = selection?.stage === "optimized";
+    const instruction = this.clicked ?? (isCompiled ? (selection.instruction ?? "") : "");
+    const isHere = this.clicked !== null;
+    // A name that a pass took away is that of the module before it.
+    const isAfter =
+      isHere &&
+      (this.shown?.events.every(({ before, after }) => !before.includes(instruction) || after.includes(instruction)) ??
+        true);
+    const index = isHere ? (isAfter ? this.index : this.index - 1) : null;
+    this.followed = { id: ++this.id, variant: local.active! };
+    synced.send({
+      type: "follow",
+      id: this.id,
+      variant: local.active!,
+      instruction,
+      index,
+      op_name: said?.origin ?? "",
+      file: said?.file ?? "",
+      line: said?.line ?? 0,
+    });
+    this.drawing.request();
+  }
+
+  private followNoMore(): void {
+    this.followed = { id: -1, variant: -1 };
+    this.drawing.request();
+  }
+
+  private drawStory(): void {
+    const { synced, local } = this.context;
+    const { id, variant } = this.followed;
+    const isWanted = id >= 0 && variant === local.active;
+    if (!isWanted) {
+      this.shownStory = null;
+      this.story.element.remove();
+      return this.strip.mark([]);
     }
+    const story = synced.reply("story", id);
+    if (!this.story.element.isConnected) this.side.prepend(this.story.element);
+    if (story === this.shownStory && story) return;
+    this.shownStory = story;
+    if (!story) return fill(this.story.element, awaited(synced, "Following through all passes", "It was not received"));
+    if (story.error) return fill(this.story.element, failure(story.error, "It cannot be followed"));
+    this.story.show(story);
+    this.strip.mark(story.touches.flatMap(({ index }) => (index === null ? [] : [index])));
   }
 
-  /** Scrolls to what is lit, where it was selected elsewhere. */
-  private reveal(): void {
-    const { local } = this.context;
-    if (!local.selection || local.selection.pane === "passes") return;
-    for (const { view, document } of this.editors) {
-      const matches = local.matches(document);
-      const chosen = this.chosenLine(document);
-      const line = chosen >= 0 ? chosen : ((matches && best(matches)[0]) ?? -1);
-      if (line >= 0) revealLine(view, line);
-    }
+  private goTo(touch: messages.PassTouch): void {
+    this.sought = touch.after[0] ?? touch.before[0] ?? "";
+    this.since.value = ITSELF;
+    const first = this.listed ? nextOf(this.indices(this.listed), -1, 1) : 0;
+    const index = touch.index ?? first;
+    if (index === this.index) {
+      this.diff.reveal(this.sought);
+      this.sought = "";
+    } else this.choose(index);
   }
 
-  private chosenLine(document: TextDocument): number {
-    const { selection } = this.context.local;
-    return selection?.instruction ? document.lineOfInstruction(selection.instruction) : -1;
+  private forget(): void {
+    this.diff.clear();
+    this.listed = this.shown = null;
+    this.known.clear();
+    this.story.element.remove();
   }
+}
 
-  private applyOptions(): void {
-    const { wrap, details } = this.context.local;
-    for (const { view, document } of this.editors) {
-      setWrapping(view, wrap);
-      setDetails(view, document, details);
-    }
-  }
-
-  private clear(): void {
-    this.merge?.destroy();
-    if (!this.merge) this.editors.forEach(({ view }) => view.destroy());
-    this.merge = null;
-    this.editors = [];
-    this.drawn = null;
-    fill(this.detail);
-  }
+/** A reason as a sentence, "" where there is none. */
+function cannot(reason: string): string {
+  return reason && `Cannot: ${reason}.`;
 }
 
 function cells(row: messages.PassRow, longest: number): HTMLElement[] {
@@ -301,7 +389,7 @@ function cells(row: messages.PassRow, longest: number): HTMLElement[] {
     h(
       "td",
       { class: "insp-pass-mark", title: row.changed ? "changed the program" : "changed nothing" },
-      row.changed ? "●" : "",
+      row.changed ? (row.is_step ? "●" : "○") : "",
     ),
     h("th", { scope: "row", title: `${row.name} in ${row.pipeline}` }, row.name),
     h(

@@ -1,0 +1,161 @@
+// A module before and after a pass, one below the other or side by side.
+
+import { Change as Span, MergeView, unifiedMergeView } from "@codemirror/merge";
+import { openSearchPanel } from "@codemirror/search";
+import { EditorState } from "@codemirror/state";
+import { EditorView } from "@codemirror/view";
+import { changesOf, linesBefore } from "../lib/diffing.ts";
+import { fill, h } from "../lib/dom.ts";
+import { plainText, readDocument, type TextDocument } from "../lib/documents.ts";
+import {
+  createEditor,
+  editorExtensions,
+  type EditorEvents,
+  light,
+  revealLine,
+  setDetails,
+  setWrapping,
+} from "../lib/editor.ts";
+import { best, levelsFor } from "../lib/linking.ts";
+import { decodeText } from "../lib/transport.ts";
+import type * as messages from "../messages.ts";
+import { anchorAt } from "../state/local.ts";
+import type { Message } from "../state/synced.ts";
+import type { Context } from "./pane.ts";
+
+export type View = "unified" | "split";
+
+const COLLAPSE = { margin: 3, minSize: 8 };
+
+export class PassDiff {
+  readonly element = h("div", { class: "insp-diff" });
+  private merge: MergeView | null = null;
+  private editors: { view: EditorView; document: TextDocument }[] = [];
+  private before: readonly string[] = [];
+  private hunks: messages.PassChange["hunks"] = [];
+
+  /** `clicked` is told the instruction of a line, null of one that defines none. */
+  constructor(
+    private readonly context: Context,
+    private readonly clicked: (name: string | null) => void,
+  ) {}
+
+  show(change: Message<"pass_change">, view: View): void {
+    this.clear();
+    const { before, after } = this.texts(change);
+    const spans = changesOf(change.hunks, before, after).map((s) => new Span(...s));
+    const collapse = change.whole ? { collapseUnchanged: COLLAPSE } : {};
+    const config = { gutter: true, ...collapse, diffConfig: { override: () => spans } };
+    if (!spans.length)
+      this.editors = [
+        { view: createEditor(after, this.events(after), this.context.local, this.element), document: after },
+      ];
+    else if (view === "split") this.split(before, after, config);
+    else this.unified(before, after, config);
+    this.mark();
+  }
+
+  find(): void {
+    if (this.editors[0]) openSearchPanel(this.editors[0].view);
+  }
+
+  /** Scrolls to where an instruction is defined, or was. */
+  reveal(name: string): void {
+    for (const { view, document } of this.editors) {
+      const line = document.lineOfInstruction(name);
+      const place = line >= 0 ? line : this.placeOfRemoved(name);
+      if (place >= 0) revealLine(view, Math.min(place, document.text.lines - 1));
+    }
+  }
+
+  private placeOfRemoved(name: string): number {
+    const marks = [`  %${name} = `, `  ROOT %${name} = `];
+    const line = this.before.findIndex((text) => marks.some((mark) => text.startsWith(mark)));
+    const hunk = this.hunks.find(([a0, a1]) => a0 <= line && line < a1);
+    return hunk ? hunk[2] : -1;
+  }
+
+  /** Lights the selected instruction, where the text has one of that name, and what comes from the same place. */
+  mark(): void {
+    const { local } = this.context;
+    const link = local.link();
+    for (const { view, document } of this.editors) {
+      const levels = link && levelsFor(link, document).of;
+      light(view, { chosen: this.chosenLine(document), levels, hover: null });
+      if (!local.selection || local.selection.pane === "passes") continue;
+      const matches = local.matches(document);
+      const chosen = this.chosenLine(document);
+      const line = chosen >= 0 ? chosen : ((matches && best(matches)[0]) ?? -1);
+      if (line >= 0) revealLine(view, line);
+    }
+  }
+
+  applyOptions(): void {
+    const { wrap, details } = this.context.local;
+    for (const { view, document } of this.editors) {
+      setWrapping(view, wrap);
+      setDetails(view, document, details);
+    }
+  }
+
+  clear(): void {
+    this.merge?.destroy();
+    if (!this.merge) this.editors.forEach(({ view }) => view.destroy());
+    this.merge = null;
+    this.editors = [];
+    fill(this.element);
+  }
+
+  /** The module after a pass, and before it: of what came after and what went. */
+  private texts(change: Message<"pass_change">): { before: TextDocument; after: TextDocument } {
+    const { synced } = this.context;
+    const parts = synced.parts(change);
+    const about = { pane: "passes", variant: change.variant, language: "hlo", title: "" } as const;
+    const after = readDocument(about, parts, synced.origins);
+    const removed = decodeText(parts[4]!);
+    const before = linesBefore(after.lines, change.hunks, removed.split("\n"));
+    [this.before, this.hunks] = [before, change.hunks];
+    return { before: plainText(about, before.join("\n")), after };
+  }
+
+  private split(a: TextDocument, b: TextDocument, config: object): void {
+    const side = (document: TextDocument) => ({ doc: document.text, extensions: this.extensions(document) });
+    this.merge = new MergeView({ a: side(a), b: side(b), parent: this.element, ...config });
+    this.editors = [
+      { view: this.merge.b, document: b },
+      { view: this.merge.a, document: a },
+    ];
+  }
+
+  private unified(a: TextDocument, b: TextDocument, config: object): void {
+    const merge = unifiedMergeView({ original: a.text, mergeControls: false, ...config });
+    const state = EditorState.create({ doc: b.text, extensions: [this.extensions(b), merge] });
+    this.editors = [{ view: new EditorView({ state, parent: this.element }), document: b }];
+  }
+
+  private extensions(document: TextDocument): ReturnType<typeof editorExtensions> {
+    return editorExtensions(document, this.events(document), this.context.local);
+  }
+
+  private events(document: TextDocument): EditorEvents {
+    const { local, synced } = this.context;
+    return {
+      onLine: (line) => {
+        const name = document.instruction(line);
+        this.clicked(name);
+        const optimized = synced.document("optimized", local.active);
+        const isStillThere = name !== null && (optimized?.lineOfInstruction(name) ?? -1) >= 0;
+        if (isStillThere) local.selectInstruction("passes", "optimized", name);
+        else local.select(anchorAt(document, line));
+      },
+      onHover: () => undefined,
+      onMove: () => undefined,
+      onClear: () => local.select(null),
+    };
+  }
+
+  private chosenLine(document: TextDocument): number {
+    const { selection } = this.context.local;
+    return selection?.instruction ? document.lineOfInstruction(selection.instruction) : -1;
+  }
+}
