@@ -65,7 +65,7 @@ def _measured(before: bytes, after: bytes, rounds: int) -> tuple[float, Diff]:
 
 
 def _line(spent: float, found: Diff) -> str:
-    before, after = found.matching.before.module, found.matching.after.module
+    before, after = found.before, found.after
     unlike = instruction_changes(instruction_multiset(before), instruction_multiset(after))
     bound = unlike.only_before.total() + unlike.only_after.total()
     ratio = f", {found.changed / bound:.2f} of the {bound:,} that differ at least (aim {AIM_BOUND})" if bound else ""

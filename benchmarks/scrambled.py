@@ -19,7 +19,7 @@ def scrambled(module: Module, seed: int) -> Module:
     proto.name = "other"
     channels: dict[int, int] = {}
     schedule = {old: [*sequence.instruction_ids] for old, sequence in proto.schedule.sequences.items()}
-    proto.schedule.Clear()
+    proto.ClearField("schedule")
     for computation in proto.computations:
         own = _renumbered([i.id for i in computation.instructions], generator)
         if computation.id in schedule:

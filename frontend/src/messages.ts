@@ -170,12 +170,42 @@ export interface LowerRequest {
   axes: string;
 }
 
+export interface Change {
+  kind: string;
+  opcode: string;
+  before: string[];
+  after: string[];
+  names: number;
+  what: string;
+  line: number;
+}
+
 export interface Diff {
   type: "diff";
   baseline: number;
   variant: number;
   hunks: [number, number, number, number][];
+  following: number[];
   summary: string;
+  changes: Change[];
+  count: number;
+}
+
+export interface DiffCostsRequest {
+  type: "diff_costs";
+  id: number;
+  baseline: number;
+  variant: number;
+}
+
+export interface DiffCosts {
+  type: "diff_costs";
+  id: number;
+  baseline: number;
+  variant: number;
+  costs: ((number | null)[])[];
+  unknown: string[];
+  error: Error | null;
 }
 
 export interface StatsRow {
@@ -763,9 +793,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -782,7 +812,7 @@ export const PANES: readonly Line[] = [
   { name: "jaxpr", title: "jaxpr", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "stablehlo", title: "StableHLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "hlo", title: "HLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
-  { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
+  { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "diff_costs", "notebook_kernel"] },
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
   { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },

@@ -56,7 +56,16 @@ def altered(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
         is_compared = field.number not in (*NAMING, *CONFIGURING, OPCODE, SHAPE) and field.name not in _GROUPS
         if is_compared and getattr(a, field.name) != getattr(b, field.name):
             found.append(_aspect(field.name, a, b))
-    return tuple(found)
+    return tuple(each for each in found if not _is_default(each))
+
+
+def _is_default(aspect: Aspect) -> bool:
+    """Whether one compiler writes out what another leaves to the operands' type."""
+    return (
+        aspect.name == "comparison type"
+        and {aspect.before, aspect.after} & {""} != set()
+        and "TOTALORDER" not in (aspect.before, aspect.after)
+    )
 
 
 def configured(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
@@ -119,8 +128,9 @@ def _aspect(name: str, a: Any, b: Any) -> Aspect:
     words = name.replace("_", " ")
     if name == "literal":
         return Aspect("value", *_parted(_literal(a.literal), _literal(b.literal)))
-    if name == "sharding":
-        return Aspect(words, *(sharding_text(each.sharding) if each.HasField(name) else "" for each in (a, b)))
+    if name.endswith("sharding"):
+        texts = [sharding_text(getattr(each, name)) if each.HasField(name) else "" for each in (a, b)]
+        return Aspect(words, *_parted(*texts))
     return Aspect(words, *_parted(_text(a, name), _text(b, name)))
 
 

@@ -75,6 +75,11 @@ class Change:
         return "; ".join(filter(None, [*map(str, self.aspects), self.words, *held]))
 
     @property
+    def respects(self) -> str:
+        """In what it differs, such as "layout, dimensions"."""
+        return ", ".join(dict.fromkeys(aspect.name for aspect in self.aspects))
+
+    @property
     def count(self) -> int:
         """Instructions of both modules that it is about."""
         return len(self.before) + len(self.after) + sum(self.held)
@@ -180,7 +185,7 @@ class _Told:
 
 
 def _group_words(found: Regrouped) -> str:
-    counts = " and ".join(f"{count:,}" for count in found.counts)
+    counts = " + ".join(f"{count:,}" for count in found.counts)
     return f"{counts} instruction{'s' if found.counts != (1,) else ''}" if counts else ""
 
 

@@ -134,15 +134,11 @@ class InstructionChanges:
         return not self.only_before and not self.only_after
 
     def __str__(self) -> str:
-        return self.words()
-
-    def words(self, before: str = "the baseline") -> str:
-        """A line; `before` names what the variant is compared with."""
         if self.same:
             return f"the same {self.common:,} instructions"
         parts = [
             f"{sum(opcodes.values()):,} only in {where} ({_listed(opcodes)})"
-            for where, opcodes in ((before, self.only_before), ("the variant", self.only_after))
+            for where, opcodes in (("the baseline", self.only_before), ("the variant", self.only_after))
             if opcodes
         ]
         return f"{'; '.join(parts)}; {self.common:,} in both"

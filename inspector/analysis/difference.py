@@ -9,13 +9,19 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from inspector.analysis.changes import KINDS, Change, Kind, changes
 from inspector.analysis.diff import longest_run
 from inspector.analysis.matching import Matching, match
 from inspector.analysis.operations import OPCODES
-from inspector.compilation.cost import InstructionCost
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.cost import Cost, InstructionCost
+from inspector.compilation.memory import Memory
+from inspector.compilation.preview import Preview
 from inspector.errors import AtLeast, Unavailable, total
 from inspector.hlo.executions import places
 from inspector.hlo.module import Instruction, Module
@@ -28,10 +34,12 @@ if TYPE_CHECKING:
 
 Number = float | Unavailable
 Costs = Mapping[str, InstructionCost]
+Totals: TypeAlias = "tuple[Total, ...]"
 
 NOT_COUNTED = Unavailable("it was not counted", "Compiled.diff counts")
 
 _MOST_PHRASES = 4
+_LONGEST_DETAIL = 60
 _NEXT = ("while", "conditional", "custom-call", "dot", "convolution")
 _REGROUPING: frozenset[Kind] = frozenset({"split", "merged", "regrouped", "grown", "shrunk", "formed", "dissolved"})
 _SAID: Mapping[Kind, str] = {
@@ -73,15 +81,20 @@ class Diff(Tabular):
 
     Attributes:
       changes: by kind, the most telling first; empty for a module and the same one renamed and reordered.
-      matching: which instruction of one is which of the other.
+      before, after: the modules.
+      partners: which row of `after` each row of `before` is, -1 for none; `[instructions of before]`.
+      computations: which computation of `after` one of `before` is, by number.
       totals: numbers of both programs as a whole, where they are known.
-      reordered: instructions that XLA scheduled to run in another order than the matched ones of the first module: how
-        many do not keep their place among the others. No change of what is computed.
+      reordered: instructions that XLA scheduled to run in another order than their partners: all but the most that keep
+        theirs. No change of what is computed.
     """
 
     changes: tuple[Change, ...]
-    matching: Matching
-    totals: tuple[Total, ...] = ()
+    before: Module
+    after: Module
+    partners: npt.NDArray[np.int32]
+    computations: Mapping[int, int]
+    totals: Totals = ()
     reordered: int = 0
     _count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None
 
@@ -91,7 +104,7 @@ class Diff(Tabular):
     @property
     def common(self) -> int:
         """Instructions that both have, changed or not."""
-        return sum(other >= 0 for other in self.matching.to_after)
+        return int((self.partners >= 0).sum())
 
     @property
     def changed(self) -> int:
@@ -111,6 +124,10 @@ class Diff(Tabular):
     def costs(self) -> tuple[Costs, Costs] | Unavailable:
         """What one execution of each instruction costs, by name, of both; counted when it is first asked for."""
         return NOT_COUNTED if self._count is None else self._count()
+
+    def counted(self, count: Callable[[], tuple[Costs, Costs] | Unavailable]) -> Diff:
+        """The same, with what counts instructions."""
+        return dataclasses.replace(self, _count=count)
 
     def cost(self, change: Change) -> Mapping[str, Number]:
         """`flops_before, flops_after, bytes_before, bytes_after` of one execution of what a change is about."""
@@ -151,10 +168,23 @@ _COLUMNS: Mapping[str, ColumnKind] = {
 }  # fmt: skip
 
 
+def totals(before: Preview | CompiledProgram, after: Preview | CompiledProgram) -> Totals:
+    """The numbers of two programs that a headline tells."""
+    return tuple(
+        Total(name, _number(getattr(before, of), key), _number(getattr(after, of), key), is_bytes=is_bytes)
+        for name, of, key, is_bytes in (("peak", "memory", "peak_bytes", True), ("flops", "cost", "flops", False))
+    )
+
+
+def _number(known: Memory | Cost | Unavailable, name: str) -> Number:
+    value: Number = known if isinstance(known, Unavailable) else getattr(known, name)
+    return value
+
+
 def diff(
     before: Module,
     after: Module,
-    totals: Sequence[Total] = (),
+    numbers: Sequence[Total] = (),
     count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None,
 ) -> Diff:
     """How a module differs from another one.
@@ -162,14 +192,20 @@ def diff(
     Args:
       before: a module.
       after: another one, of any options, target and version of JAX.
-      totals: numbers of both as a whole, for the headline.
+      numbers: of both as a whole, for the headline; see `totals`.
       count: gives what instructions cost when that is asked for; None where nobody counts.
 
     Raises:
       ModuleError: one is damaged.
     """
     matching = match(before, after)
-    return Diff(changes(matching), matching, tuple(totals), _reordered(matching), count)
+    pairs = dict(matching.regions)
+    for group, computation in matching.before.opened.items():
+        if (other := matching.after.opened.get(matching.to_after[group])) is not None:
+            pairs[computation] = other
+    partners = np.array(matching.to_after, np.int32)
+    told = changes(matching)
+    return Diff(told, before, after, partners, pairs, tuple(numbers), _reordered(matching), count)
 
 
 def _phrases(told: Sequence[Change]) -> list[str]:
@@ -207,9 +243,16 @@ def _phrase(told: Sequence[Change], opcode: str, kind: Kind) -> str:
     noun = counted(count, opcode or (told[0].opcode if len({c.opcode for c in told}) == 1 else "") or "instruction")
     if not any(change.before or change.after for change in told):
         return "the module altered"
-    words = {change.what for change in told} if kind in ("altered", "rewritten", "configured") else set()
-    detail = f" ({words.pop()})" if len(words) == 1 else ""
-    return f"{noun} {_SAID.get(kind, kind)}{detail if len(detail) < 60 else ''}"
+    return f"{noun} {_SAID.get(kind, kind)}{_detail(told)}"
+
+
+def _detail(told: Sequence[Change]) -> str:
+    """What differs, in brackets, where that is the same of all, or in the same respect."""
+    for words in ({change.what for change in told}, {change.respects for change in told}):
+        said = words.pop() if len(words) == 1 else ""
+        if said and len(said) <= _LONGEST_DETAIL and any(change.aspects for change in told):
+            return f" ({said})"
+    return ""
 
 
 def counted(count: int, noun: str) -> str:

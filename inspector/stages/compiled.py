@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from inspector.analysis.collectives import Collectives, collectives
-from inspector.analysis.difference import Diff, Total, diff
+from inspector.analysis.difference import Diff, diff, totals
 from inspector.analysis.graph import graph
 from inspector.analysis.instructions import instructions
 from inspector.analysis.peaks import peak_of
@@ -17,9 +17,8 @@ from inspector.analysis.roofline import Roofline, roofline
 from inspector.analysis.timeline import Timeline, timeline
 from inspector.compilation import saved
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.cost import Cost, InstructionCost, costs
+from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
-from inspector.compilation.memory import Memory
 from inspector.compilation.records.passes import Passes
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Module
@@ -119,12 +118,8 @@ class Compiled(CompiledProgram):
         if not isinstance(other, CompiledProgram):
             raise ParameterError(f"diff() takes a Compiled, got {other!r} ({type(other).__name__}).")
         theirs = Compiled.of(other)
-        totals = [
-            Total("peak", _number(self.memory, "peak_bytes"), _number(other.memory, "peak_bytes"), is_bytes=True),
-            Total("flops", _number(self.cost, "flops"), _number(other.cost, "flops"), is_bytes=False),
-        ]
         counted = lambda: (self.instruction_costs(), theirs.instruction_costs())  # noqa: E731
-        return diff(self.module(), theirs.module(), totals, counted)
+        return diff(self.module(), theirs.module(), totals(self, theirs), counted)
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
@@ -208,8 +203,3 @@ def _count(module: Module) -> dict[str, InstructionCost]:
     if is_whole:  # else a worker may know more the next time
         _costs[module] = counted
     return counted
-
-
-def _number(known: Memory | Cost | Unavailable, name: str) -> float | Unavailable:
-    value: float | Unavailable = known if isinstance(known, Unavailable) else getattr(known, name)
-    return value

@@ -36,6 +36,7 @@ class Compiles:
         app: App,
         lines: Sequence[Line],
         later: Callable[[Callable[[], object]], None],
+        aside: Callable[[Callable[[], object]], None],
         refresh: Callable[[], object],
     ) -> None:
         """There is no variant yet.
@@ -47,6 +48,7 @@ class Compiles:
           app: where it is shown.
           lines: the panes, of the registry.
           later: does a task on the Explorer's thread.
+          aside: does a task that may take seconds on another.
           refresh: called when a compile has ended or a variant is gone.
         """
         self.lowerings, self.work = Lowerings(work, lowered, tuning), work
@@ -55,7 +57,7 @@ class Compiles:
         self._variants: dict[int, Variant] = {}
         self._numbers = itertools.count()
         self._is_closed = False
-        self.board = Board(lines, app, lambda: self.work, self._lock, self._variants, later, self.tune)
+        self.board = Board(lines, app, lambda: self.work, self._lock, self._variants, later, aside, self.tune)
 
     @property
     def lowered(self) -> Lowered:

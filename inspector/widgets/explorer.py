@@ -90,6 +90,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._selection: Mapping[str, Any] | None = None
         self._is_closed = False
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
+        self._aside_thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer-aside")
         self._stored = StoredOutput(self._form)
         lines = offered(has_kernels=bool(lowered.kernels))
         self._panes = [line.name for line in lines]
@@ -101,7 +102,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             on_request=self._on_request,
             panes=self._panes,
         )
-        self._compiles = Compiles(lowered, work, tuning, self._app, lines, self._later, self._refresh_stored)
+        self._compiles = Compiles(
+            lowered, work, tuning, self._app, lines, self._later, self._aside, self._refresh_stored
+        )
         board = self._compiles.board
         self._controls = Controls(
             self._app.publish,
@@ -217,12 +220,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 raise TimeoutError(
                     f"After {timeout} s under way: {', '.join(f'{v.label} ({v.state})' for v in pending)}. They go on."
                 )
+        self._drain(deadline)
         return self
 
     def _drain(self, deadline: float | None) -> None:
-        """Waits for what the Explorer's thread was given before, such as another lowering."""
+        """Waits for what the Explorer's threads were given before, such as another lowering."""
         try:
-            self._thread.submit(lambda: None).result(_remaining(deadline))
+            for thread in (self._thread, self._aside_thread):
+                thread.submit(lambda: None).result(_remaining(deadline))
         except (RuntimeError, concurrent.futures.CancelledError):  # closed, before or meanwhile
             return
         except concurrent.futures.TimeoutError:
@@ -314,7 +319,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _end(self) -> None:
         self._is_closed = True
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for thread in (self._thread, self._aside_thread):
+            thread.shutdown(wait=False, cancel_futures=True)
         self._controls.close()
         self._compiles.close()
         self._app.close()
@@ -386,7 +392,13 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _later(self, task: Callable[[], object]) -> None:
         """Runs a task on the Explorer's thread; what it raises is shown."""
+        self._run_on(self._thread, task)
 
+    def _aside(self, task: Callable[[], object]) -> None:
+        """The same of one that may take seconds, on another thread."""
+        self._run_on(self._aside_thread, task)
+
+    def _run_on(self, thread: concurrent.futures.Executor, task: Callable[[], object]) -> None:
         def guarded() -> None:
             try:
                 task()
@@ -394,7 +406,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self._app.publish(messages.notice_of(error))
 
         with contextlib.suppress(RuntimeError):  # closed
-            self._thread.submit(guarded)
+            thread.submit(guarded)
 
 
 def _remaining(deadline: float | None) -> float | None:

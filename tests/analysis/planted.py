@@ -355,7 +355,9 @@ PLANTED = (
         (("gone", "body.all", "", ""),),
     ),
     Planted(
-        "split", ((_GELU, _GELU_IN_TWO), (_CALL_GELU, _CALL_BOTH)), (("split", "gelu.f", "gelu.f1,gelu.f", "2 and 1"),)
+        "split",
+        ((_GELU, _GELU_IN_TWO), (_CALL_GELU, _CALL_BOTH)),
+        (("split", "gelu.f", "gelu.f1,gelu.f", "2 + 1 instructions"),),
     ),
     Planted(
         "grown",

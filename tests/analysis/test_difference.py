@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jaxlib import _hlo
 
 import inspector
 from benchmarks.scrambled import scrambled
 from benchmarks.workloads import make
+from inspector.analysis.aligned import Aligned, aligned
 from inspector.analysis.changes import Change
 from inspector.analysis.diff import instruction_changes, instruction_multiset
 from inspector.analysis.difference import Diff, Total, diff
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Module
+from inspector.hlo.text import DisplayText, display_text
 from inspector.stages.compiled import Compiled
 from tests.analysis.edited import randomly_edited
 from tests.analysis.planted import BASE, PLANTED, Planted, edited
@@ -127,7 +131,7 @@ def test_a_pass_more_is_the_mirror_image_of_a_pass_less(compiled: Any, name: str
     kinds = Counter(change.kind for change in there.changes)
     assert kinds["split"]
     assert Counter(MIRRORED.get(change.kind, change.kind) for change in back.changes) == kinds
-    assert there.matching.to_after == back.matching.to_before
+    assert all(back.partners[y] == x for x, y in enumerate(there.partners.tolist()) if y >= 0)
 
 
 def test_programs_tell_their_difference_with_what_it_costs(compiled: Any) -> None:
@@ -165,3 +169,53 @@ def test_random_edits_are_told_with_no_more_than_they_need(seed: int, count: int
     unlike = instruction_changes(instruction_multiset(module), instruction_multiset(other))
     bound = unlike.only_before.total() + unlike.only_after.total()
     assert diff(module, other).changed <= 1.2 * max(bound, 2 * count)
+
+
+# --------------------------------------------------------------------------- texts
+
+
+def shown(module: Module) -> DisplayText:
+    return display_text(_hlo.HloModule.from_serialized_hlo_module_proto(module.columns.data).to_string())
+
+
+def rebuilt(texts: Aligned, after: DisplayText) -> list[str]:
+    """The first text, as a browser makes it of the second."""
+    lines, removed, kept, taken = after.text.split("\n"), texts.removed, 0, 0
+    found: list[str] = []
+    for a0, a1, b0, b1 in texts.hunks:
+        found += lines[kept:b0]
+        assert len(found) == a0
+        found += removed[taken : taken + a1 - a0]
+        taken, kept = taken + a1 - a0, b1
+    assert taken == len(removed)
+    return found + lines[kept:]
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_texts_are_aligned_by_what_is_the_same(base: Module, planted: Planted) -> None:
+    other = scrambled(module_of(edited(planted)), 1)
+    before, after = shown(base), shown(other)
+    found = diff(base, other)
+    texts = aligned(found, before, after)
+    first = [line for line in rebuilt(texts, after) if line]
+    assert len(first) == len([line for line in before.text.split("\n") if line])
+    opcodes = lambda lines: Counter(word for line in lines for word in re.findall(r" ([a-z-]+)\(", line))  # noqa: E731
+    assert opcodes(first) == opcodes(before.text.split("\n"))
+    assert len(texts.lines) == len(found.changes)
+    assert all(line >= 0 for line in texts.lines)
+
+
+def test_the_texts_of_a_module_and_itself_renamed_are_the_same(base: Module) -> None:
+    other = scrambled(base, 5)
+    texts = aligned(diff(base, other), shown(base), shown(other))
+    assert texts.hunks == ()
+    assert texts.removed == ()
+
+
+def test_what_only_takes_something_else_is_marked_as_following(base: Module) -> None:
+    planted = next(each for each in PLANTED if each.name == "in between")
+    other = module_of(edited(planted))
+    texts = aligned(diff(base, other), shown(base), shown(other))
+    assert [(a1 - a0, b1 - b0) for a0, a1, b0, b1 in texts.hunks] == [(1, 2)]
+    assert [line.split(" = ")[0].strip() for line in texts.removed] == ["%body.log"]
+    assert texts.following == ()

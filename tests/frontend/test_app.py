@@ -110,7 +110,9 @@ def test_a_removed_variant_is_forgotten_with_all_that_is_its_own(make: Any) -> N
         app.publish_document(text("optimized", number))
         app.publish(Stats(type="stats", variant=number, rows=[]))
     app.publish_document(text("hlo", None))
-    app.publish(Diff(type="diff", baseline=0, variant=1, hunks=[(0, 1, 0, 1)], summary=""))
+    app.publish(
+        Diff(type="diff", baseline=0, variant=1, hunks=[(0, 1, 0, 1)], following=[], summary="", changes=[], count=0)
+    )
     app.publish(messages.VariantRemoved(type="variant_removed", variant=1))
     assert types(sent)[-1] == "variant_removed"
     del sent[:]

@@ -266,13 +266,13 @@ def test_a_variant_says_what_it_changed(demo: OpenDemo) -> None:
     expect(change).to_have_count(0)  # of the baseline
     page.locator(".insp-chip-main").nth(1).click()
     expect(change).to_contain_text("Against the baseline: ")
-    expect(change).to_contain_text("only in the variant")
+    expect(change).to_contain_text("fusions split")
     change.get_by_role("button", name="Compare").click()
     expect(page.locator(".insp-diff .cm-insertedLine, .insp-diff .cm-changedLine").first).to_be_visible()
     expect(change).to_have_count(0)  # the comparison has words of its own
     page.get_by_role("button", name="Side by side").click()
     expect(change).to_have_count(1)
-    expect(page.locator(".insp-column[data-variant='1'] .insp-change")).to_contain_text("only in the variant")
+    expect(page.locator(".insp-column[data-variant='1'] .insp-change")).to_contain_text("fusions split")
 
 
 def test_a_variant_is_shown_against_the_baseline(demo: OpenDemo) -> None:
@@ -280,9 +280,9 @@ def test_a_variant_is_shown_against_the_baseline(demo: OpenDemo) -> None:
     expect(page.get_by_role("button", name="Compare with baseline")).to_be_disabled()
     page.locator(".insp-chip-main").nth(1).click()
     page.get_by_role("button", name="Compare with baseline").click()
-    expect(page.locator(".insp-summary")).to_contain_text("only in the variant")
+    expect(page.locator(".insp-summary")).to_contain_text("fusions split")
     expect(page.locator(".insp-diff .cm-insertedLine, .insp-diff .cm-changedLine").first).to_be_visible()
-    expect(page.locator(".insp-diff .cm-deletedChunk").first).to_be_visible()
+    expect(page.locator(".insp-diff .cm-deletedLine").first).to_be_visible()
     page.get_by_role("button", name="Split").click()
     expect(page.locator(".cm-merge-a .cm-changedLine").first).to_be_visible()
     expect(page.locator(".cm-merge-b .cm-changedLine").first).to_be_visible()
@@ -291,6 +291,28 @@ def test_a_variant_is_shown_against_the_baseline(demo: OpenDemo) -> None:
     expect(page.locator(".cm-merge-b .insp-strong").first).to_be_attached()
     page.locator(".insp-chip-main").first.click()
     expect(page.locator(".insp-diff")).to_have_count(0)
+
+
+def test_the_changes_are_listed_by_kind_and_lead_to_their_places(demo: OpenDemo) -> None:
+    page = demo()
+    page.locator(".insp-chip-main").nth(1).click()
+    page.get_by_role("button", name="Compare with baseline").click()
+    changes = page.get_by_role("tree", name="Changes by kind")
+    kinds = changes.get_by_role("treeitem", expanded=True)
+    expect(kinds.first).to_have_text(re.compile(r"Split · \d+ changes"))
+    first = changes.locator(".insp-changes-row").first
+    name = re.search(r"→ ([\w.\-]+)", first.inner_text())
+    assert name is not None
+    first.click()
+    expect(first).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".insp-status .insp-instruction")).to_have_text(name[1])
+    expect_in_view(page.locator(".insp-diff .cm-line.insp-chosen").first)
+    changes.press("ArrowDown")
+    expect(page.locator(".insp-status .insp-instruction")).not_to_have_text(name[1])
+    kinds.first.click()
+    expect(changes.get_by_role("treeitem", expanded=False).first).to_contain_text("Split")
+    page.get_by_label("Filter changes").fill("broadcast no such thing")
+    expect(changes.get_by_role("treeitem")).to_have_count(0)
 
 
 def test_a_match_in_what_a_diff_leaves_out_is_brought_to_light(demo: OpenDemo) -> None:

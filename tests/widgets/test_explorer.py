@@ -409,6 +409,7 @@ def test_a_variant_is_compared_with_the_first_one_for_its_target(
     def finish(number: int) -> None:
         work.finish(number)
         assert explorer.variants[number].shown.wait(10)
+        explorer._drain(time.monotonic() + 10)
 
     def pairs() -> list[tuple[int, int]]:
         return [(m["baseline"], m["variant"]) for m in box.of("diff")]

@@ -2,7 +2,8 @@
 
 import { diff } from "@codemirror/merge";
 import type { Diff } from "../messages.ts";
-import type { TextDocument } from "./documents.ts";
+import { TextDocument } from "./documents.ts";
+import { NONE } from "./origins.ts";
 
 type Range = [fromA: number, toA: number, fromB: number, toB: number];
 
@@ -56,3 +57,30 @@ export function linesBefore(after: readonly string[], hunks: Diff["hunks"], remo
   add(after, kept, after.length);
   return lines;
 }
+
+/**
+ * The text that another was compared with, in that other's order and names: what both have is the same line with the
+ * same origin and instruction, and so is a line that was changed; what went is nothing's.
+ */
+export function alignedBefore(diff: Pick<Diff, "hunks">, after: TextDocument, removed: string): TextDocument {
+  const lines = linesBefore(after.lines, diff.hunks, removed.split("\n"));
+  const origins = new Int32Array(lines.length).fill(NONE);
+  const instructions = new Array<string | null>(lines.length).fill(null);
+  let [a, b] = [0, 0];
+  const keep = (end: number): void => {
+    for (; b < end; a++, b++) [origins[a], instructions[a]] = [after.origin(b), after.instruction(b)];
+  };
+  for (const [, a1, b0, b1] of diff.hunks) {
+    keep(b0);
+    for (; a < a1; a++) {
+      const line = after.lineOfInstruction(DEFINED.exec(lines[a]!)?.[1] ?? "");
+      if (line >= b0 && line < b1) [origins[a], instructions[a]] = [after.origin(line), after.instruction(line)];
+    }
+    b = b1;
+  }
+  keep(after.lines.length);
+  const about = { pane: after.pane, variant: after.variant, language: after.language, title: after.title };
+  return new TextDocument(about, lines.join("\n"), origins, { labels: null, instructions });
+}
+
+const DEFINED = /^\s*(?:ROOT )?%?([\w.-]+) = /;

@@ -1,16 +1,19 @@
-// The optimized HLO: of the active variant, of all variants side by side, or against the baseline.
+// The optimized HLO: of the active variant, of all variants side by side, or against the baseline, aligned by structure.
 
 import { Change, MergeView, unifiedMergeView } from "@codemirror/merge";
-import { EditorState } from "@codemirror/state";
-import { EditorView } from "@codemirror/view";
+import { EditorState, type Extension } from "@codemirror/state";
+import { Decoration, EditorView } from "@codemirror/view";
 import { type Choice, segments, textButton } from "../lib/controls.ts";
-import { changesOf } from "../lib/diffing.ts";
+import { alignedBefore, changesOf } from "../lib/diffing.ts";
 import { fill, h } from "../lib/dom.ts";
 import type { TextDocument } from "../lib/documents.ts";
-import { editorExtensions } from "../lib/editor.ts";
+import { editorExtensions, revealLine } from "../lib/editor.ts";
 import { openMenu } from "../lib/menu.ts";
+import { decodeText } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
-import type { OptimizedView } from "../state/local.ts";
+import { anchorAt, type OptimizedView } from "../state/local.ts";
+import type { Message } from "../state/synced.ts";
+import { ChangeList } from "./changelist.ts";
 import { Columns } from "./columns.ts";
 import { textOf } from "./labels.ts";
 import type { Context, Pane } from "./pane.ts";
@@ -18,12 +21,15 @@ import { awaited } from "./states.ts";
 import { TextPane } from "./text.ts";
 
 const COLLAPSE = { margin: 3, minSize: 8 };
+const FOLLOWING = Decoration.line({ class: "insp-following" });
 const VIEWS: Choice<OptimizedView>[] = [
   { value: "text", text: "Text", title: "The active variant" },
   { value: "columns", text: "Columns", title: "All variants side by side" },
   { value: "split", text: "Split", title: "Against the baseline, side by side" },
   { value: "unified", text: "Unified", title: "Against the baseline, one below the other" },
 ];
+
+type Drawn = NonNullable<OptimizedPane["drawn"]>;
 
 class OptimizedPane extends TextPane {
   private readonly switcher = h("div", {
@@ -36,10 +42,12 @@ class OptimizedPane extends TextPane {
   private merge: MergeView | null = null;
   private readonly endColumns: () => void;
   /** What is on screen, to leave it alone when nothing of it changed. */
-  private drawn: { view: OptimizedView; diff: messages.Diff; a: TextDocument; b: TextDocument } | null = null;
+  private drawn: { view: OptimizedView; diff: Message<"diff">; b: TextDocument } | null = null;
+  private readonly changes: ChangeList;
 
   constructor(context: Context) {
     super(context, "optimized");
+    this.changes = new ChangeList(context, (change) => this.showChange(change));
     this.tools.prepend(this.hiddenButton, this.switcher);
     this.endColumns = context.local.signal.on(["columns"], this.drawing.request);
   }
@@ -51,6 +59,7 @@ class OptimizedPane extends TextPane {
 
   override destroy(): void {
     this.endColumns();
+    this.changes.destroy();
     super.destroy();
   }
 
@@ -74,8 +83,7 @@ class OptimizedPane extends TextPane {
     const { synced, local } = this.context;
     const reference = local.active === null ? null : synced.referenceOf(local.active);
     const isCompared = this.isDiff && reference !== null && local.active !== reference;
-    const base = isCompared ? synced.document("optimized", reference) : null;
-    if (!isCompared || !base) {
+    if (!isCompared) {
       this.drawn = null;
       return super.drawDocument(document);
     }
@@ -84,32 +92,32 @@ class OptimizedPane extends TextPane {
       this.clear();
       return fill(this.body, awaited(synced, "Comparing with the baseline", "The comparison was not received"));
     }
-    this.drawDiff({ view: local.optimizedView, diff, a: base, b: document });
+    this.drawDiff({ view: local.optimizedView, diff, b: document });
   }
 
   private drawDiff(wanted: NonNullable<OptimizedPane["drawn"]>): void {
+    this.changes.show(wanted.diff);
     const now = this.drawn;
-    const isSame =
-      now && now.view === wanted.view && now.diff === wanted.diff && now.a === wanted.a && now.b === wanted.b;
+    const isSame = now && now.view === wanted.view && now.diff === wanted.diff && now.b === wanted.b;
     if (isSame && this.shown.length) return;
     this.clear();
     this.drawn = wanted;
-    const summary = h("div", { class: "insp-summary" }, ...this.summary(wanted.diff));
+    const summary = h("div", { class: "insp-summary", role: "status" }, ...this.summary(wanted.diff));
     const host = h("div", { class: "insp-diff" });
-    fill(this.body, summary, host);
-    this.present(wanted.view === "split" ? this.split(wanted, host) : this.unified(wanted, host));
+    fill(this.body, summary, this.changes.element, host);
+    const removed = this.context.synced.parts(wanted.diff)[0];
+    const a = alignedBefore(wanted.diff, wanted.b, removed ? decodeText(removed) : "");
+    this.present(wanted.view === "split" ? this.split(wanted, a, host) : this.unified(wanted, a, host));
   }
 
-  private split({ diff, a, b }: NonNullable<OptimizedPane["drawn"]>, parent: HTMLElement): TextPane["shown"] {
-    const side = (
-      document: TextDocument,
-    ): { doc: TextDocument["text"]; extensions: ReturnType<typeof editorExtensions> } => ({
+  private split({ diff, b }: Drawn, a: TextDocument, parent: HTMLElement): TextPane["shown"] {
+    const side = (document: TextDocument, more: Extension): { doc: TextDocument["text"]; extensions: Extension } => ({
       doc: document.text,
-      extensions: editorExtensions(document, this.events(document), this.context.local),
+      extensions: [editorExtensions(document, this.events(document), this.context.local), more],
     });
     this.merge = new MergeView({
-      a: side(a),
-      b: side(b),
+      a: side(a, following(diff, a, 0)),
+      b: side(b, following(diff, b, 2)),
       parent,
       gutter: true,
       collapseUnchanged: COLLAPSE,
@@ -121,9 +129,10 @@ class OptimizedPane extends TextPane {
     ];
   }
 
-  private unified({ diff, a, b }: NonNullable<OptimizedPane["drawn"]>, parent: HTMLElement): TextPane["shown"] {
+  private unified({ diff, b }: Drawn, a: TextDocument, parent: HTMLElement): TextPane["shown"] {
     const extensions = [
       editorExtensions(b, this.events(b), this.context.local),
+      following(diff, b, 2),
       unifiedMergeView({
         original: a.text,
         mergeControls: false,
@@ -134,6 +143,16 @@ class OptimizedPane extends TextPane {
     ];
     const view = new EditorView({ state: EditorState.create({ doc: b.text, extensions }), parent });
     return [{ view, document: b }];
+  }
+
+  /** Selects what a change made, so that all panes show it, and brings its place in the text on screen. */
+  private showChange({ after, line }: messages.Change): void {
+    const own = this.shown.at(-1);
+    if (!own) return;
+    const { view, document } = own;
+    const made = after.map((name) => document.lineOfInstruction(name)).find((each) => each >= 0);
+    if (made !== undefined) this.context.local.select(anchorAt(document, made));
+    if (line >= 0) revealLine(view, line);
   }
 
   protected override clear(): void {
@@ -164,7 +183,7 @@ class OptimizedPane extends TextPane {
   private summary(diff: messages.Diff): (HTMLElement | string)[] {
     const { variants } = this.context.synced;
     const [a, b] = [variants.get(diff.baseline), variants.get(diff.variant)];
-    const words = diff.summary || "No instruction differs.";
+    const words = diff.summary;
     if (!a || !b || a.platform === b.platform) return [words];
     const note = `${a.target} and ${b.target} have different compilers, so nearly everything differs. `;
     const show = textButton("Show side by side", "All variants in columns, linked by the operations they share", () =>
@@ -195,6 +214,18 @@ class OptimizedPane extends TextPane {
       { title: "Show a column of", items: items.length > 1 ? [...items, all] : items },
     ]);
   }
+}
+
+/** Marks the lines of hunks that only follow from others; `side` is where a hunk has their range. */
+function following(diff: messages.Diff, document: TextDocument, side: 0 | 2): Extension {
+  const { text } = document;
+  const ranges = diff.following.flatMap((number) => {
+    const hunk = diff.hunks[number]!;
+    return Array.from({ length: hunk[side + 1]! - hunk[side]! }, (_, i) =>
+      FOLLOWING.range(text.line(hunk[side]! + i + 1).from),
+    );
+  });
+  return EditorView.decorations.of(Decoration.set(ranges));
 }
 
 function override(diff: messages.Diff, a: TextDocument, b: TextDocument): () => readonly Change[] {

@@ -35,6 +35,7 @@ class Board:
         lock: threading.RLock,
         variants: Mapping[int, Variant],
         later: Callable[[Callable[[], object]], None],
+        aside: Callable[[Callable[[], object]], None],
         tune: Callable[..., Variant],
     ) -> None:
         """Nothing is published yet.
@@ -46,6 +47,7 @@ class Board:
           lock: guards `variants`.
           variants: the Explorer's, by number; those that are gone are no longer spoken of.
           later: does a task on the Explorer's thread.
+          aside: does a task that may take seconds on another.
           tune: see `Context.tune`.
         """
         self._app, self._lock, self._variants = app, lock, variants
@@ -60,6 +62,7 @@ class Board:
             module=lambda variant: self._modules.get(variant.number),
             publish=self.publish,
             later=later,
+            aside=aside,
             tune=tune,
         )
         self._lines = lines

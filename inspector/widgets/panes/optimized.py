@@ -1,60 +1,125 @@
-"""The optimized HLO: its text, and how it differs from that of variants that came before."""
+"""The optimized HLO: its text, and how it differs from that of variants that came before.
+
+Programs are matched and their texts aligned aside from the Explorer's thread, as large ones take seconds.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypedDict
 
-import numpy as np
-import numpy.typing as npt
-
-from inspector.analysis.diff import instruction_changes, instruction_multiset, line_hunks
-from inspector.analysis.headline import headline
+from inspector import freed
+from inspector.analysis.aligned import Aligned, aligned
+from inspector.analysis.changes import Change as Changed
+from inspector.analysis.difference import Diff as Difference
+from inspector.analysis.difference import Totals, diff, totals
 from inspector.analysis.source import hlo_listing
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
 from inspector.compilation.target import Target
-from inspector.hlo.listing import Listing
+from inspector.errors import Unavailable
 from inspector.hlo.module import Module
-from inspector.widgets.documents import document
-from inspector.widgets.panes.pane import Context, Entry
+from inspector.hlo.text import display_text
+from inspector.widgets import messages
+from inspector.widgets.documents import document, packed
+from inspector.widgets.panes.pane import Context, Entry, Packed
 from inspector.widgets.panes.text import TextPane
 from inspector.widgets.variants import Variant
 
+# More than anybody reads; the table of `Compiled.diff` has all.
+_MOST_CHANGES = 2000
+_MOST_NAMES = 6
+
+Pair = tuple[int, int]
+
+
+class Change(TypedDict):
+    """A thing that differs.
+
+    Attributes:
+      kind: what happened, one of `inspector.analysis.changes.KINDS`.
+      before, after: the instructions that it is about, of baseline and variant; the first few.
+      names: how many there are on both sides.
+      what: what differs, in words.
+      line: of the variant's text at which it shows, -1 for none.
+    """
+
+    kind: str
+    opcode: str
+    before: list[str]
+    after: list[str]
+    names: int
+    what: str
+    line: int
+
 
 class Diff(TypedDict):
-    """How the optimized HLO of `variant` differs from that of `baseline`.
+    """How the optimized HLO of `variant` differs from that of `baseline`, matched by structure.
+
+    One buffer: gzip of the lines that the hunks took out of the baseline's text, in order. The baseline is in the order
+    and with the names of the variant, as far as they are the same.
 
     Attributes:
       baseline: the Explorer's, or the first variant for the same target.
       hunks: line ranges `[a0, a1, b0, b1]`, half open, of baseline (a) and variant (b).
-      summary: in words, such as "1 all-gather appeared; 12 only in the baseline (...); 340 in both".
+      following: the hunks, by number, that only follow from others.
+      summary: in words, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB".
+      changes: the first of `count`, the most telling first.
     """
 
     type: Literal["diff"]
     baseline: int
     variant: int
     hunks: list[tuple[int, int, int, int]]
+    following: list[int]
     summary: str
+    changes: list[Change]
+    count: int
+
+
+class DiffCostsRequest(TypedDict):
+    """Tell what the changes of a `Diff` cost. `id` numbers the request; late replies are dropped."""
+
+    type: Literal["diff_costs"]
+    id: int
+    baseline: int
+    variant: int
+
+
+class DiffCosts(TypedDict):
+    """The reply to `DiffCostsRequest` number `id`, or an error.
+
+    Attributes:
+      costs: of each change flops before and after, bytes before and after, of one execution; None where not known.
+      unknown: for each why something is not known; "" where all is.
+    """
+
+    type: Literal["diff_costs"]
+    id: int
+    baseline: int
+    variant: int
+    costs: list[list[float | None]]
+    unknown: list[str]
+    error: messages.Error | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Shown:
-    """What is kept of a variant's optimized program for comparisons.
+    """An optimized program, for comparisons."""
 
-    Attributes:
-      module: the program.
-      lines: what each line of its text hashes to, in this process: a tenth of the text's bytes.
-    """
-
+    variant: Variant
+    program: Preview | CompiledProgram
     module: Module
-    lines: npt.NDArray[np.int64]
 
-    @classmethod
-    def of(cls, module: Module, listing: Listing) -> _Shown:
-        lines = listing.text.split("\n")
-        return cls(module, np.fromiter(map(hash, lines), np.int64, len(lines)))
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Compared:
+    """Two programs that were compared."""
+
+    diff: Difference
+    texts: Aligned
 
 
 class OptimizedPane(TextPane):
@@ -66,30 +131,87 @@ class OptimizedPane(TextPane):
         """Compares nothing yet."""
         super().__init__(name, context)
         self._shown: dict[int, _Shown] = {}
+        self._compared: dict[Pair, _Compared] = {}
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
-        """Its text, then what sets it apart; of later variants too when it came after them."""
+        """Its text; what sets it apart follows, and of later variants too when it came after them."""
         assert variant.lowered is not None, "what has a program was lowered"
         listing = hlo_listing(program.hlo, module, variant.lowered.root)
         yield document(self.name, listing, variant.number, language=self.language)
         with self.context.lock:
             if self.context.holds(variant):
-                self._shown[variant.number] = _Shown.of(module, listing)
-            shown, variants = dict(self._shown), list(self.context.variants())
-        for before, after in compared(variants):
-            pair = before.number, after.number
-            if variant.number in pair and shown.keys() >= set(pair):
-                name = "the baseline" if before.is_baseline else before.label
-                yield _diff(pair[0], shown[pair[0]], pair[1], shown[pair[1]], name)
+                self._shown[variant.number] = _Shown(variant, program, module)
+        self._compare(variant)
+
+    def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
+        """What the whole program costs may not have been known of its preview."""
+        shown = self._shown.get(variant.number)
+        if shown is not None and isinstance(shown.program, Preview):
+            self._shown[variant.number] = dataclasses.replace(shown, program=compiled)
+            self._compare(variant)
+        return ()
+
+    def answer(self, request: DiffCostsRequest) -> None:
+        """What changes cost, once it is counted."""
+        self.context.aside(lambda: self.context.publish(self._costs(request)))
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Compares with it no more."""
         self._shown.pop(variant.number, None)
+        for pair in [pair for pair in self._compared if variant.number in pair]:
+            del self._compared[pair]
         return super().forget(variant)
 
     def close(self) -> None:
-        """Lets go of all texts."""
+        """Compares no more, and lets go of all programs."""
         self._shown.clear()
+        self._compared.clear()
+
+    def _compare(self, variant: Variant) -> None:
+        with self.context.lock:
+            shown, variants = {*self._shown}, list(self.context.variants())
+        for before, after in compared(variants):
+            pair = before.number, after.number
+            if variant.number in pair and shown.issuperset(pair):
+                self.context.aside(functools.partial(self._tell, pair))
+
+    def _tell(self, pair: Pair) -> None:
+        """Compares two programs and says how they differ, unless one of them is gone."""
+        with self.context.lock:
+            before, after = (self._shown.get(number) for number in pair)
+        if before is None or after is None:
+            return
+        numbers = totals(before.program, after.program)
+        found = self._compared.get(pair)
+        if found is None:
+            found = self._keep(pair, _compared(before, after))
+            freed.give_back()  # what matching took besides
+        elif found.diff.totals == numbers:
+            return
+        self.context.publish(_message(pair, found, numbers))
+
+    def _keep(self, pair: Pair, found: _Compared) -> _Compared:
+        with self.context.lock:
+            if self._shown.keys() >= set(pair):
+                self._compared[pair] = found
+        return found
+
+    def _costs(self, request: DiffCostsRequest) -> DiffCosts:
+        pair = request["baseline"], request["variant"]
+        reply = DiffCosts(
+            type="diff_costs", id=request["id"], baseline=pair[0], variant=pair[1], costs=[], unknown=[], error=None
+        )
+        try:
+            programs = [self.context.variant(number).compiled_now for number in pair]
+            found = self._compared[pair].diff.counted(lambda: tuple(p.instruction_costs() for p in programs))  # type: ignore[arg-type, return-value]
+            for change in found.changes[:_MOST_CHANGES]:
+                numbers = found.cost(change).values()
+                reply["costs"].append([None if isinstance(each, Unavailable) else float(each) for each in numbers])
+                reasons = dict.fromkeys(each.reason for each in numbers if isinstance(each, Unavailable))
+                reply["unknown"].append("; ".join(reasons))
+        except Exception as error:  # whatever it is, it belongs in the pane
+            reply["error"] = messages.error_of(error)
+        return reply
 
 
 def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
@@ -105,10 +227,33 @@ def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
             yield baseline, variant
 
 
-def _diff(baseline: int, before: _Shown, variant: int, after: _Shown, reference: str) -> Diff:
-    """What differs, as hunks of lines and in words, in which `reference` names what is compared with."""
-    changes = instruction_changes(instruction_multiset(before.module), instruction_multiset(after.module))
-    hunks = line_hunks(before.lines.tolist(), after.lines.tolist())
-    parts = headline(before.module, after.module), changes.words(reference)
-    summary = "; ".join(part for part in parts if part)
-    return Diff(type="diff", baseline=baseline, variant=variant, hunks=list(hunks), summary=summary)
+def _compared(before: _Shown, after: _Shown) -> _Compared:
+    found = diff(before.module, after.module, totals(before.program, after.program))
+    return _Compared(found, aligned(found, *(display_text(each.program.hlo) for each in (before, after))))
+
+
+def _message(pair: Pair, found: _Compared, numbers: Totals) -> Packed:
+    told, texts = found.diff.changes, found.texts
+    message = Diff(
+        type="diff",
+        baseline=pair[0],
+        variant=pair[1],
+        hunks=list(texts.hunks),
+        following=list(texts.following),
+        summary=dataclasses.replace(found.diff, totals=numbers).headline,
+        changes=[_change(*each) for each in zip(told[:_MOST_CHANGES], texts.lines, strict=False)],
+        count=len(told),
+    )
+    return Packed(message, [packed("\n".join(texts.removed))])
+
+
+def _change(told: Changed, line: int) -> Change:
+    return Change(
+        kind=told.kind,
+        opcode=told.opcode or "module",
+        before=[instruction.name for instruction in told.before[:_MOST_NAMES]],
+        after=[instruction.name for instruction in told.after[:_MOST_NAMES]],
+        names=len(told.before) + len(told.after),
+        what=told.what,
+        line=line,
+    )

@@ -54,6 +54,7 @@ class Context:
       module: a variant's optimized HLO, None before it is known.
       publish: sends, unless a variant that the message is about is gone.
       later: does a task on the Explorer's thread; what it raises is shown.
+      aside: does a task that may take seconds on another thread, one after the other; what it raises is shown.
       tune: starts a variant with options, target and tuning; raises what lowering raises.
     """
 
@@ -65,6 +66,7 @@ class Context:
     module: Callable[[Variant], Module | None]
     publish: Callable[[Entry], None]
     later: Callable[[Callable[[], object]], None]
+    aside: Callable[[Callable[[], object]], None]
     tune: Callable[[Options, Target, Tuning], Variant]
 
 

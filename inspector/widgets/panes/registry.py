@@ -69,7 +69,7 @@ PANES: tuple[Line, ...] = (
     Line("jaxpr", "jaxpr", "middle", jaxpr.JaxprPane, ("lowered",), topics=_TEXT),
     Line("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
     Line("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
-    Line("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program",), (optimized.Diff,), topics=_TEXT),
+    Line("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.Diff, optimized.DiffCosts), (optimized.DiffCostsRequest,), (*_TEXT, "diff_costs")),
     Line("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
     Line("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
     Line("memory", "Memory", "dock", memory.MemoryPane, ("buffers",), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
