@@ -453,6 +453,19 @@ export interface GraphCosts {
   error: Error | null;
 }
 
+export interface GraphBeforeRequest {
+  type: "graph_before";
+  variant: number;
+  baseline: number;
+}
+
+export interface GraphBefore {
+  type: "graph_before";
+  variant: number;
+  baseline: number;
+  error: Error | null;
+}
+
 export interface ModuleCounts {
   instructions: number;
   fusions: number;
@@ -793,9 +806,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -818,7 +831,7 @@ export const PANES: readonly Line[] = [
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
-  { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "variant", "document", "notebook_kernel"] },
+  { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "variant", "notebook_kernel"] },

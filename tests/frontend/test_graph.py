@@ -223,3 +223,30 @@ def test_a_step_with_scopes(demo: OpenDemo, theme: str, width: int, tmp_path: Pa
     expect(page.locator(".insp-g-caption")).to_contain_text(re.compile(r"layer_0, forward.*accessed.*flop"))
     page.screenshot(path=tmp_path / f"graph-{theme}-{width}.png")
     explorer.close()
+
+
+def test_what_costs_more_or_less_than_in_another_variant(demo: OpenDemo) -> None:
+    import jax.numpy as jnp
+
+    arguments = [{name: jnp.ones((64, 64)) for name in ("q", "k", "v", "up")}] * 2, jnp.ones((32, 64))
+    explorer = inspector.explore(train_step, *arguments, compare={"xla_disable_hlo_passes": "fusion"}).wait(180)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer)
+    until(page, exchange, page.locator("[data-tab=graph]"))
+    page.click("[data-tab=graph]")
+    layer = node(page, "layer_1, backward")
+    until(page, exchange, layer)
+    colours = page.get_by_label("Colour of the nodes")
+    expect(colours.locator("optgroup")).to_have_count(0)
+    page.locator(".insp-chip", has_text="xla_disable_hlo_passes").click()
+    until(page, exchange, colours.locator("optgroup[label='change against baseline']"))
+    colours.select_option("change:bytes")
+    until(page, exchange, page.locator(".insp-g-both"))
+    expect(
+        page.locator(".insp-g-node:not(.insp-g-open) .insp-g-words", has_text=re.compile(r"^\+")).first
+    ).to_be_attached()
+    rose = page.locator(".insp-g-node:not(.insp-g-open)").evaluate_all(
+        "all => all.filter(e => e.querySelector('.insp-g-words').textContent.startsWith('+')).map(e => parseFloat(e.style.getPropertyValue('--heat')))"
+    )
+    assert max(rose) == 100
+    explorer.close()

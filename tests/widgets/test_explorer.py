@@ -368,6 +368,20 @@ def test_a_graph_and_its_costs_are_sent_once(work: FakeWork, explorer: Explorer,
     assert (costs["variant"], costs["error"]) == (0, None)
 
 
+def test_what_a_graph_cost_in_another_variant(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    done(work, explorer)
+    explorer.add({FAST_MATH: True})
+    work.finish(1)
+    explorer.wait(10)
+    for baseline in (0, 0, 7):
+        box.send({"type": "graph_before", "variant": 1, "baseline": baseline})
+    before = box.wait_for("graph_before")
+    assert (before["variant"], before["baseline"], before["error"]) == (1, 0, None)
+    box.send({"type": "graph", "variant": 1})
+    box.wait_for("graph_costs", variant=1)
+    assert len(box.of("graph_before")) == 1
+
+
 # --------------------------------------------------------------------------- lowering again
 
 

@@ -118,10 +118,11 @@ export class GraphCanvas {
     const { model } = folding;
     const closed = scene.shown.filter((node) => !folding.isOpen(node));
     const amounts = new Map(closed.map((node) => [node, amountOf(model, node, colouring)]));
-    const most = Math.max(0, ...[...amounts.values()].filter((amount) => amount > 0));
+    const most = Math.max(0, ...[...amounts.values()].map(Math.abs).filter((amount) => amount > 0));
     for (const [node, element] of this.elements) {
       const amount = amounts.get(node) ?? NaN;
       element.style.setProperty("--heat", `${(100 * heat(amount, most)).toFixed(1)}%`);
+      element.classList.toggle("insp-g-less", amount < 0);
       element.classList.toggle("insp-g-unknown", colouring !== "kind" && amounts.has(node) && Number.isNaN(amount));
       const text = amountText(model, node, colouring);
       const words = element.querySelector(".insp-g-words")!;

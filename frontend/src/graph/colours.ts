@@ -3,7 +3,14 @@
 import { format, formatSeconds, grouped } from "../lib/format.ts";
 import type { GraphModel, Metric } from "./model.ts";
 
-export type Colouring = "kind" | Metric | "alive";
+/** A cost, or how it differs from that in another variant. */
+export type Change = `change:${Metric}`;
+export type Colouring = "kind" | Metric | "alive" | Change;
+
+/** The cost whose change a colouring shows; null for one that shows none. */
+export function changeOf(colouring: Colouring): Metric | null {
+  return colouring.startsWith("change:") ? (colouring.slice("change:".length) as Metric) : null;
+}
 
 /** What instructions do, by their opcodes: the rest makes new values of old ones. */
 export const KINDS = ["product", "fusion", "collective", "flow", "input", "moves", "call", "other"] as const;
@@ -39,11 +46,12 @@ export function kindOf(opcode: string): Kind {
   return COLLECTIVE.test(opcode) ? "collective" : (OF_OPCODES.get(opcode) ?? "other");
 }
 
-/** How much of it a node has; NaN where nobody knows. */
+/** How much of it a node has, or has more than before; NaN where nobody knows. */
 export function amountOf(model: GraphModel, node: number, colouring: Colouring): number {
-  if (colouring === "kind") return NaN;
+  const change = changeOf(colouring);
+  if (change) return model.change(node, change);
   if (colouring === "alive") return aliveIn(model, node);
-  return model.cost(node, colouring).value;
+  return colouring === "kind" ? NaN : model.cost(node, colouring as Metric).value;
 }
 
 /** For how many steps of the schedule a value is alive; of a box the longest of its own instructions. */
@@ -62,12 +70,14 @@ function aliveIn(model: GraphModel, node: number): number {
 
 export function amountText(model: GraphModel, node: number, colouring: Colouring): string {
   const amount = amountOf(model, node, colouring);
-  if (Number.isNaN(amount)) return "";
-  const isAtLeast = colouring !== "kind" && colouring !== "alive" && model.cost(node, colouring).isAtLeast;
-  return (isAtLeast ? "≥ " : "") + textOf(amount, colouring);
+  if (Number.isNaN(amount)) return changeOf(colouring) ? "new, or not known" : "";
+  const isCost = colouring === "flops" || colouring === "bytes" || colouring === "seconds";
+  return (isCost && model.cost(node, colouring).isAtLeast ? "≥ " : "") + textOf(amount, colouring);
 }
 
 export function textOf(amount: number, colouring: Colouring): string {
+  const change = changeOf(colouring);
+  if (change) return amount ? `${amount < 0 ? "−" : "+"}${textOf(Math.abs(amount), change)}` : "no change";
   if (colouring === "bytes") return format(amount, "bytes");
   if (colouring === "flops") return `${format(amount, "count")} flop`;
   return colouring === "seconds" ? formatSeconds(amount) : `${grouped(amount)} steps`;
@@ -75,5 +85,5 @@ export function textOf(amount: number, colouring: Colouring): string {
 
 /** The share of the colour from 0 to 1: areas as the eye takes them, so that small ones still show. */
 export function heat(amount: number, most: number): number {
-  return most > 0 && amount > 0 ? Math.sqrt(amount / most) : 0;
+  return most > 0 && amount ? Math.sqrt(Math.min(1, Math.abs(amount) / most)) : 0;
 }

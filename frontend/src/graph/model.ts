@@ -8,6 +8,8 @@ export const NOWHERE = -1;
 
 export type Metric = "flops" | "bytes" | "seconds";
 
+const PLACES: Readonly<Record<Metric, number>> = { flops: 0, bytes: 1, seconds: 2 };
+
 /** What a node costs: NaN where nothing is known, and whether a part of it is not. */
 export interface Cost {
   readonly value: number;
@@ -37,6 +39,7 @@ export class GraphModel {
   private readonly rows: Gradual<ReadonlyMap<string, number>>;
   /** All nodes, each behind what it is in. */
   readonly outerFirst: Int32Array;
+  private before: Float32Array | null = null;
   private costs: { readonly known: Float32Array; readonly atLeast: Uint8Array } | null = null;
 
   constructor(
@@ -79,6 +82,17 @@ export class GraphModel {
 
   setCosts(known: Float32Array, atLeast: Uint8Array): void {
     this.costs = { known, atLeast };
+  }
+
+  /** What the nodes' counterparts in another variant cost, as `setCosts`; null to forget. */
+  setBefore(known: Float32Array | null): void {
+    this.before = known;
+  }
+
+  /** How much more a node costs than its counterpart; NaN where it has none or nobody knows. */
+  change(node: number, metric: Metric): number {
+    const before = this.before?.[PLACES[metric] * this.nodeCount + node] ?? NaN;
+    return this.cost(node, metric).value - before;
   }
 
   get hasCosts(): boolean {
@@ -158,7 +172,7 @@ export class GraphModel {
 
   cost(node: number, metric: Metric): Cost {
     if (!this.costs) return { value: NaN, isAtLeast: false };
-    const place = { flops: 0, bytes: 1, seconds: 2 }[metric] * this.nodeCount + node;
+    const place = PLACES[metric] * this.nodeCount + node;
     return { value: this.costs.known[place]!, isAtLeast: this.costs.atLeast[place] === 1 };
   }
 

@@ -6,7 +6,7 @@ import { format, formatSeconds, plural } from "../lib/format.ts";
 import { whenIdle } from "../lib/gradual.ts";
 import { openMenu } from "../lib/menu.ts";
 import { GraphCanvas, type Shown, sizeOf } from "../graph/canvas.ts";
-import { type Colouring, KIND_WORDS, KINDS, textOf } from "../graph/colours.ts";
+import { changeOf, type Colouring, KIND_WORDS, KINDS, textOf } from "../graph/colours.ts";
 import { dotText, pngBlob, save, svgText } from "../graph/exports.ts";
 import { Folding } from "../graph/folding.ts";
 import { Layouts } from "../graph/layered.ts";
@@ -26,6 +26,11 @@ const COLOURINGS: readonly { readonly value: Colouring; readonly text: string }[
   { value: "flops", text: "by flops" },
   { value: "seconds", text: "by time bound" },
   { value: "alive", text: "by live range" },
+];
+const CHANGES: readonly { readonly value: Colouring; readonly text: string }[] = [
+  { value: "change:bytes", text: "bytes accessed" },
+  { value: "change:flops", text: "flops" },
+  { value: "change:seconds", text: "time bound" },
 ];
 /** Lines of a text that light boxes: of more a reader sees only that there are many. */
 const MOST_LIT = 2000;
@@ -76,7 +81,7 @@ class GraphPane extends LinkedPane {
 
   constructor(context: Context) {
     super(context, "graph");
-    fill(this.colouring, ...COLOURINGS.map(({ value, text }) => h("option", { value }, text)));
+    this.offerColours(null);
     this.tools.append(
       this.search,
       this.findings,
@@ -174,8 +179,39 @@ class GraphPane extends LinkedPane {
     const costs = this.context.synced.latest("graph_costs", { variant });
     const [known, atLeast] = costs && !costs.error ? this.context.synced.parts(costs) : [];
     if (known && atLeast && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(atLeast));
+    this.takeBefore(variant);
     this.colouring.title = costs?.error ? `No costs: ${costs.error.message}` : "What the colour of a node says";
     this.colour();
+  }
+
+  /** What the same cost in the variant that this one is compared with, once a colour asks for it. */
+  private takeBefore(variant: number): void {
+    const { synced } = this.context;
+    const reference = synced.referenceOf(variant);
+    const baseline = reference === variant ? null : reference;
+    this.offerColours(baseline);
+    if (baseline === null || !changeOf(this.colouring.value as Colouring)) return;
+    const before = synced.latest("graph_before", { variant, baseline });
+    const [known] = before && !before.error ? synced.parts(before) : [];
+    this.shown!.folding.model.setBefore(known ? new Float32Array(known) : null);
+    const key = `${variant}/${baseline}/before`;
+    if (before || this.asked.has(key) || synced.variants.get(baseline)?.state !== "done") return;
+    this.asked.add(key);
+    synced.send({ type: "graph_before", variant, baseline });
+  }
+
+  private offerColours(baseline: number | null): void {
+    const { value } = this.colouring;
+    const option = ({ value, text }: (typeof COLOURINGS)[number]): HTMLElement => h("option", { value }, text);
+    const label = `change against ${this.context.synced.variants.get(baseline ?? -1)?.label}`;
+    const choices = [...COLOURINGS, ...(baseline === null ? [] : CHANGES)];
+    if (this.colouring.querySelector("optgroup")?.label === (baseline === null ? undefined : label) && value) return;
+    fill(
+      this.colouring,
+      ...COLOURINGS.map(option),
+      baseline !== null && h("optgroup", { label }, ...CHANGES.map(option)),
+    );
+    this.colouring.value = choices.some((choice) => choice.value === value) ? value : "kind";
   }
 
   private redraw({ folding, layouts }: Kept, anchor: number | null): void {
@@ -238,6 +274,7 @@ class GraphPane extends LinkedPane {
 
   private colour(): void {
     if (!this.shown) return;
+    if (changeOf(this.colouring.value as Colouring)) this.takeBefore(this.message!.variant);
     this.drawLegend();
     this.tell(NOWHERE);
   }
@@ -252,15 +289,28 @@ class GraphPane extends LinkedPane {
     const costs = this.context.synced.latest("graph_costs", { variant: this.message?.variant ?? null });
     const waits = colouring !== "alive" && !costs;
     const missing = waits ? "being counted" : this.missing(colouring, costs?.error?.message ?? "");
+    if (changeOf(colouring) && most > 0) {
+      const end = (amount: number): HTMLElement => h("span", {}, textOf(amount, colouring));
+      return fill(this.legend, end(-most), h("span", { class: "insp-g-scale insp-g-both" }), end(most));
+    }
     if (!(most > 0)) return fill(this.legend, h("span", { class: "insp-dim" }, missing));
     fill(this.legend, h("span", {}, "0"), h("span", { class: "insp-g-scale" }), h("span", {}, textOf(most, colouring)));
   }
 
   private missing(colouring: Colouring, error: string): string {
     const { unscheduled } = this.shown!.folding.model.table;
+    if (changeOf(colouring)) return this.withoutChange();
     if (colouring === "alive") return unscheduled || "no live ranges here";
     if (error) return `not known: ${error}`;
     return colouring === "seconds" ? "no published roofs for this chip: see Roofline" : "nothing here has any";
+  }
+
+  private withoutChange(): string {
+    const { synced } = this.context;
+    const variant = this.message!.variant;
+    const before = synced.latest("graph_before", { variant, baseline: synced.referenceOf(variant) });
+    if (!before) return "being compared";
+    return before.error ? `not known: ${before.error.message}` : "nothing here has changed";
   }
 
   private drawTrail(): void {

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.analysis.boxes import BoxKind
+from inspector.analysis.counterparts import counterparts
 from inspector.analysis.flow import Spans, spans
 from inspector.analysis.hierarchy import Hierarchy, hierarchy
 from inspector.analysis.hierarchy_costs import HierarchyCosts, hierarchy_costs
@@ -82,13 +83,38 @@ class GraphCosts(TypedDict):
     error: messages.Error | None
 
 
+class GraphBeforeRequest(TypedDict):
+    """Send what the nodes of a variant's graph cost in another variant; what was sent is not sent again."""
+
+    type: Literal["graph_before"]
+    variant: int
+    baseline: int
+
+
+class GraphBefore(TypedDict):
+    """What the counterparts of a graph's nodes cost in another variant, or why nobody knows.
+
+    Boxes are found by their titles, instructions by what they compute. Buffer, gzip: float32 of the nodes, NaN where
+    there is no counterpart or nothing is known of it: flops, bytes accessed, least seconds.
+    """
+
+    type: Literal["graph_before"]
+    variant: int
+    baseline: int
+    error: messages.Error | None
+
+
 class GraphPane(CountedPane):
     """See the module."""
 
-    def answer(self, request: GraphRequest) -> None:
-        """Sends what was not sent: the app keeps both for browsers that come later."""
+    def answer(self, request: GraphRequest | GraphBeforeRequest) -> None:
+        """Sends what was not sent: the app keeps it for browsers that come later."""
         with contextlib.suppress(RuntimeError):  # closed
-            self._counting.submit(lambda: self._send(request["variant"]))
+            if request["type"] == "graph_before":
+                numbers = request["variant"], request["baseline"]
+                self._counting.submit(lambda: self._send_before(*numbers))
+            else:
+                self._counting.submit(lambda: self._send(request["variant"]))
 
     def _send(self, number: int) -> None:
         try:
@@ -116,12 +142,33 @@ class GraphPane(CountedPane):
     def _costs(self, variant: Variant) -> bool:
         error, buffers = None, list[bytes]()
         try:
-            module, compiled = self._module(variant), variant.compiled_now
-            points = compiled.roofline().points
-            buffers = _cost_buffers(hierarchy_costs(hierarchy(module), module, compiled.instruction_costs(), points))
+            buffers = _cost_buffers(self._counted(variant)[1])
         except Exception as reason:  # whatever it is, it belongs in the pane
             error = messages.error_of(reason)
         self.context.publish(Packed(GraphCosts(type="graph_costs", variant=variant.number, error=error), buffers))
+        return True
+
+    def _counted(self, variant: Variant) -> tuple[Hierarchy, HierarchyCosts]:
+        module, compiled = self._module(variant), variant.compiled_now
+        found, points = hierarchy(module), compiled.roofline().points
+        return found, hierarchy_costs(found, module, compiled.instruction_costs(), points)
+
+    def _send_before(self, number: int, baseline: int) -> None:
+        with contextlib.suppress(ValueError):  # one is gone
+            variant, before = self.context.variant(number), self.context.variant(baseline)
+            self.once(variant, ("before", before), lambda: self._before(variant, before))
+
+    def _before(self, variant: Variant, before: Variant) -> bool:
+        error, buffers = None, list[bytes]()
+        try:
+            found, (other, costs) = hierarchy(self._module(variant)), self._counted(before)
+            matched = counterparts(found, self._module(variant), other, self._module(before))
+            known = (sums.known for sums in (costs.flops, costs.bytes_accessed, costs.least_s))
+            buffers = [_numbers("<f4", *(np.append(each, np.nan)[matched] for each in known))]
+        except Exception as reason:  # whatever it is, it belongs in the pane
+            error = messages.error_of(reason)
+        message = GraphBefore(type="graph_before", variant=variant.number, baseline=before.number, error=error)
+        self.context.publish(Packed(message, buffers))
         return True
 
 

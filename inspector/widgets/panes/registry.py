@@ -75,7 +75,7 @@ PANES: tuple[Line, ...] = (
     Line("memory", "Memory", "dock", memory.MemoryPane, ("buffers",), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
     Line("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.Roofline, line_costs.LineCosts), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
     Line("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program",), (collectives.Collectives,), topics=("collectives", "variant", "document")),
-    Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts), (graph.GraphRequest,), ("graph", "graph_costs", "variant", "document")),
+    Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "variant", "document")),
     Line("passes", "Passes", "dock", passes.PassesPane, ("passes",), (passes.PassList, passes.PassChange, passes.Story), (passes.PassRequest, passes.FollowRequest, passes.PassVariantRequest), (*_RECORDED, "passes", "pass_change", "story")),
     Line("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     Line("run", "Run", "dock", run.RunPane, (), (run.Run, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
