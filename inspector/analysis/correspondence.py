@@ -142,10 +142,14 @@ class Correspondence:
     def _open(self) -> list[str]:
         return [name for name in self.gone if name not in self._fates]
 
+    def _is_used(self, name: str) -> bool:
+        """Whether a new instruction is not made in vain, as the partitioner makes some that it then does without."""
+        return self.new.rows[name].line.is_root or name in self.new.users
+
     def _by_value(self, values: _Values) -> int:
         found: dict[int, list[str]] = {}
         for name in self.fresh:
-            if self.new.rows[name].line.opcode != "parameter":
+            if self.new.rows[name].line.opcode != "parameter" and self._is_used(name):
                 found.setdefault(values.new(name), []).append(name)
         equal: dict[int, list[str]] = {}
         for name in self._open():
@@ -183,12 +187,15 @@ class Correspondence:
             was = self.old.rows[user].line
             if now is None or now.opcode != was.opcode or len(now.operands) != len(was.operands):
                 continue
-            used = now.operands[was.operands.index(name)]
+            used = now.operands[[holder_of(operand) for operand in was.operands].index(name)]
             return self._whole(self.new.canonical(used))
         return self.new.roots.get(row.computation) if row.line.is_root else None
 
     def _whole(self, name: str) -> str:
         """What a new element is taken of, where that is new too: one operation may do the work of many."""
+        holder = self.new.rows.get(holder_of(name))
+        if holder is not None and holder.line.name not in self.kept:
+            name = holder.line.name
         row = self.new.rows.get(name)
         while row is not None and row.line.opcode == "get-tuple-element" and name not in self.kept:
             inner = self.new.rows.get(row.line.operands[0]) if row.line.operands else None
@@ -214,7 +221,7 @@ class Correspondence:
         """Ties what has the same key, in order; gives the new instructions that are still left."""
         found: dict[Hashable, list[str]] = {}
         for name in left:
-            if self.new.rows[name].line.op_name:
+            if self.new.rows[name].line.op_name and self._is_used(name):
                 found.setdefault(key(self.new.rows[name]), []).append(name)
         siblings: dict[Hashable, list[str]] = {}
         for name in self._open():
@@ -308,7 +315,7 @@ class Side:
         """Of each instruction the rows that use it."""
         found: dict[str, list[str]] = {}
         for name, row in self.rows.items():
-            for operand in dict.fromkeys(row.line.operands):
+            for operand in dict.fromkeys(map(holder_of, row.line.operands)):
                 found.setdefault(operand, []).append(name)
         return found
 
@@ -335,6 +342,9 @@ class Side:
         return self._canonical[name]
 
     def _behind(self, name: str) -> str | None:
+        whole, is_element, index = name.partition(_ELEMENT)
+        if is_element:
+            return None if whole in self._settled else self._element(whole, index)
         row = self.rows.get(name)
         if row is None:
             return None
@@ -350,17 +360,24 @@ class Side:
             root = self.roots.get(line.called[0])
             return None if root is None or self.rows[root].line.opcode == "tuple" else root
         if line.opcode == "get-tuple-element" and line.operands:
-            return self._element(line.operands[0], line.attributes)
+            return self._element(line.operands[0], line.attributes.partition("index=")[2].partition(",")[0])
         return None
 
-    def _element(self, whole: str, attributes: str) -> str | None:
+    def _element(self, whole: str, index: str) -> str | None:
         row = self.rows.get(self.canonical(whole))
         if row is not None and row.line.opcode in _CALLERS and row.line.called:
             row = self.rows.get(self.roots.get(row.line.called[0], ""))
-        index = attributes.partition("index=")[2].partition(",")[0]
         if row is None or row.line.opcode != "tuple" or not index.isdecimal():
             return None
         return row.line.operands[int(index)] if int(index) < len(row.line.operands) else None
+
+
+_ELEMENT = "#"
+
+
+def holder_of(operand: str) -> str:
+    """The instruction that an operand is, or is an element of, as newer texts write `%tuple.1#0`."""
+    return operand.partition(_ELEMENT)[0]
 
 
 _DEEPEST = 64  # fusions in fusions, parameters of parameters
@@ -464,6 +481,8 @@ class _Values:
         return known[side.canonical(name)]
 
     def _needs(self, side: Side, name: str) -> list[str]:
+        if _ELEMENT in name:
+            return [side.canonical(holder_of(name))]
         line = None if name in self._tokens[id(side)] else self._line(side, name)
         return [] if line is None else [side.canonical(operand) for operand in line.operands]
 
@@ -479,6 +498,8 @@ class _Values:
         token = self._tokens[id(side)].get(name)
         if token is not None:
             return token
+        if _ELEMENT in name:
+            return "element", known.get(side.canonical(holder_of(name)), -1), name.partition(_ELEMENT)[2]
         line = self._line(side, name)
         if line is None:
             return "name", name

@@ -194,14 +194,14 @@ class _Reader:
         is_told = name in self._told or name in self._found.sources
         return name in self._new.outside and not is_told and self._new.rows[name].line.opcode != "parameter"
 
-    def _beside(self, targets: Sequence[str], rest: set[str]) -> list[str]:
-        """New instructions that stand for no old one and are there for the targets alone; each is told once."""
+    def _beside(self, old: Row, targets: Sequence[str], rest: set[str]) -> list[str]:
+        """What the targets use of new instructions that stand for no old one; each is told once."""
         found: list[str] = []
         waiting = list(targets)
         while waiting:
             row = self._new.rows.get(waiting.pop())
             for operand in row.line.operands if row is not None else ():
-                if operand in rest:
+                if operand in rest and self._new.rows[operand].line.op_name in ("", old.line.op_name):
                     rest.remove(operand)
                     found.append(operand)
                     waiting.append(operand)
@@ -222,7 +222,7 @@ class _Reader:
         if len(names) > 1 and same_opcode:
             return Event("merged", names, (target,), least)
         own = tuple(dict.fromkeys(t for _, fate in parts for t in fate.targets))
-        targets = own if least is Certainty.EQUAL else (*own, *self._beside(own, rest))
+        targets = own if least is Certainty.EQUAL else (*own, *self._beside(old, own, rest))
         self._told.update(targets)
         if len(targets) == 1 and least is Certainty.EQUAL:
             same_place = self._new.rows[target].computation == old.computation

@@ -200,3 +200,26 @@ def test_the_same_fusion_with_another_body_is_rewritten() -> None:
     assert [(e.word, e.before, e.note) for e in words(before, after).events] == [
         ("rewrote", ("fusion",), "what is in it")
     ]
+
+
+def test_elements_that_stand_in_operands_are_known() -> None:
+    """Newer texts write `%r#0` for what was a get-tuple-element."""
+    apart = entry("%r1 = f32[8]{0} all-reduce(%x)", "%c = f32[8]{0} cosine(%x)", "%r2 = f32[8]{0} all-reduce(%c)",
+                  "ROOT %sub = f32[8]{0} subtract(%r1, %r2)")  # fmt: skip
+    combined = entry("%c = f32[8]{0} cosine(%x)", "%r = (f32[8]{0}, f32[8]{0}) all-reduce(%x, %c)",
+                     "ROOT %sub = f32[8]{0} subtract(%r#0, %r#1)")  # fmt: skip
+    assert [(e.word, set(e.before), e.after) for e in words(apart, combined).events] == [
+        ("merged", {"r1", "r2"}, ("r",))
+    ]
+    swapped = combined.replace("%r#0, %r#1", "%r#1, %r#0")
+    assert words(combined, swapped).rewired == 1
+
+
+def test_what_is_made_in_vain_stands_for_nothing() -> None:
+    before = entry('%d = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}', "ROOT %neg = f32[8]{0} negate(%d)")
+    after = entry('%vain = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}',
+                  '%used = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}', "ROOT %neg = f32[8]{0} negate(%used)")  # fmt: skip
+    assert said(before, after) == [
+        ("renamed", ("d",), ("used",), Certainty.EQUAL),
+        ("inserted", (), ("vain",), Certainty.KEPT),
+    ]
