@@ -81,6 +81,28 @@ def test_the_indices_stand_beside_rows_and_columns(sizes: tuple[int, ...], rows:
     assert {tick.tick1line.get_markersize() for tick in panel.xaxis.get_major_ticks()} == {0}
 
 
+@pytest.mark.parametrize(
+    ("groups", "pairs", "labels"),
+    [
+        ([[0, 1, 2, 3, 4, 5, 6], [7]], False, ["{0, 1, 2, 3, 4, 5, …}", "{7}"]),
+        ([[0, 1], [2, 3]], False, ["{0, 1}", "{2, 3}"]),
+        ([[0, 1], [2, 3]], True, []),
+        ([[0, 1, 2, 3]], False, []),
+        ([[0], [1], [2]], False, []),
+    ],
+)
+def test_groups_have_a_legend_where_there_are_several(groups: list[list[int]], pairs: bool, labels: list[str]) -> None:
+    figure = plot_groups(mesh_of((2, 4)), groups, pairs=pairs)
+    assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == labels
+
+
+def test_more_groups_than_anybody_reads_have_no_legend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inspector.analysis.mesh_plot._LONGEST_LEGEND", 2)
+    for count, legends in ((2, 1), (3, 0)):
+        groups = [[2 * n, 2 * n + 1] for n in range(count)]
+        assert len(plot_groups(mesh_of((2, 4)), groups).legends) == legends
+
+
 def test_coordinates() -> None:
     (panel,) = plot_groups(mesh_of((2, 2), (3, 1, 2, 0)), [[0, 1]], coordinates=True).axes
     assert {text.get_text() for text in panel.texts} == {"3\n(0,0)", "1\n(0,1)", "2\n(1,0)", "0\n(1,1)"}
