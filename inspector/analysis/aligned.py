@@ -173,7 +173,9 @@ class _Texts:
     def _lines_of_changes(self) -> tuple[int, ...]:
         found = []
         for change in self._diff.changes:
-            lines = [self._of_theirs.get(i.name, _NONE) for i in change.after]
+            partners = {int(self._diff.partners[i.row]) for i in change.before}
+            both_first = sorted(change.after, key=lambda i: i.row not in partners)
+            lines = [self._of_theirs.get(i.name, _NONE) for i in both_first]
             lines += [self._places.get(self._of_ours.get(i.name, _NONE), _NONE) for i in change.before]
             found.append(next((line for line in lines if line >= 0), 0 if not lines else _NONE))
         return tuple(found)

@@ -143,6 +143,7 @@ class _Matcher:
             self._match_neighbours(ours, theirs)
             if level == _EXACT:
                 self._match_rest(ours, theirs)
+        self._match_origins(a.free(ours), b.free(theirs))
         self._match_rewritten(a.free(ours), b.free(theirs))
 
     def _match_parameters(self, ours: Rows, theirs: Rows) -> None:
@@ -301,6 +302,23 @@ class _Matcher:
         for x in reversed(self.a.free(ours)):
             if self.a.partners[x] < 0:
                 self._pair_with_best(x, groups, self.a.values[x])
+
+    def _match_origins(self, ours: Rows, theirs: Rows) -> None:
+        """What alone came of the same operation of the program, as of a product for two platforms."""
+        sides = []
+        for flow, rows in ((self.a.flow, ours), (self.b.flow, theirs)):
+            names = {row: flow.module.at(row).op_name for row in rows if flow.opcodes[row] not in _COMMON}
+            sides.append({row: name for row, name in names.items() if name})
+        mine, its = sides
+        opcodes, others = self._level_labels
+        self._match_unique([*mine], [*its], lambda x: (opcodes[x], mine[x]), lambda y: (others[y], its[y]))
+        self._follow()
+        left = _unique(self.b.free(its), its.__getitem__)
+        for name, x in _unique(self.a.free(mine), mine.__getitem__).items():
+            y = left.get(name)
+            if x is not None and y is not None:
+                self.pair(x, y)
+        self._new.clear()
 
     def _match_rewritten(self, ours: Rows, theirs: Rows) -> None:
         """What stands where something else stood: between the same values and the same users."""

@@ -74,6 +74,23 @@ def test_renaming_and_reordering_change_nothing_of_it(base: Module, planted: Pla
     assert kinds(hidden) == kinds(plain)
 
 
+def test_what_alone_came_of_an_operation_is_matched_by_it() -> None:
+    program = """HloModule m
+ENTRY main {{
+  p = f32[8,8]{{1,0}} parameter(0)
+  a = f32[8,8]{{1,0}} {first}(p)
+  b = f32[8,8]{{1,0}} {product}, metadata={{op_name="jit(f)/dot_general"}}
+  ROOT c = f32[8,8]{{1,0}} {last}(b)
+}}
+"""
+    dot = "dot(a, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    call = 'custom-call(a, p), custom_call_target="matmul"'
+    before = module_of(program.format(first="negate", product=dot, last="exponential"))
+    after = module_of(program.format(first="abs", product=call, last="log"))
+    found = diff(before, after)
+    assert [(change.kind, *names(change)) for change in found.changes] == [("rewritten", n, n) for n in "abc"]
+
+
 # --------------------------------------------------------------------------- compiled programs
 
 WORKLOADS = ("mlp", "tf1")
