@@ -97,6 +97,8 @@ class _Reader:
         self._found, self._old, self._new = found, found.old, found.new
         self._fresh = set(found.fresh)
         self._told: set[str] = set()  # new instructions that an event has already
+        names = (self._old.rows[name].line.op_name for name in found.gone)
+        self._gone_operations = {name for name in names if name}
         self._inlined: list[str] = []
         self._inside: dict[str, None] = {}  # fusions that stayed, in which something did not
         self.rewired = 0
@@ -201,7 +203,7 @@ class _Reader:
         while waiting:
             row = self._new.rows.get(waiting.pop())
             for operand in row.line.operands if row is not None else ():
-                if operand in rest and self._new.rows[operand].line.op_name in ("", old.line.op_name):
+                if operand in rest and self._is_for(old, self._new.rows[operand]):
                     rest.remove(operand)
                     found.append(operand)
                     waiting.append(operand)
@@ -230,6 +232,10 @@ class _Reader:
         return Event(
             "split" if self._is_split(old, targets) else "rewrote", names, targets, least, self._how(old, targets)
         )
+
+    def _is_for(self, old: Row, made: Row) -> bool:
+        """Whether something new was not made for another instruction that is gone."""
+        return made.line.op_name == old.line.op_name or made.line.op_name not in self._gone_operations
 
     def _is_split(self, old: Row, targets: Sequence[str]) -> bool:
         opcodes = [self._new.rows[t].line.opcode for t in targets if t in self._new.rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypedDict
 
@@ -13,7 +14,7 @@ from inspector.compilation import pass_switches
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.records.pass_counts import Counts
-from inspector.errors import ParameterError, Unavailable
+from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.stages.passes import CompilerPasses
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
@@ -23,9 +24,9 @@ from inspector.widgets.panes.recorded import RecordedPane, sentence
 from inspector.widgets.variants import Variant
 
 CONTEXT_LINES = 3
-MOST_LINES = 1500
-MOST_EVENTS = 300
-MOST_NAMES = 40
+MOST_LINES = 600
+MOST_EVENTS = 120
+MOST_NAMES = 24
 
 
 class ModuleCounts(TypedDict):
@@ -260,6 +261,16 @@ class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"], buffers = messages.error_of(error), []
         self.context.publish(Packed(reply, buffers))
+        if request["since"] is None and not self._waiting:
+            self.context.later(lambda: self._prepare(request["variant"], request["index"]))
+
+    def _prepare(self, number: int, index: int) -> None:
+        """Compares the modules around the next pass, which is asked for next by whoever steps through them."""
+        with contextlib.suppress(InspectorError):  # the variant is gone
+            passes = self._recorded_passes(number)
+            following = next((step for step in passes.steps if step.index > index), None)
+            if following is not None and not self._waiting:
+                passes.history.compared(following.before_index, following.after_index)
 
     def _told(self, request: PassRequest, passes: CompilerPasses, reply: PassChange) -> list[bytes]:
         lowered = self.context.variant(request["variant"]).lowered
