@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from inspector.compilation.options import FlagValue, Options
     from inspector.compilation.request import CompileRequest, RunReply
     from inspector.compilation.target import Target
+    from inspector.effects import ScanJob
     from inspector.execution.run import Run
     from inspector.lowering.axis_env import AxisEnv
     from inspector.lowering.pallas import CompilerParams
     from inspector.stages.lowered import Lowered
     from inspector.widgets.explorer import Explorer
+    from inspector.widgets.work import ScanLimits
 
 
 def explore(
@@ -104,6 +106,7 @@ def explore(
         suit=_with_devices,
         tune=lambda pairs, platform, tuned: lower_for(list(pairs or ()) or None, platform, tuned),
         kernel_fields=fields_of,
+        scan=_scan,
     )
     explorer = Explorer(
         lowered,
@@ -161,6 +164,15 @@ def _submit(request: CompileRequest) -> Job[CompiledProgram]:
 
     wanted = _with_buffers(request)
     return default_engine(wanted.program, wanted.target).submit(wanted)
+
+
+def _scan(lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:
+    from inspector.effects import scan
+
+    return scan(
+        lowered, target=target, options=options, time_limit_s=limits.time_limit_s, machine_code=limits.machine_code,
+        show_progress=False,
+    )  # fmt: skip
 
 
 def _with_buffers(request: CompileRequest) -> CompileRequest:

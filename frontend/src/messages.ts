@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "roofline" | "collectives" | "graph" | "passes" | "code" | "run" | "pallas";
+export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "roofline" | "collectives" | "graph" | "passes" | "code" | "options" | "run" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -610,6 +610,90 @@ export interface CodeText {
   error: Error | null;
 }
 
+export interface FlagRow {
+  flag: string;
+  value: string;
+  outcome: string;
+  words: string;
+  warning: string;
+  peak_bytes: number | null;
+  flops: number | null;
+  bytes_accessed: number | null;
+  kernels: number | null;
+  collectives: number | null;
+  unknown: string;
+}
+
+export interface Scan {
+  type: "scan";
+  variant: number;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+  done: number;
+  total: number;
+  rows: FlagRow[];
+  count: number;
+  same: string[];
+  left: number;
+  left_out: string;
+  machine_code: boolean;
+}
+
+export interface ScanRequest {
+  type: "scan";
+  variant: number;
+  do: "start" | "resume" | "stop";
+  time_limit_s: number;
+  machine_code: boolean;
+}
+
+export interface ScanAddRequest {
+  type: "scan_add";
+  variant: number;
+  flag: string;
+  value: string;
+}
+
+export interface BuildOption {
+  name: string;
+  type: string;
+  usual: string;
+  values: string[];
+  description: string;
+  said: string;
+}
+
+export interface BuildOptions {
+  type: "build_options";
+  id: number;
+  variant: number;
+  rows: BuildOption[];
+  flags: string;
+  error: Error | null;
+}
+
+export interface BuildOptionsRequest {
+  type: "build_options";
+  id: number;
+  variant: number;
+}
+
+export interface Built {
+  type: "built";
+  id: number;
+  error: Error | null;
+}
+
+export interface BuildRequest {
+  type: "build";
+  id: number;
+  variant: number;
+  values: Record<string, string>;
+  flags: string;
+}
+
 export interface RunRequest {
   type: "run";
   variant: number;
@@ -806,9 +890,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | CodeList | CodeText | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -834,6 +918,7 @@ export const PANES: readonly Line[] = [
   { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
+  { name: "options", title: "Options", place: "dock", topics: ["scan", "build_options", "built", "variant", "notebook_kernel"] },
   { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "variant", "notebook_kernel"] },
   { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
 ];

@@ -15,6 +15,7 @@ import { pane as collectives } from "./panes/collectives.ts";
 import { pane as graph } from "./panes/graph.ts";
 import { pane as passes } from "./panes/passes.ts";
 import { pane as code } from "./panes/code.ts";
+import { pane as options } from "./panes/options.ts";
 import { pane as run } from "./panes/run.ts";
 import { pane as pallas } from "./panes/pallas.ts";
 
@@ -32,6 +33,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   graph,
   passes,
   code,
+  options,
   run,
   pallas,
 };

@@ -27,7 +27,7 @@ from inspector.effects.trials import boolean_flags as boolean_flags
 from inspector.effects.trials import left_out as left_out
 from inspector.engines.choice import chosen_engine
 from inspector.errors import OptionError, check_bool
-from inspector.progress import background_progress
+from inspector.progress import Quiet, background_progress
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered
 
@@ -87,6 +87,7 @@ def scan(
     time_limit_s: float | None = 300.0,
     trial_limit_s: float | None = None,
     machine_code: bool = False,
+    show_progress: bool = True,
 ) -> ScanJob:
     """Finds the flags that matter for this program: tries each, in the background, side by side where there are cores.
 
@@ -109,6 +110,7 @@ def scan(
         least 10 s.
       machine_code: whether to compile to the end, so that flags are found too that change nothing but that, such as
         `xla_cpu_enable_fast_math`.
+      show_progress: whether a notebook shows the bar.
 
     Returns:
       The job: `table()` has the rows so far, `result()` waits for all of them, `cancel()` stops it,
@@ -125,6 +127,7 @@ def scan(
     check_time_limit(time_limit_s)
     check_time_limit(trial_limit_s, "trial_limit_s")
     check_bool("machine_code", machine_code, OptionError)
+    check_bool("show_progress", show_progress, OptionError)
     base = Options.of(options)
     names: Any = boolean_flags(lowered.program.platform) if flags is None else flags
     tried = trials(names if isinstance(names, Iterable) and not isinstance(names, str) else [names], base)
@@ -132,8 +135,11 @@ def scan(
         check_isolated(lowered.program, Target.parse(target))
     limits = Limits(machine_code, time_limit_s, "auto" if trial_limit_s is None else trial_limit_s)
     return ScanJob(
-        _Scan(lowered, Target.parse(target), base, chosen_engine(engine), limits, tried, is_ordered=flags is not None)
-    )
+        _Scan(
+            lowered, Target.parse(target), base, chosen_engine(engine), limits, tried,
+            is_ordered=flags is not None, has_bar=show_progress,
+        )
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,6 +153,7 @@ class _Scan:
     limits: Limits
     tried: tuple[Trial, ...]
     is_ordered: bool
+    has_bar: bool
 
 
 class ScanJob(Job["pd.DataFrame"]):
@@ -168,7 +175,7 @@ class ScanJob(Job["pd.DataFrame"]):
         self._laboratory = Laboratory(
             asked.lowered, asked.target, asked.options, asked.engine, asked.limits, width=cores()
         )
-        self._progress_bar = background_progress(self.total, self.cancel)
+        self._progress_bar = background_progress(self.total, self.cancel) if asked.has_bar else Quiet()
         threading.Thread(target=self._work, name="inspector-scan", daemon=True).start()
 
     @property
@@ -181,6 +188,16 @@ class ScanJob(Job["pd.DataFrame"]):
         """What was found so far, in the order in which it was."""
         with self._lock:
             return tuple(self._effects)
+
+    @property
+    def ranked(self) -> tuple[FlagEffect, ...]:
+        """What was found so far, the flags that matter first."""
+        return tuple(sorted(self.effects, key=rank))
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many flags of the installed compilers are not among those to try, by the reason in words."""
+        return {} if self._asked.is_ordered else left_out(self._asked.lowered.program.platform)
 
     @property
     def not_tried(self) -> tuple[Trial, ...]:
@@ -199,7 +216,7 @@ class ScanJob(Job["pd.DataFrame"]):
           executed), each with `delta_` before it, and `compile_s`, `error`, `warnings`. A number that is not known is
           missing, and `unknown` says why.
         """
-        rows = sorted(self.effects, key=rank)
+        rows = self.ranked
         return table([*rows, *(not_tried(*trial) for trial in self.not_tried)] if self._is_over else rows)
 
     def resume(self) -> ScanJob:

@@ -238,7 +238,9 @@ class Laboratory:
             preview = job.preview(
                 None if limit_s is None else max(0.0, limit_s - time.monotonic() + began), counted=True
             )
-        with contextlib.suppress(TimeoutError, InspectorError):  # what comes now is not asked for
+        with contextlib.suppress(
+            TimeoutError
+        ):  # the code is not asked for, but that there can be none is worth knowing
             job.result(_GRACE_S)
         return preview
 

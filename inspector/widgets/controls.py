@@ -11,16 +11,16 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from inspector import platforms, settings
-from inspector.compilation import options_text
+from inspector import platforms
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.errors import InspectorError, OptionError, ParameterError, TargetError, Unavailable
+from inspector.errors import InspectorError, ParameterError, TargetError, Unavailable
 from inspector.toolchain import flags
 from inspector.toolchain.flags import catalogue
 from inspector.toolchain.libtpu import libtpu_options
 from inspector.widgets import messages
+from inspector.widgets.typed import read_options
 
 AxisPairs = list[tuple[str, int]]
 
@@ -144,35 +144,6 @@ def find_flags(request: messages.FlagsRequest, compiler: str) -> messages.Flags:
     found.sort(key=lambda option: compiler not in option.targets)
     rows = [_row(option, compiler) for option in found[:_FOUND]]
     return messages.Flags(type="flags", id=request["id"], rows=rows, total=len(found), note=_not_searched())
-
-
-def read_options(flag: str, value: str) -> Options:
-    """Options as they are typed: one flag's name and value, or several flags as in XLA_FLAGS.
-
-    Raises:
-      OptionError: a value without a flag, a flag without its value, a file outside of the user's `dump_directory`,
-        or what `Options.parse` refuses.
-    """
-    text, value = flag.strip(), value.strip()
-    if not text and value:
-        raise OptionError(f"The value {value!r} has no flag. Choose a flag beside it.")
-    if not text:
-        return Options()
-    if "=" in text or len(text.split()) > 1:
-        if value:
-            raise OptionError(f"{text!r} holds its own values; clear {value!r} beside it, or name one flag only.")
-        return _checked(Options.parse(text, read_file=False))
-    if not value and flags.flag_type(text).kind != "bool":
-        raise OptionError(
-            f"{text} needs a value of type {flags.flag_type(text)}. Type it in the field beside the flag."
-        )
-    return _checked(Options.parse(options_text.write({text.removeprefix("--"): value or "true"}), read_file=False))
-
-
-def _checked(options: Options) -> Options:
-    """What a page asks for: anybody may have made it, so it names no file that the user did not allow."""
-    flags.check_paths(options.as_dict(), settings.current().dump_directory)
-    return options
 
 
 def parse_axes(text: str) -> AxisPairs:

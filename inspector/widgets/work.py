@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from inspector.compilation.request import CompileRequest
@@ -13,7 +13,9 @@ from inspector.stages.kernel import Kernel
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
+    from inspector.compilation.options import FlagValue, Options
     from inspector.compilation.target import Target
+    from inspector.errors import Unavailable
     from inspector.execution.run import Run
     from inspector.stages.lowered import Lowered
 
@@ -33,6 +35,7 @@ class Work:
         that was lowered again keeps its targets.
       tune: as `lower`, with other compiler parameters for the program's Pallas kernels; None where there are none.
       kernel_fields: the compiler parameters that a kernel can have on a platform.
+      scan: starts to try flags on a program, with what options hold besides; None where nobody can.
     """
 
     lower: Callable[[Sequence[tuple[str, int]] | None, str], Lowered]
@@ -43,6 +46,57 @@ class Work:
     suit: Callable[[Lowered, Target], Target] = lambda _, target: target
     tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], Lowered] | None = None
     kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
+    scan: Callable[[Lowered, Target, Options, ScanLimits], ScanJob] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScanLimits:
+    """How long a scan may take in all, in seconds, and whether it compiles to machine code."""
+
+    time_limit_s: float
+    machine_code: bool
+
+
+class FlagEffect(Protocol):
+    """What a value of a flag did: `inspector.effects.FlagEffect`."""
+
+    @property
+    def flag(self) -> str: ...
+    @property
+    def value(self) -> FlagValue: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def headline(self) -> str: ...
+    @property
+    def error(self) -> str: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+    @property
+    def deltas(self) -> Mapping[str, float | Unavailable]: ...
+
+
+class ScanJob(Protocol):
+    """A scan under way: `inspector.effects.ScanJob`."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def elapsed_s(self) -> float: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def ranked(self) -> Sequence[FlagEffect]: ...
+    @property
+    def not_tried(self) -> Sequence[tuple[str, FlagValue]]: ...
+    @property
+    def left_out(self) -> Mapping[str, int]: ...
+    def done(self) -> bool: ...
+    def cancel(self) -> bool: ...
+    def exception(self, timeout: float | None = None) -> BaseException | None: ...
+    def resume(self) -> ScanJob: ...
+    def add_progress_callback(self, callback: Callable[[Any], None]) -> None: ...
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
 
 
 class RunJob(Protocol):

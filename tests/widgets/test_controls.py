@@ -18,7 +18,8 @@ from inspector.toolchain.flags import catalogue
 from inspector.toolchain.flags.paths import names_path
 from inspector.toolchain.libtpu import REMEDY
 from inspector.widgets import controls, messages
-from inspector.widgets.controls import Controls, find_flags, parse_axes, read_options
+from inspector.widgets.controls import Controls, find_flags, parse_axes
+from inspector.widgets.typed import read_fields, read_options, unwrapped
 from tests.absent import needs_tpu
 
 FAST_MATH, SPLIT = "xla_cpu_enable_fast_math", "xla_cpu_parallel_codegen_split_count"
@@ -292,3 +293,25 @@ def test_a_search_after_the_end_is_not_answered(asked: Asked) -> None:
     asked.controls.close()
     asked.controls.receive({"type": "flags", "id": 1, "search": "fus", "target": ""})
     assert [m["type"] for m in asked.published] == ["controls"]
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "--xla_cpu_enable_fast_math=true --xla_cpu_ftz",
+        "--xla_cpu_enable_fast_math=true\n--xla_cpu_ftz\n",
+        "--xla_cpu_enable_fast_math=true \\\n  --xla_cpu_ftz",
+        "--xla_cpu_enable_fast_math=true\r\n--xla_cpu_ftz",
+        "XLA_FLAGS='--xla_cpu_enable_fast_math=true --xla_cpu_ftz' python train.py",
+        'export XLA_FLAGS="--xla_cpu_enable_fast_math=true --xla_cpu_ftz"',
+        "%env XLA_FLAGS=--xla_cpu_enable_fast_math=true --xla_cpu_ftz",
+        'os.environ["XLA_FLAGS"] = "--xla_cpu_enable_fast_math=true --xla_cpu_ftz"',
+    ],
+)
+def test_pasted_flags_are_one_variant(pasted: str) -> None:
+    assert dict(read_options(pasted, "").flags) == {"xla_cpu_enable_fast_math": True, "xla_cpu_ftz": True}
+
+
+def test_quotes_within_flags_stay() -> None:
+    assert unwrapped("--xla_dump_to='a b' --xla_cpu_ftz") == "--xla_dump_to='a b' --xla_cpu_ftz"
+    assert read_fields({"num_replicas": "2"}, "") == Options(num_replicas=2)

@@ -21,6 +21,7 @@ from inspector.widgets.panes import (
     line_costs,
     memory,
     optimized,
+    options,
     pallas,
     passes,
     roofline,
@@ -78,6 +79,7 @@ PANES: tuple[Line, ...] = (
     Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "variant", "document")),
     Line("passes", "Passes", "dock", passes.PassesPane, ("passes",), (passes.PassList, passes.PassChange, passes.Story), (passes.PassRequest, passes.FollowRequest, passes.PassVariantRequest), (*_RECORDED, "passes", "pass_change", "story")),
     Line("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
+    Line("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
     Line("run", "Run", "dock", run.RunPane, (), (run.Run, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
     Line("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant")),
 )

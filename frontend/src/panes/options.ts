@@ -1,0 +1,174 @@
+// Which flags matter for the active variant's program, and a variant with other build options and flags.
+
+import { Switcher, type Choice } from "../lib/controls.ts";
+import { fill, h, update } from "../lib/dom.ts";
+import { grouped, plural } from "../lib/format.ts";
+import type * as messages from "../messages.ts";
+import type { Timed } from "../state/synced.ts";
+import { type BuildForm, buildForm } from "./buildform.ts";
+import { flagTable } from "./flagtable.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { clock, empty, failure, spinner } from "./states.ts";
+import "../styles/options.css";
+
+type View = "scan" | "build";
+
+const VIEWS: Choice<View>[] = [
+  { value: "scan", text: "What matters here", title: "Which flags change this program, found by trying them" },
+  {
+    value: "build",
+    text: "Build options",
+    title: "A variant with other replicas, partitions, devices, effort or flags",
+  },
+];
+const LIMIT_S = 120;
+
+class OptionsPane implements Pane {
+  readonly element = h("div", { class: "insp-options", "data-pane": "options" });
+  readonly tools = h("div", { class: "insp-tools" });
+  private readonly drawing = new Drawing(() => this.draw());
+  private readonly view = new Switcher<View>("View", VIEWS, "scan", this.drawing.request);
+  private readonly limit = h("input", { type: "number", min: 1, max: 86_400, value: LIMIT_S, "aria-label": "Seconds" });
+  private readonly code = h("input", { type: "checkbox" });
+  private readonly start = h("button", { type: "button", class: "insp-button insp-button-main" });
+  private readonly again = h(
+    "button",
+    { type: "button", class: "insp-button", onclick: () => this.ask("start") },
+    "Try all again",
+  );
+  private readonly said = h("div", { class: "insp-scan-said", role: "status" });
+  private readonly bar = h("progress", { class: "insp-scan-bar", max: 1, value: 0 });
+  private readonly list = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "Flags that were tried" });
+  private readonly scan: HTMLElement;
+  private readonly form: BuildForm;
+  private drawn: messages.Scan | null = null;
+  private readonly ends: (() => void)[];
+
+  constructor(private readonly context: Context) {
+    this.form = buildForm(context);
+    this.start.addEventListener("click", () => this.press());
+    this.tools.append(this.view.element);
+    const title = "For all flags together: what is not tried by then is told, and can be tried later";
+    const codeTitle =
+      "Compiles to the end, which takes longer: finds flags that change nothing before the machine code, such as fast math";
+    this.scan = h(
+      "div",
+      { class: "insp-scan" },
+      h(
+        "div",
+        { class: "insp-scan-head" },
+        this.start,
+        this.again,
+        h("label", { class: "insp-field", title }, "at most", this.limit, "s"),
+        h("label", { class: "insp-field", title: codeTitle }, this.code, "machine code too"),
+        this.said,
+      ),
+      this.bar,
+      this.list,
+    );
+    this.ends = [follow(context, "options", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  private draw(): void {
+    const { synced, local } = this.context;
+    const variant = synced.variants.get(local.active ?? -1);
+    if (!variant) return fill(this.element, empty("No options yet", "They come with the first variant."));
+    const wanted = this.view.value === "build" ? this.form.element : this.scan;
+    if (this.element.firstChild !== wanted) fill(this.element, wanted);
+    if (this.view.value === "build") return this.form.draw(variant);
+    this.drawScan(variant);
+  }
+
+  private drawScan(variant: Timed<messages.Variant>): void {
+    const { synced } = this.context;
+    const scan = synced.latest("scan", { variant: variant.variant });
+    const isRunning = scan?.state === "running";
+    const isGone = synced.notebookKernel === "gone";
+    const canGoOn = !isRunning && (scan?.left ?? 0) > 0;
+    this.start.textContent = isRunning
+      ? "Stop"
+      : canGoOn
+        ? `Try ${plural(scan!.left, "more flag")}`
+        : "What matters here";
+    this.start.title = isRunning
+      ? "Stops trying, and keeps what was found"
+      : `Tries flags on ${variant.label}, those first that are about its collectives and its target`;
+    this.start.disabled = isGone || (!isRunning && !canGoOn && variant.state === "failed" && !variant.platform);
+    this.again.hidden = isRunning || !scan;
+    this.again.disabled = this.limit.disabled = this.code.disabled = isRunning || isGone;
+    if (isGone) this.limit.disabled = this.code.disabled = true;
+    this.bar.hidden = !isRunning;
+    update(this.bar, { max: String(scan?.total || 1), value: String(scan?.done ?? 0) });
+    fill(this.said, ...this.status(scan));
+    if (scan && scan === this.drawn) return;
+    this.drawn = scan;
+    fill(this.list, ...this.found(variant, scan));
+  }
+
+  private status(scan: Timed<messages.Scan> | null): (HTMLElement | string | false)[] {
+    if (!scan || scan.error) return [];
+    const tried = `${grouped(scan.done)} of ${plural(scan.total, "flag")} tried`;
+    if (scan.state === "running") return [spinner(), h("span", {}, `${tried}, ${scan.stage}`), clock(scan)];
+    const left = scan.left
+      ? `, ${grouped(scan.left)} not tried ${scan.state === "cancelled" ? "(stopped)" : "(the time was over)"}`
+      : "";
+    return [h("span", {}, `${tried}${left}`)];
+  }
+
+  private found(variant: messages.Variant, scan: messages.Scan | null): (HTMLElement | false)[] {
+    if (!scan)
+      return [
+        empty(
+          "Which flags change this program?",
+          "Each is compiled up to the optimized HLO, in processes of its own, those first that are about the program's" +
+            " collectives and its target. A crash or a hang becomes a row.",
+        ),
+      ];
+    if (scan.error) return [failure(scan.error, "Flags could not be tried")];
+    const add = (row: messages.FlagRow): void =>
+      this.context.synced.send({ type: "scan_add", variant: variant.variant, flag: row.flag, value: row.value });
+    return [
+      scan.rows.length > 0 && flagTable(scan, add),
+      !scan.rows.length && scan.state !== "running" && empty("No flag that was tried changes this program"),
+      scan.count > scan.rows.length &&
+        h("p", { class: "insp-note" }, `The first ${grouped(scan.rows.length)} of ${grouped(scan.count)} are shown.`),
+      scan.same.length > 0 && unchanged(scan),
+      scan.left_out !== "" &&
+        h("p", { class: "insp-note" }, `Not tried here: ${scan.left_out}. Add them above by hand.`),
+    ];
+  }
+
+  private press(): void {
+    const scan = this.context.synced.latest("scan", { variant: this.context.local.active });
+    this.ask(scan?.state === "running" ? "stop" : scan?.left ? "resume" : "start");
+  }
+
+  private ask(what: messages.ScanRequest["do"]): void {
+    const { synced, local } = this.context;
+    if (local.active === null) return;
+    const time_limit_s = Math.max(1, Number(this.limit.value) || LIMIT_S);
+    this.limit.value = String(time_limit_s);
+    synced.send({ type: "scan", variant: local.active, do: what, time_limit_s, machine_code: this.code.checked });
+  }
+}
+
+/** The flags that do nothing, folded: they are the most. */
+function unchanged({ same, machine_code }: messages.Scan): HTMLElement {
+  const where = machine_code ? "" : " up to the machine code";
+  return h(
+    "details",
+    { class: "insp-scan-same" },
+    h("summary", {}, `${plural(same.length, "flag")} changed nothing${where}`),
+    h("ul", {}, ...same.map((each) => h("li", {}, h("code", {}, each)))),
+  );
+}
+
+export const pane = (context: Context): Pane => new OptionsPane(context);
