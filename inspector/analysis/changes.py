@@ -43,6 +43,9 @@ KINDS: Mapping[Kind, str] = {
 """What may happen, the most telling first."""
 
 
+_MOST_COUNTS = 6  # that anybody reads one by one
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
     """One thing that differs.
@@ -186,6 +189,8 @@ class _Told:
 
 def _group_words(found: Regrouped) -> str:
     counts = " + ".join(f"{count:,}" for count in found.counts)
+    if len(found.counts) > _MOST_COUNTS:
+        counts = f"{sum(found.counts):,}"
     return f"{counts} instruction{'s' if found.counts != (1,) else ''}" if counts else ""
 
 

@@ -28,12 +28,14 @@ from inspector.errors import (
     TargetError,
     Unavailable,
 )
+from inspector.hlo.module import Module
 from inspector.toolchain.flags import catalogue
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.fallback import text_form
 from inspector.widgets.variants import variants_of
+from tests.analysis.edited import randomly_edited
 from tests.widgets import fakes
-from tests.widgets.fakes import HLO, FakeWork, Mailbox, ask_to_add, ask_to_lower
+from tests.widgets.fakes import HLO, PROTO, FakeWork, Mailbox, ask_to_add, ask_to_lower
 
 FAST_MATH = "xla_cpu_enable_fast_math"
 
@@ -112,6 +114,26 @@ def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explo
     assert diff["summary"].startswith("the same ")
     table = explorer.compare()
     assert list(table.columns)[:3] == ["attached", f"cpu:8 {FAST_MATH}=true", f"delta cpu:8 {FAST_MATH}=true"]
+
+
+def test_what_changes_cost_is_told_when_asked(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    explorer.add({FAST_MATH: True})
+    edited = randomly_edited(Module.from_proto(PROTO), 3, 4).columns.data
+    work.finish(0)
+    work.finish(1, hlo_proto=edited)
+    explorer.wait(10)
+    diff = box.last("diff")
+    assert diff["count"] == len(diff["changes"]) > 0
+    assert all(change["line"] >= -1 for change in diff["changes"])
+    box.send({"type": "diff_costs", "id": 1, "baseline": 0, "variant": 1})
+    explorer._drain(time.monotonic() + 60)
+    told = box.last("diff_costs", id=1)
+    assert told["error"] is None
+    assert len(told["costs"]) == len(told["unknown"]) == diff["count"]
+    assert all(len(costs) == 4 for costs in told["costs"])
+    box.send({"type": "diff_costs", "id": 2, "baseline": 0, "variant": 7})
+    explorer._drain(time.monotonic() + 10)
+    assert "no variant 7" in box.last("diff_costs", id=2)["error"]["message"]
 
 
 def test_the_preview_fills_the_panes_before_there_is_code(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
