@@ -62,7 +62,6 @@ export class GraphCanvas {
   private shown: Shown | null = null;
   /** Where the keyboard is. */
   current = NOWHERE;
-  private colouring: Colouring = "kind";
   private isMoved = false;
   private pointed = NOWHERE;
   private readonly edges = svg("g", { class: "insp-g-lines", "aria-hidden": "true" });
@@ -96,7 +95,7 @@ export class GraphCanvas {
     this.listen();
   }
 
-  /** Draws a layout; what stays is moved to its place, and `anchor` stays where it is on screen. */
+  /** Draws a layout, without colours; what stays is moved to its place, and `anchor` stays where it is on screen. */
   show(shown: Shown, anchor: number | null): void {
     const before = anchor === null ? null : (this.shown?.layout.places.get(anchor) ?? null);
     this.shown = shown;
@@ -106,14 +105,12 @@ export class GraphCanvas {
     this.drawNodes(shown);
     this.drawLines(shown);
     if (!shown.layout.places.has(this.current)) this.current = shown.folding.standIn(this.current);
-    this.colour(this.colouring);
     this.reach(this.current);
     this.apply();
   }
 
   /** Colours by what the nodes do, or by how much of something they have. */
   colour(colouring: Colouring): number {
-    this.colouring = colouring;
     const { folding, scene } = this.shown!;
     const { model } = folding;
     const closed = scene.shown.filter((node) => !folding.isOpen(node));
@@ -271,7 +268,7 @@ export class GraphCanvas {
     );
   }
 
-  private drawLines({ scene, layout }: Shown): void {
+  private drawLines({ layout }: Shown): void {
     this.lines = layout.lines.map(({ stretch, points }) => {
       const bytes = stretch.links.reduce((sum, link) => sum + link.bytes, 0);
       const line = svg("path", { class: "insp-g-line", d: curve(points), "stroke-width": thickness(bytes).toFixed(2) });
@@ -286,7 +283,6 @@ export class GraphCanvas {
       return { links: stretch.links, element };
     });
     this.edges.replaceChildren(...this.lines.map(({ element }) => element));
-    void scene;
   }
 
   /** Lights the edges of a node, also those that are hidden otherwise. */
