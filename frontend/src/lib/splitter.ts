@@ -1,6 +1,6 @@
 // A border that can be moved: by dragging, by arrow keys, and back to where it was at first.
 
-import { drag, h } from "./dom.ts";
+import { drag, h, whenLaidOut } from "./dom.ts";
 
 interface Splitting {
   readonly label: string;
@@ -24,6 +24,7 @@ export function splitter(splitting: Splitting): HTMLElement {
     tabindex: 0,
     "aria-orientation": isVertical ? "vertical" : "horizontal",
     "aria-label": label,
+    "aria-valuenow": 50,
     title: `${label}: drag, or arrow keys; double-click to reset`,
   });
   const tell = (): void => element.setAttribute("aria-valuenow", String(Math.round(100 * position())));
@@ -45,6 +46,7 @@ export function splitter(splitting: Splitting): HTMLElement {
   });
   element.addEventListener("dblclick", () => (reset(), tell()));
   // Sizes are known once it is on the page.
+  whenLaidOut(element, tell);
   element.addEventListener("focus", tell);
   return element;
 }
