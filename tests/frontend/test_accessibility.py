@@ -21,7 +21,7 @@ def findings(page: Page) -> list[str]:
         page.add_script_tag(path=AXE)
     found: list[dict[str, Any]] = page.evaluate("async () => (await axe.run('.insp')).violations")
     return [
-        f"{each['id']} ({each['impact']}): {node['html'][:120]}"
+        f"{each['id']} ({each['impact']}): {node['html'][:420]}"
         for each in found
         if each["impact"] in SERIOUS
         for node in each["nodes"][:2]

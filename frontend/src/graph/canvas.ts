@@ -124,6 +124,8 @@ export class GraphCanvas {
       const text = amountText(model, node, colouring);
       const words = element.querySelector(".insp-g-words")!;
       words.textContent = folding.isOpen(node) ? text : text || subtitle(model, node);
+      const seen = [...element.querySelectorAll("text")].map(({ textContent }) => textContent).join("");
+      update(element, { "aria-label": `${seen}, ${element.dataset.what}` }); // what is read aloud begins with what is seen
     }
     this.element.dataset.colouring = colouring === "kind" ? "kind" : "amount";
     return most;
@@ -259,7 +261,7 @@ export class GraphCanvas {
         role: "treeitem",
         "data-node": node,
         "data-title": model.title(node),
-        "aria-label": `${model.title(node)}, ${what}`,
+        "data-what": `${model.title(node)}, ${what}`,
       },
       svg("rect", { rx: model.isBox(node) ? 3 : 7 }),
       svg("text", { class: "insp-g-sign", x: 8, y: 15 }, ""),
