@@ -39,6 +39,13 @@ export function subtitle(model: GraphModel, node: number): string {
   return shortened([model.operation(node), model.shape(node)].filter(Boolean).join(" "));
 }
 
+/** What is read out: what is seen first, then the rest. */
+function spoken(model: GraphModel, node: number, words: string): string {
+  const seen = `${shortened(model.label(node))} ${words}`.trim();
+  const what = model.isBox(node) ? model.kind(node) : model.opcode(node);
+  return [seen, what, model.title(node)].join(", ");
+}
+
 export interface Shown {
   readonly folding: Folding;
   readonly scene: Scene;
@@ -124,8 +131,7 @@ export class GraphCanvas {
       const text = amountText(model, node, colouring);
       const words = element.querySelector(".insp-g-words")!;
       words.textContent = folding.isOpen(node) ? text : text || subtitle(model, node);
-      const seen = [...element.querySelectorAll("text")].map(({ textContent }) => textContent).join("");
-      update(element, { "aria-label": `${seen}, ${element.dataset.what}` }); // what is read aloud begins with what is seen
+      update(element, { "aria-label": spoken(model, node, words.textContent) });
     }
     this.element.dataset.colouring = colouring === "kind" ? "kind" : "amount";
     return most;
@@ -252,7 +258,6 @@ export class GraphCanvas {
 
   private nodeElement(model: GraphModel, node: number): SVGGElement {
     const kind = model.isBox(node) ? model.kind(node) : kindOf(model.opcode(node));
-    const what = model.isBox(node) ? `${model.kind(node)} with ${subtitle(model, node)}` : model.opcode(node);
     return svg(
       "g",
       {
@@ -261,11 +266,11 @@ export class GraphCanvas {
         role: "treeitem",
         "data-node": node,
         "data-title": model.title(node),
-        "data-what": `${model.title(node)}, ${what}`,
       },
       svg("rect", { rx: model.isBox(node) ? 3 : 7 }),
       svg("text", { class: "insp-g-sign", x: 8, y: 15 }, ""),
       svg("text", { class: "insp-g-title", x: model.canOpen(node) ? 20 : 9 }, shortened(model.label(node))),
+      " ", // between what is read out
       svg("text", { class: "insp-g-words" }, ""),
     );
   }
