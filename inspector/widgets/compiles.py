@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from inspector.errors import ClosedError, ParameterError
 from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.panes.board import Board
-from inspector.widgets.variants import Variant
+from inspector.widgets.variants import Variant, labels
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
@@ -127,17 +127,46 @@ class Compiles:
         """Takes a variant away and cancels its compile.
 
         Raises:
+          ValueError: it is the baseline, pinned, not one of these, or no variant.
+        """
+        with self._lock:
+            self._check_mine(variant, "removed")
+            if variant.is_pinned:
+                raise ValueError(
+                    f"{variant.label} cannot be removed: it is pinned. Unpin it first: pin(variant, False)."
+                )
+            cancel = self._forget(variant)
+            self._name_all()
+        cancel()
+        self._refresh()
+
+    def pin(self, variant: Variant, is_pinned: bool) -> None:
+        """Keeps a variant from being removed, and shows it right after the baseline; or no more.
+
+        Raises:
           ValueError: it is the baseline, not one of these, or no variant.
         """
         with self._lock:
-            self.check_open()
-            if not isinstance(variant, Variant):
-                raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
-            if variant.is_baseline or self._variants.get(variant.number) is not variant:
-                raise ValueError(f"{variant.label} cannot be removed: it is the baseline, or gone already.")
-            cancel = self._forget(variant)
-        cancel()
-        self._refresh()
+            self._check_mine(variant, "pinned")
+            variant.is_pinned = is_pinned
+            self.board.publish(variant.message())
+
+    def _check_mine(self, variant: Variant, done: str) -> None:
+        """Under the lock."""
+        self.check_open()
+        if not isinstance(variant, Variant):
+            raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
+        if variant.is_baseline or self._variants.get(variant.number) is not variant:
+            raise ValueError(f"{variant.label} cannot be {done}: it is the baseline, or gone already.")
+
+    def _name_all(self) -> None:
+        """Names each by what sets it apart now; under the lock. Those that were called otherwise are told."""
+        variants = tuple(self._variants.values())
+        for variant, name in zip(variants, labels(variants), strict=True):
+            if variant.name != name:
+                is_new, variant.name = not variant.name, name
+                if not is_new:
+                    self.board.publish(variant.message())
 
     def start_over(self, axes: Sequence[tuple[str, int]]) -> Variant | None:
         """Lowers under another axis environment and starts over with the options of all variants.
@@ -151,7 +180,7 @@ class Compiles:
         again = self.lowerings.under(axes)
         texts = self.board.lowered(again.lowered)
         asked = [(v.options, self.work.suit(again.lowered, v.target)) for v in self.variants]
-        tunings = [v.tuning for v in self.variants]
+        tunings, pins = [v.tuning for v in self.variants], [v.is_pinned for v in self.variants]
         programs = [again.get(*pair) for pair in zip((t for _, t in asked), tunings, strict=True)]
         requests = [program.request(*pair) for program, pair in zip(programs, asked, strict=True)]
         jobs = [self.work.submit(request) for request in requests]
@@ -166,6 +195,9 @@ class Compiles:
                 self.lowerings = again
                 self.board.publish_all(texts)
                 variants = [self._register(*entry) for entry in entries]
+                for variant, is_pinned in zip(variants, pins, strict=True):
+                    if is_pinned:
+                        self.pin(variant, True)
         for cancel in cancels:
             cancel()
         for variant, job in zip(variants, jobs, strict=False):  # no variants where it is closed
@@ -195,6 +227,7 @@ class Compiles:
         number = next(self._numbers)
         variant = Variant(number, not self._variants, request.options, request.target, lowered, tuning, job)
         self._variants[number] = variant
+        self._name_all()
         self.board.begin(variant)
         if lowered is not self.lowered:
             self.board.publish_all(self.board.lowered(lowered, number))
@@ -206,6 +239,7 @@ class Compiles:
             variant = Variant(next(self._numbers), not self._variants, options, target, None, tuning, error=error)
             variant.shown.set()
             self._variants[variant.number] = variant
+            self._name_all()
             self.board.begin(variant)
         return variant
 

@@ -201,10 +201,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         """Takes a variant away and cancels its compile. The baseline stays.
 
         Raises:
-          ValueError: it is the baseline, not of this Explorer, or no variant.
+          ValueError: it is the baseline, pinned, not of this Explorer, or no variant.
           ClosedError: the Explorer is closed.
         """
         self._compiles.remove(variant)
+
+    def pin(self, variant: Variant, is_pinned: bool = True) -> None:
+        """Shows a variant right after the baseline and keeps it from being removed, also when the program is lowered again.
+
+        Raises:
+          ValueError: it is the baseline, which is always first, or not of this Explorer.
+          ClosedError: the Explorer is closed.
+        """
+        self._compiles.pin(variant, is_pinned)
 
     def wait(self, timeout: float | None = None) -> Explorer:
         """Waits until every variant has ended, well or badly, and its panes are filled.
@@ -372,6 +381,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self._compiles.cancel(board.variant(message["variant"]))
             case "remove":
                 self.remove(board.variant(message["variant"]))
+            case "pin":
+                self.pin(board.variant(message["variant"]), message["pinned"])
             case "record":
                 board.record(board.variant(message["variant"]), message["product"])
             case "flags" | "add" | "lower":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
 from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.options_text import value_text
 from inspector.compilation.target import Target
 from inspector.errors import CancelledError, ExecutionError
 from inspector.hlo.pallas import AS_IT_IS, Tuning
@@ -45,6 +47,8 @@ class Variant:
       tuning: what was put in place of what the program says of its Pallas kernels.
       job: the compile; None when the request itself was refused.
       error: why it was refused, or None.
+      name: what sets it apart among the variants of its Explorer, as `labels` says; "" where it is the only one.
+      is_pinned: whether it stands right after the baseline and cannot be removed.
       shown: set once nothing more of it comes to the panes.
     """
 
@@ -56,6 +60,8 @@ class Variant:
     tuning: Tuning = AS_IT_IS
     job: Job[CompiledProgram] | None = None
     error: Exception | None = None
+    name: str = ""
+    is_pinned: bool = False
     shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)
 
     def __repr__(self) -> str:
@@ -63,10 +69,8 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """What sets it apart: its options, or its target where they are the defaults."""
-        said = str(self.options) if self.options.as_dict() else ""
-        text = f"{said.replace('--', '')} {self.tuning}".strip()
-        return text or ("baseline" if self.is_baseline else str(self.target))
+        """What sets it apart: how its options differ from the baseline's, or its target where they do not."""
+        return self.name or _text(self, _options_text(self))
 
     @property
     def compiled(self) -> Compiled:
@@ -113,6 +117,16 @@ class Variant:
             " inspector.settings.update(cache=False) turns the cache off."
         )
 
+    @property
+    def _timing(self) -> str:
+        """Where the time went, in words; "" before the end."""
+        if self.job is None or self.state != "done" or self._cached:
+            return self._cached
+        timings = self.job.result().timings
+        parts = (("compile_s", "compiled in {}"), ("queue_s", "waited {} for other compiles"), ("total_s", "{} in all"))
+        said = [words.format(format_seconds(timings[name])) for name, words in parts if name in timings]
+        return f"{', '.join(said)}; the rest is starting a worker and reading the result." if said else ""
+
     def message(self) -> messages.Variant:
         """The state for the browser."""
         error = self.failure
@@ -129,8 +143,56 @@ class Variant:
             elapsed_s=0.0 if self.job is None else self.job.elapsed_s,
             error=None if error is None else messages.error_of(error),
             cached=self._cached,
+            timing=self._timing,
+            pinned=self.is_pinned,
             no_run=absence if self.target.is_absent else "",
         )
+
+
+_PARTS = 2
+_VALUE_LENGTH = 32
+
+
+def labels(variants: Sequence[Variant]) -> list[str]:
+    """What sets each variant apart from the baseline and from the others, unique for each target.
+
+    Of options that differ from the baseline's, two at most are named: those first that not every other variant has too.
+    """
+    if not variants:
+        return []
+    differences = [_difference(variant, variants[0]) for variant in variants]
+    shared = set[str].intersection(*map(set, differences[1:])) if len(differences) > 2 else set[str]()
+    found: list[str] = []
+    counts: collections.Counter[tuple[str, Target]] = collections.Counter()
+    for variant, parts in zip(variants, differences, strict=True):
+        own = sorted(parts, key=shared.__contains__)
+        more = [f"and {len(own) - _PARTS} more"] if len(own) > _PARTS else []
+        label = _text(variant, _options_text(variant) if variant.is_baseline else " ".join([*own[:_PARTS], *more]))
+        counts[label, variant.target] += 1
+        number = counts[label, variant.target]
+        found.append(label if number == 1 else f"{label} ({number})")
+    return found
+
+
+def _text(variant: Variant, options: str) -> str:
+    """Options and tuning, or what stands for a variant that has none."""
+    text = f"{options} {variant.tuning}".strip()
+    return text or ("baseline" if variant.is_baseline else str(variant.target))
+
+
+def _options_text(variant: Variant) -> str:
+    return str(variant.options).replace("--", "") if variant.options.as_dict() else ""
+
+
+def _difference(variant: Variant, baseline: Variant) -> list[str]:
+    return [
+        f"without {name}" if ours is None else f"{name}={_clipped(value_text(ours))}"
+        for name, (ours, _) in variant.options.diff(baseline.options).items()
+    ]
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 1]}…"
 
 
 def variants_of(compare: Iterable[OptionsLike | Target]) -> list[tuple[OptionsLike, str | Target | None]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax.numpy as jnp
 import pytest
 from playwright.sync_api import expect
@@ -59,4 +61,37 @@ def test_a_form_says_what_is_wrong(demo: OpenDemo) -> None:
     made = explorer.variants[1].options
     assert made.num_replicas == 2
     assert dict(made.flags) == {"optimization_level": "EFFORT_O1", "xla_cpu_ftz": True, "xla_hlo_profile": False}
+    explorer.close()
+
+
+PASTE = """([input, text]) => {
+  const data = new DataTransfer();
+  data.setData("text", text);
+  input.dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, bubbles: true, cancelable: true}));
+}"""
+
+
+def test_pasted_lines_are_one_variant_and_a_pinned_one_stays(demo: OpenDemo) -> None:
+    explorer = inspector.explore(lambda x: jnp.sin(x) * 2, jnp.ones((8, 8)), target="cpu", compare=["cpu:2"]).wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer)
+    chips = page.locator(".insp-chip")
+    until(page, exchange, chips.nth(1))
+    flag = page.get_by_role("combobox", name="Flag: search")
+    flag.click()
+    page.evaluate(PASTE, [flag.element_handle(), "--xla_cpu_ftz \\\n--xla_hlo_profile=false\n"])
+    expect(flag).to_have_value("--xla_cpu_ftz --xla_hlo_profile=false")
+    page.get_by_role("button", name="Add variant").click()
+    until(page, exchange, chips.nth(2))
+    explorer.wait(120)
+    until(page, exchange, page.locator(".insp-chip-done").nth(2))
+    expect(chips.locator(".insp-label")).to_have_text(["baseline", "cpu:2", "xla_cpu_ftz=true xla_hlo_profile=false"])
+    expect(chips.nth(2).locator(".insp-chip-main")).to_have_attribute(
+        "title", re.compile("compiled in .*waited .*in all")
+    )
+    chips.nth(2).get_by_role("button", name="Pin xla_cpu_ftz").click()
+    until(page, exchange, chips.locator("[aria-label^='Unpin xla_cpu_ftz']"))
+    expect(chips.locator(".insp-label")).to_have_text(["baseline", "xla_cpu_ftz=true xla_hlo_profile=false", "cpu:2"])
+    expect(chips.nth(1).get_by_role("button", name="Remove")).to_have_count(0)
+    expect(chips.nth(2).get_by_role("button", name="Remove")).to_have_count(1)
     explorer.close()

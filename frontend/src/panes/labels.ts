@@ -34,6 +34,7 @@ export function tooltipOf(variant: messages.Variant, isBaseline: boolean): strin
   return [
     `${isBaseline ? "Baseline: " : ""}${textOf(variant)}, ${variant.stage || variant.state}`,
     ...(options.length ? options : ["default options"]),
+    ...(variant.timing ? [variant.timing] : []),
     ...(variant.error ? [variant.error.message] : []),
   ].join("\n");
 }

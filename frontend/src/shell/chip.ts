@@ -2,7 +2,7 @@
 // began before a message from Python still counts.
 
 import { toolButton } from "../lib/controls.ts";
-import { fill, h } from "../lib/dom.ts";
+import { fill, h, update } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
 import type * as messages from "../messages.ts";
 import { nameOf, stateMark, tooltipOf } from "../panes/labels.ts";
@@ -18,6 +18,7 @@ export class Chip {
   readonly element: HTMLElement;
   private readonly main: HTMLButtonElement;
   private readonly end = toolButton("close", "", () => this.onEnd());
+  private readonly pin = toolButton("pin", "", () => this.onPin());
   private variant: Timed<messages.Variant>;
   private endedAt = -Infinity;
 
@@ -34,7 +35,7 @@ export class Chip {
       "data-chip": number,
       onclick: () => local.setActive(number),
     });
-    this.element = h("div", { "data-variant": number }, this.main, this.end);
+    this.element = h("div", { "data-variant": number }, this.main, this.pin, this.end);
     this.draw(variant);
   }
 
@@ -47,13 +48,27 @@ export class Chip {
     this.main.setAttribute("aria-pressed", String(variant.variant === local.active));
     this.main.title = tooltipOf(variant, isBaseline);
     fill(this.main, stateMark(variant.state), ...nameOf(variant), timeOf(variant));
+    this.drawPin(isBaseline);
     this.drawEnd(isBaseline);
+  }
+
+  private drawPin(isBaseline: boolean): void {
+    const { pinned, label } = this.variant;
+    const text = pinned ? `Unpin ${label}` : `Pin ${label}`;
+    const title = pinned ? text : `${text}: it stays beside the baseline and cannot be removed`;
+    this.pin.hidden = isBaseline;
+    update(this.pin, { title, "aria-label": text, "aria-pressed": String(pinned === true) });
+  }
+
+  private onPin(): void {
+    const { variant, pinned } = this.variant;
+    this.context.synced.send({ type: "pin", variant, pinned: !pinned });
   }
 
   private drawEnd(isBaseline: boolean): void {
     const isRunning = isUnderWay(this.variant);
     const label = `${isRunning ? "Cancel" : "Remove"} ${this.variant.label}`;
-    this.end.hidden = isBaseline && !isRunning;
+    this.end.hidden = (isBaseline || this.variant.pinned) && !isRunning;
     if (this.end.title === label) return;
     this.end.title = label;
     this.end.setAttribute("aria-label", label);
@@ -71,7 +86,7 @@ function timeOf(variant: Timed<messages.Variant>): HTMLElement {
   if (variant.cached) return h("span", { class: "insp-chip-time", title: variant.cached }, "cached");
   if (variant.state === "queued") return h("span", { class: "insp-chip-time" }, "queued");
   const isDone = variant.state === "done";
-  return h("span", { class: "insp-chip-time", title: TOTAL }, isDone && "total ", clock(variant));
+  return h("span", { class: "insp-chip-time", title: variant.timing || TOTAL }, isDone && "total ", clock(variant));
 }
 
 function isUnderWay({ state }: messages.Variant): boolean {

@@ -8,7 +8,7 @@ import { fill, h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
 import type * as messages from "../messages.ts";
 import type { Context } from "../panes/pane.ts";
-import { flagOffer, turned, valueOffer } from "./flagsearch.ts";
+import { flagOffer, oneLine, turned, valueOffer } from "./flagsearch.ts";
 
 const LEAST_LETTERS = 2;
 const LIST_WIDTH_PX = 760;
@@ -77,6 +77,7 @@ export class Controls {
       onEnter,
     });
     this.flag.input.addEventListener("focus", () => this.flag.input.select());
+    this.flag.input.addEventListener("paste", (e) => this.paste(e));
     this.value.input.addEventListener("focus", () => this.offerValues());
     this.element.append(this.row(), this.said);
     const { synced } = context;
@@ -168,6 +169,15 @@ export class Controls {
     const target = this.target.value.trim();
     this.asked = { id: requests++, search, target };
     this.context.synced.send({ type: "flags", ...this.asked });
+  }
+
+  private paste(e: ClipboardEvent): void {
+    const text = e.clipboardData?.getData("text") ?? "";
+    if (!/[\r\n]/.test(text)) return;
+    e.preventDefault();
+    const { input } = this.flag;
+    input.setRangeText(oneLine(text), input.selectionStart ?? 0, input.selectionEnd ?? 0, "end");
+    this.search(input.value);
   }
 
   private onFlags(): void {

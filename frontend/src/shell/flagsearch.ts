@@ -47,6 +47,14 @@ export function valueOffer(flag: messages.Flag): Offer {
   };
 }
 
+/** Flags that were copied from several lines as one: a field has one line and would join their words. */
+export function oneLine(text: string): string {
+  return text
+    .replace(/\\?[\r\n]+/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
+}
+
 /** The value that turns a flag away from its default, where there is only one. */
 export function turned(flag: messages.Flag): string {
   const isBoolean = flag.values.length === 2 && flag.values.includes("true");

@@ -45,8 +45,19 @@ export class Toolbar {
       if (chip) chip.draw(variant);
       else this.add(number, new Chip(this.context, variant));
     }
+    this.arrange();
     this.showActive();
     this.drawCompare();
+  }
+
+  /** Moves only what stands elsewhere: a chip that moves loses the keyboard's focus. */
+  private arrange(): void {
+    const focused = document.activeElement as HTMLElement | null;
+    this.context.synced.ordered.forEach((number, i) => {
+      const { element } = this.drawn.get(number)!;
+      if (this.chips.children[i] !== element) this.chips.insertBefore(element, this.chips.children[i] ?? null);
+    });
+    if (focused && focused !== document.activeElement && this.chips.contains(focused)) focused.focus();
   }
 
   private add(number: number, chip: Chip): void {

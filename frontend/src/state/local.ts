@@ -99,7 +99,7 @@ export class Local {
 
   /** The variants that have a column, in order. */
   get columns(): number[] {
-    return [...this.synced.variants.keys()].filter((variant) => !this.hidden.has(variant));
+    return this.synced.ordered.filter((variant) => !this.hidden.has(variant));
   }
 
   hideColumn(variant: number): void {

@@ -139,6 +139,12 @@ export class Synced {
     return this.variants.keys().next().value ?? null;
   }
 
+  /** The variants as they are shown: the baseline, those that are pinned, the others. */
+  get ordered(): number[] {
+    const rank = (number: number): number => (number === this.baseline ? 0 : this.variants.get(number)!.pinned ? 1 : 2);
+    return [...this.variants.keys()].sort((a, b) => rank(a) - rank(b));
+  }
+
   /** What a variant is compared with: the first one for its own target, once it is known, else the baseline. */
   referenceOf(variant: number): number | null {
     const { target } = this.variants.get(variant) ?? {};

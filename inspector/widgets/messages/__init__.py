@@ -38,6 +38,7 @@ from inspector.widgets.messages.errors import error_of as error_of
 from inspector.widgets.messages.errors import notice_of as notice_of
 from inspector.widgets.messages.recordings import Recording as Recording
 from inspector.widgets.messages.requests import CancelRequest as CancelRequest
+from inspector.widgets.messages.requests import PinRequest as PinRequest
 from inspector.widgets.messages.requests import Ready as Ready
 from inspector.widgets.messages.requests import RecordRequest as RecordRequest
 from inspector.widgets.messages.requests import RemoveRequest as RemoveRequest
@@ -51,7 +52,15 @@ OfExplorer = (
 )
 """What Python says besides the messages of panes."""
 ToExplorer = (
-    Ready | RecordRequest | CancelRequest | RemoveRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged
+    Ready
+    | RecordRequest
+    | CancelRequest
+    | RemoveRequest
+    | PinRequest
+    | FlagsRequest
+    | AddRequest
+    | LowerRequest
+    | SelectionChanged
 )
 """What the browser asks for besides the requests that panes answer."""
 OF_VARIANTS = ("variant", "baseline")

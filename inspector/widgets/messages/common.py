@@ -131,6 +131,8 @@ class Variant(TypedDict):
       stage: what the engine is doing.
       elapsed_s: seconds since it was asked for; final once the state is.
       cached: that its program came from the cache, in words; "" where it was compiled for the variant.
+      timing: where the time of its compile went, in words; "" before it ended well.
+      pinned: whether it stands right after the baseline and cannot be removed.
       no_run: why its program cannot run here; "" when it can.
     """
 
@@ -145,6 +147,8 @@ class Variant(TypedDict):
     elapsed_s: float
     error: Error | None
     cached: str
+    timing: str
+    pinned: bool
     no_run: str
 
 

@@ -40,6 +40,14 @@ class RemoveRequest(TypedDict):
     variant: int
 
 
+class PinRequest(TypedDict):
+    """Keep a variant right after the baseline, where it cannot be removed; or no more."""
+
+    type: Literal["pin"]
+    variant: int
+    pinned: bool
+
+
 class Selection(TypedDict):
     """What is selected: a line, its origin's operation name, the instruction it defines."""
 
