@@ -34,7 +34,8 @@ export interface EditorEvents {
   onHover(line: number | null): void;
   onMove(delta: number): void;
   onClear(): void;
-  onScroll?(): void;
+  /** What is known of a line besides its text. */
+  describe?(line: number): string[];
   /** What is searched for has changed. */
   onSearch?(query: SearchQuery): void;
 }
@@ -96,7 +97,7 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     detailing.of(options.details ? [] : hideDetails(document.language)),
     keys(events),
     mouse(document, events),
-    hovering(document),
+    hovering(document, (line) => events.describe?.(line) ?? []),
     // CodeMirror, focused at the top, goes back to where it last heard of a scroll. The event of the scroll to the top
     // may be yet to come, and the line under the pointer would be another when the button is let go.
     EditorView.domEventObservers({ mousedown: (_event, view) => view.scrollDOM.dispatchEvent(new Event("scroll")) }),

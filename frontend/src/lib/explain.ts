@@ -13,6 +13,8 @@ export interface Explanation {
   readonly code: string;
   readonly words: string;
   readonly url: string;
+  /** The line that it is about, from 0. */
+  readonly line: number;
   /** Columns of what it is about. */
   readonly from: number;
   readonly to: number;
@@ -23,7 +25,7 @@ const MOST_CODE = 320;
 /** Of the name or operation at a column of a line; null where nothing is to be said. */
 export function explain(document: TextDocument, line: number, column: number): Explanation | null {
   const text = document.lines[line] ?? "";
-  const operation = operationAt(document, text, column);
+  const operation = operationAt(document, line, column);
   if (operation) return operation;
   const name = nameAt(text, column, document.language);
   if (!name) return null;
@@ -36,6 +38,7 @@ export function explain(document: TextDocument, line: number, column: number): E
     code: shortened(document, defined),
     words: "",
     url: "",
+    line: defined,
     from,
     to: from + name.length,
   };
@@ -47,12 +50,13 @@ const ENTRIES: Partial<Record<Language, (name: string) => Entry | null>> = {
   jaxpr: ofJaxpr,
 };
 
-function operationAt(document: TextDocument, text: string, column: number): Explanation | null {
+function operationAt(document: TextDocument, line: number, column: number): Explanation | null {
+  const text = document.lines[line] ?? "";
   const say = ENTRIES[document.language];
   for (const { name, from, to } of say ? operationsIn(text, document.language) : []) {
     if (column < from || column > to) continue;
     const entry = say!(name);
-    return entry && { title: name, code: "", ...entry, from, to };
+    return entry && { title: name, code: "", ...entry, line, from, to };
   }
   return null;
 }

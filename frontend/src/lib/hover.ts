@@ -9,7 +9,7 @@ import { explain, type Explanation } from "./explain.ts";
 const DELAY_MS = 350;
 
 /** Shows what a name stands for and what an operation does, when the pointer rests there. */
-export function hovering(document: TextDocument): Extension {
+export function hovering(document: TextDocument, describe: (line: number) => string[]): Extension {
   const card = hoverTooltip(
     (view, position) => {
       const line = view.state.doc.lineAt(position);
@@ -19,7 +19,7 @@ export function hovering(document: TextDocument): Extension {
           pos: line.from + found.from,
           end: line.from + found.to,
           above: true,
-          create: () => ({ dom: cardOf(found) }),
+          create: () => ({ dom: cardOf(found, describe(found.line)) }),
         }
       );
     },
@@ -28,13 +28,14 @@ export function hovering(document: TextDocument): Extension {
   return [card, tooltips({ position: "fixed" })];
 }
 
-function cardOf({ title, code, words, url }: Explanation): HTMLElement {
+function cardOf({ title, code, words, url }: Explanation, costs: readonly string[]): HTMLElement {
   return h(
     "div",
     { class: "insp-card", role: "tooltip" },
     h("div", { class: "insp-card-title" }, title),
     code && h("code", {}, code),
     words && h("div", {}, words),
+    ...costs.map((cost) => h("div", { class: "insp-dim" }, cost)),
     url && h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, "Specification"),
   );
 }

@@ -204,6 +204,10 @@ export class TextPane implements Pane {
       onHover: (line) => local.setHover(line === null ? null : anchorAt(document, line)),
       onMove: (delta) => this.move(document, delta, select),
       onClear: () => local.select(null),
+      describe: (line) => {
+        const of = document.variant ?? this.variant;
+        return of === null ? [] : local.costs.describe(document, of, line);
+      },
     };
   }
 

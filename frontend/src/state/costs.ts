@@ -1,6 +1,6 @@
 // What the lines of the variants cost: asked of Python once for each, when the reader wants to see it.
 
-import { LineCosts, type Measure } from "../lib/linecosts.ts";
+import { LineCosts, type Measure, MEASURES } from "../lib/linecosts.ts";
 import { decodeJson } from "../lib/transport.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import type * as messages from "../messages.ts";
@@ -27,11 +27,25 @@ export class Costs {
     this.synced.send({ type: "line_costs", variant, is_measured: isMeasured });
   }
 
+  /** What is known of a line without asking, a row for each measure. */
+  describe(document: TextDocument, variant: number, line: number): string[] {
+    const reply = this.synced.latest("line_costs", { variant });
+    return MEASURES.flatMap(({ value, text }) => {
+      const costs = reply && this.from(reply, document, value);
+      const cost = costs?.of(line);
+      return cost ? [`${text}: ${costs!.text(cost.amount)}, ${costs!.share(cost.amount)} of the program`] : [];
+    });
+  }
+
   /** Of the lines of a text, where the measure is known. */
   of(document: TextDocument, variant: number, measure: Measure): LineCosts | null {
     const reply = this.reply(variant);
-    const total = reply?.total?.[measure] ?? null;
-    if (!reply || total === null) return null;
+    return reply && this.from(reply, document, measure);
+  }
+
+  private from(reply: Message<"line_costs">, document: TextDocument, measure: Measure): LineCosts | null {
+    const total = reply.total?.[measure] ?? null;
+    if (total === null) return null;
     let columns = this.columns.get(reply);
     if (!columns) this.columns.set(reply, (columns = decodeJson<Columns>(this.synced.parts(reply)[0]!)));
     let made = this.made.get(reply);
