@@ -383,11 +383,8 @@ def test_trials_run_side_by_side(lowered: Lowered, monkeypatch: pytest.MonkeyPat
 
 
 def test_flags_about_collectives_and_the_target_come_first(lowered: Lowered, compiled: Compiled) -> None:
-    mesh = jax.sharding.AbstractMesh((2,), ("i",))
-    summed = jax.shard_map(
-        lambda x: jax.lax.psum(x, "i"), mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P(), check_vma=False
-    )
-    sharded = inspector.lower(summed, jax.ShapeDtypeStruct((8,), jnp.float32)).module()
+    x = jax.ShapeDtypeStruct((8,), jnp.float32)
+    sharded = inspector.lower(lambda x: jax.lax.psum(x, "i"), x, axis_env=[("i", 2)]).module()
     wanted = [
         "xla_gpu_all_reduce_blueconnect_num_devices_per_host", "xla_sdy_export_all_reduce_scatter", "xla_gpu_ftz",
         "xla_allow_excess_precision", "xla_hlo_profile", "xla_gpu_enable_nccl_user_buffers", "xla_cpu_ftz",

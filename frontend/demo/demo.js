@@ -110,6 +110,8 @@ const variant = (number, state, more = {}) => ({
   elapsed_s: 1.4,
   error: null,
   cached: "",
+  timing: "",
+  pinned: false,
   no_run: "",
   ...more,
 });

@@ -40,6 +40,8 @@ const variant = (number: number, state: messages.State = "done") => ({
   elapsed_s: 1,
   error: null,
   cached: "",
+  timing: "",
+  pinned: false,
   no_run: "",
 });
 

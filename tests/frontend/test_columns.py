@@ -122,7 +122,7 @@ def test_borders_between_columns_move_and_go_back(demo: OpenDemo) -> None:
     page.mouse.move(box["x"] + 60, box["y"] + 100, steps=3)
     page.evaluate(  # what comes meanwhile does not end the drag
         """() => demo.emit({ type: 'variant', variant: 2, label: 'gpu:h100:8', target: 'gpu:h100:8', platform: 'cuda',
-                 options: {}, state: 'done', stage: '', elapsed_s: 3, error: null, cached: '', no_run: '' })"""
+                 options: {}, state: 'done', stage: '', elapsed_s: 3, error: null, cached: '', timing: '', pinned: false, no_run: '' })"""
     )
     page.mouse.move(box["x"] + 90, box["y"] + 100, steps=3)
     page.mouse.up()
@@ -229,7 +229,7 @@ def test_each_column_tells_how_its_variant_fares(demo: OpenDemo) -> None:
     assert wide == []
     page.evaluate(
         """() => demo.emit({ type: 'variant', variant: 1, label: 'tpu:v5e:2x4', target: 'tpu:v5e:2x4', platform: 'tpu',
-                 options: {}, state: 'cancelled', stage: '', elapsed_s: 2, error: null, cached: '', no_run: '' })"""
+                 options: {}, state: 'cancelled', stage: '', elapsed_s: 2, error: null, cached: '', timing: '', pinned: false, no_run: '' })"""
     )
     expect(column(page, 1).locator(".insp-state-empty")).to_contain_text("This variant was cancelled")
 
@@ -239,7 +239,7 @@ def test_a_variant_that_is_added_gets_a_column(demo: OpenDemo) -> None:
     scroller(page, 0).evaluate("e => e.scrollTop = 500")
     page.evaluate(
         """() => demo.emit({ type: 'variant', variant: 7, label: 'new=1', target: 'cpu:8', platform: 'cpu',
-                 options: {}, state: 'running', stage: 'compiling', elapsed_s: 0, error: null, cached: '', no_run: '' })"""
+                 options: {}, state: 'running', stage: 'compiling', elapsed_s: 0, error: null, cached: '', timing: '', pinned: false, no_run: '' })"""
     )
     expect(column(page, 7).locator(".insp-state-loading")).to_be_visible()
     expect(column(page, 7)).to_be_in_viewport(ratio=0.95)  # four columns need more width than there is
@@ -303,7 +303,7 @@ def test_a_variant_of_another_platform_is_compared_with_the_first_of_its_own(dem
             const { messages } = await (await fetch('targets.json')).json();
             const text = messages.find(({ content: c }) => c.pane === 'optimized' && c.variant === 1);
             demo.emit({ type: 'variant', variant: 7, label: 'new=1', target: 'tpu:v5e:2x4', platform: 'tpu',
-                        options: {}, state: 'done', stage: '', elapsed_s: 1, error: null, cached: '', no_run: '' });
+                        options: {}, state: 'done', stage: '', elapsed_s: 1, error: null, cached: '', timing: '', pinned: false, no_run: '' });
             const bytes = text => new DataView(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
             demo.emit({ ...text.content, variant: 7 }, text.buffers.map(bytes));
             demo.emit({ type: 'diff', baseline: 0, variant: 7, hunks: [[0, 3, 0, 3]], following: [], changes: [],
@@ -327,7 +327,7 @@ def test_numbers_are_compared_with_the_first_variant_for_the_same_target(demo: O
         """() => {
             const row = { key: 'made_up', label: 'made up', unit: 'count', less_is_better: true, reason: null };
             demo.emit({ type: 'variant', variant: 7, label: 'new=1', target: 'tpu:v5e:2x4', platform: 'tpu',
-                        options: {}, state: 'done', stage: '', elapsed_s: 1, error: null, cached: '', no_run: '' });
+                        options: {}, state: 'done', stage: '', elapsed_s: 1, error: null, cached: '', timing: '', pinned: false, no_run: '' });
             demo.emit({ type: 'diff', baseline: 1, variant: 7, hunks: [], following: [], changes: [], count: 0,
                         summary: '' });
             [[0, 100], [1, 8], [2, 50], [7, 4]].forEach(([variant, value]) =>

@@ -413,7 +413,7 @@ def test_a_press_counts_though_messages_come_meanwhile(demo: OpenDemo) -> None:
     page = demo()
     running = {
         "type": "variant", "variant": 7, "label": "new=1", "target": "cpu", "platform": "cpu", "options": {},
-        "state": "running", "stage": "compiling", "elapsed_s": 0, "error": None, "cached": "", "no_run": "",
+        "state": "running", "stage": "compiling", "elapsed_s": 0, "error": None, "cached": "", "timing": "", "pinned": False, "no_run": "",
     }  # fmt: skip
     page.evaluate("message => demo.emit(message)", running)
     chip = page.locator(".insp-chip[data-variant='7']")
@@ -726,7 +726,7 @@ def test_what_waits_says_for_whom(demo: OpenDemo) -> None:
     behind = "queued behind compiling 'jit_other' for cpu:8"
     page.evaluate(
         """stage => demo.emit({ type: 'variant', variant: 0, label: 'baseline', target: 'cpu', platform: 'cpu',
-          options: {}, state: 'queued', stage, elapsed_s: 2, error: null, cached: '', no_run: '' })""",
+          options: {}, state: 'queued', stage, elapsed_s: 2, error: null, cached: '', timing: '', pinned: false, no_run: '' })""",
         behind,
     )
     expect(page.locator("[data-pane=optimized] .insp-state")).to_contain_text(behind.capitalize()[:22])
