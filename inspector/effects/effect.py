@@ -71,6 +71,10 @@ class FlagEffect:
     error: str = ""
     warnings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        said = self.headline or self.instructions or self.error.partition("\n")[0]
+        return f"<FlagEffect {self.flag}={self.value!r}: {self.outcome}{f'; {said[:160]}' if said else ''}>"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:

@@ -14,7 +14,7 @@ import pytest
 from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.documents import TextDocument
-from inspector.widgets.panes.graph import Graph
+from inspector.widgets.panes.instructions import InstructionTable
 from inspector.widgets.panes.optimized import Diff
 from inspector.widgets.panes.stats import Stats
 
@@ -239,12 +239,12 @@ def test_a_long_error_is_cut_and_keeps_its_ends(make: Any) -> None:
     assert len(said) < 10_000
 
 
-def test_notices_and_graphs_are_not_repeated_to_a_new_browser(make: Any) -> None:
+def test_notices_and_replies_are_not_repeated_to_a_new_browser(make: Any) -> None:
     app, sent = make()
     ready(app)
     app.publish(messages.Notice(type="notice", level="info", message="hello"))
-    app.publish(Graph(type="graph", id=7, variant=0, mode="whole", svg="<svg/>", caption="", error=None))
-    assert types(sent)[-2:] == ["notice", "graph"]
+    app.publish(InstructionTable(type="instruction_table", id=7, variant=0, rows=[], total=0, error=None))
+    assert types(sent)[-2:] == ["notice", "instruction_table"]
     del sent[:]
     ready(app)
     assert types(sent) == ["session"]
