@@ -16,18 +16,22 @@ if (query.get("width")) host.style.width = `${query.get("width")}px`;
 
 const listeners = new Set();
 const closings = new Set();
+const changes = new Set();
 const sent = [];
 let kernel = { ready() {}, graph() {}, run() {}, record() {}, cancel() {}, remove() {}, select() {} };
 
 const model = {
-  on: (name, callback) => ({ "msg:custom": listeners, comm_live_update: closings })[name]?.add(callback),
+  on: (name, callback) =>
+    ({ "msg:custom": listeners, comm_live_update: closings, "change:arrangement": changes })[name]?.add(callback),
   off: (_name, callback) => listeners.delete(callback),
   traits: {},
   get(name) {
     return this.traits[name];
   },
   set(name, value) {
+    const isSame = JSON.stringify(this.traits[name]) === JSON.stringify(value);
     this.traits[name] = value;
+    if (!isSame && name === "arrangement") changes.forEach((callback) => callback());
   },
   save_changes() {},
   send(content) {

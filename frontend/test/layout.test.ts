@@ -7,6 +7,7 @@ import {
   defaultLayout,
   evened,
   groupOf,
+  isSameLayout,
   type Layout,
   movePane,
   PRESETS,
@@ -123,4 +124,12 @@ test("a pane that a kept layout does not know makes it start anew", () => {
 test("layouts for a purpose hold every pane", () => {
   for (const { value } of PRESETS) assert.deepEqual(panesOf(presetLayout(value, ALL)), [...ALL].sort());
   assert.equal(presetLayout("communicate", ALL).dock!.active, "collectives");
+});
+
+test("a layout that went through the notebook is the same one", () => {
+  const layout = movePane(defaultLayout(ALL), "graph", 0);
+  const kept = JSON.parse(JSON.stringify({ side_by_side: false, ...layout })) as Layout;
+  assert.ok(isSameLayout(restoreLayout(kept, ALL), layout));
+  assert.ok(!isSameLayout(activate(layout, "run"), layout));
+  assert.ok(!isSameLayout({ ...layout, dockOpen: false }, layout));
 });

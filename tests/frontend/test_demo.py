@@ -191,6 +191,31 @@ def test_a_cell_that_was_out_of_the_page_comes_back_as_it_was_read(demo: OpenDem
     expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
+def test_texts_stay_where_they_are_read_when_panes_change_around_them(demo: OpenDemo) -> None:
+    page = demo()
+    scroller = page.locator("[data-pane=stablehlo] .cm-scroller")
+    scroller.evaluate("e => { e.scrollTop = 400 }")
+    page.wait_for_timeout(200)
+    entry = page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY"))
+    for name in ("Run", "Stats"):
+        page.click(f"[data-tab={name.lower()}]")
+        page.wait_for_timeout(100)
+        expect(scroller).to_have_js_property("scrollTop", 400)
+        expect_in_view(entry)
+    # Twice before the page is laid out once.
+    page.evaluate("['run', 'stats'].forEach(name => document.querySelector(`[data-tab=${name}]`).click())")
+    page.wait_for_timeout(100)
+    expect(scroller).to_have_js_property("scrollTop", 400)
+    expect_in_view(entry)
+
+
+def test_python_arranges_the_panes_of_a_page_that_is_open(demo: OpenDemo) -> None:
+    page = demo()
+    page.evaluate("demo.model.set('arrangement', { preset: 'communicate' })")
+    expect(page.locator("[data-tab=collectives]")).to_have_attribute("aria-selected", "true")
+    assert page.evaluate("demo.model.get('arrangement').dock.active") == "collectives"
+
+
 def test_a_pane_that_was_scrolled_sideways_shows_the_text_of_the_lit_line(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "logits = h @").click(position=AT)

@@ -55,6 +55,8 @@ export class TextPane implements Pane {
   private readonly ends: (() => void)[];
   private readonly scrolls = new WeakMap<TextDocument, { top: number; left: number }>();
   private readonly resizes = new ResizeObserver(() => this.onResize());
+  /** The editor that is yet to come back to its place. */
+  private restoring: EditorView | null = null;
   private rulerFrame: number | null = null;
   private isPlain = false;
   private hasSize = false;
@@ -388,6 +390,7 @@ export class TextPane implements Pane {
   }
 
   private saveScroll(): void {
+    if (this.own?.view === this.restoring) return; // it stands at the top until then
     if (this.own && this.isPlain && this.drawing.isVisible && this.body.clientHeight > 0) {
       const { scrollTop: top, scrollLeft: left } = this.own.view.scrollDOM;
       this.scrolls.set(this.own.document, { top, left });
@@ -412,9 +415,11 @@ export class TextPane implements Pane {
     const saved = this.own && this.isPlain && this.scrolls.get(this.own.document);
     if (!saved || !this.own) return;
     const { scrollDOM } = this.own.view;
+    this.restoring = this.own.view;
     this.own.view.requestMeasure({
       read: () => undefined,
       write: () => {
+        this.restoring = null;
         scrollDOM.scrollTop = saved.top;
         scrollDOM.scrollLeft = saved.left;
       },

@@ -18,6 +18,7 @@ import {
   type GroupKey,
   groupAt,
   groupOf,
+  isSameLayout,
   type Layout,
   type Preset,
   presetLayout,
@@ -111,7 +112,7 @@ export class Workspace {
   /** Takes over what Python has set. */
   follow(): void {
     const { kept } = this;
-    if (!kept || JSON.stringify(kept) === JSON.stringify(this.layout)) return;
+    if (!kept || isSameLayout(kept, this.layout)) return;
     this.maximised = null;
     this.layout = kept;
     this.keep();

@@ -99,6 +99,14 @@ export function restoreLayout(
   return { ...saved, columns, dock, hidden };
 }
 
+/** Whether two layouts arrange the panes alike, whatever else was kept with them. */
+export function isSameLayout(one: Layout, other: Layout): boolean {
+  const group = ({ panes, active, weight }: Group): unknown => [panes, active, weight];
+  const key = ({ columns, dock, hidden, dockOpen, dockShare }: Layout): string =>
+    JSON.stringify([columns.map(group), dock && group(dock), hidden ?? [], dockOpen, dockShare]);
+  return key(one) === key(other);
+}
+
 export function groupAt(layout: Layout, key: GroupKey): Group | null {
   return key === "dock" ? layout.dock : (layout.columns[key] ?? null);
 }
