@@ -130,6 +130,7 @@ test("a layout that went through the notebook is the same one", () => {
   const layout = movePane(defaultLayout(ALL), "graph", 0);
   const kept = JSON.parse(JSON.stringify({ side_by_side: false, ...layout })) as Layout;
   assert.ok(isSameLayout(restoreLayout(kept, ALL), layout));
+  assert.deepEqual(restoreLayout(kept, ALL), layout);
   assert.ok(!isSameLayout(activate(layout, "run"), layout));
   assert.ok(!isSameLayout({ ...layout, dockOpen: false }, layout));
 });

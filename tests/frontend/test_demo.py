@@ -698,7 +698,7 @@ def test_splitters_move_by_pointer_and_by_key(demo: OpenDemo) -> None:
     assert box is not None
     page.mouse.move(box["x"], box["y"] + 50)
     page.mouse.down()
-    page.mouse.move(box["x"] + 120, box["y"] + 50)
+    page.mouse.move(box["x"] + 120, box["y"] + 50, steps=6)  # the same border from the first to the last
     page.mouse.up()
     assert width() == pytest.approx(before + 120, abs=3)
     splitter.press("ArrowLeft")

@@ -4,7 +4,6 @@
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { openMenu } from "../lib/menu.ts";
-import { Signal } from "../lib/signal.ts";
 import { splitter } from "../lib/splitter.ts";
 import { recall, remember } from "../lib/storage.ts";
 import type { Pane as PaneName } from "../messages.ts";
@@ -42,7 +41,6 @@ const KEY_STEP = 0.03;
 
 export class Workspace {
   readonly element = h("div", { class: "insp-workspace" });
-  readonly signal = new Signal<"layout">();
   private layout: Layout;
   private isNarrow = false;
   private narrowActive: PaneName;
@@ -109,7 +107,7 @@ export class Workspace {
     return kept ? restoreLayout(kept, available) : null;
   }
 
-  /** Takes over what Python has set. */
+  /** Takes over what Python has set; of what the page itself has set it is told as well. */
   follow(): void {
     const { kept } = this;
     if (!kept || isSameLayout(kept, this.layout)) return;
@@ -159,7 +157,6 @@ export class Workspace {
     this.showActiveTabs();
     for (const name of this.shownPanes()) this.panes.get(name)?.setVisible(true);
     if (focused) this.root.querySelector<HTMLElement>(`[data-tab="${focused}"]`)?.focus();
-    this.signal.emit("layout");
   }
 
   private narrow(): HTMLElement {

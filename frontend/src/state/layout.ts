@@ -16,7 +16,7 @@ export interface Layout {
   /** The panel below the columns; null when it has no panes. */
   dock: Group | null;
   /** Panes that are nowhere. */
-  hidden?: Pane[];
+  hidden: Pane[];
   dockOpen: boolean;
   /** Share of the height that the open dock takes. */
   dockShare: number;
@@ -41,6 +41,7 @@ export function defaultLayout(available: readonly Pane[]): Layout {
     version: 1,
     columns,
     dock: docked.length ? { panes: docked, active: docked[0]!, weight: 1 } : null,
+    hidden: [],
     dockOpen: true,
     dockShare: 0.36,
   };
@@ -78,7 +79,7 @@ export function widened(layout: Layout, pane: Pane): Layout {
   return { ...layout, columns: [...beside, column], dockShare: Math.min(layout.dockShare, WIDE_DOCK_SHARE) };
 }
 
-/** A saved layout made to hold exactly `available`; `fallback` when it cannot be read. */
+/** A saved layout made to hold exactly `available`, and nothing besides; `fallback` when it cannot be read. */
 export function restoreLayout(
   saved: unknown,
   available: readonly Pane[],
@@ -96,14 +97,15 @@ export function restoreLayout(
   const dock = saved.dock && keep(saved.dock);
   const hidden = (saved.hidden ?? []).filter((pane) => available.includes(pane) && !seen.has(pane));
   if (!columns.length || seen.size + new Set(hidden).size !== new Set(available).size) return fallback;
-  return { ...saved, columns, dock, hidden };
+  const { dockOpen, dockShare } = saved;
+  return { version: 1, columns, dock, hidden, dockOpen, dockShare };
 }
 
-/** Whether two layouts arrange the panes alike, whatever else was kept with them. */
+/** Whether two layouts arrange the panes alike. */
 export function isSameLayout(one: Layout, other: Layout): boolean {
   const group = ({ panes, active, weight }: Group): unknown => [panes, active, weight];
   const key = ({ columns, dock, hidden, dockOpen, dockShare }: Layout): string =>
-    JSON.stringify([columns.map(group), dock && group(dock), hidden ?? [], dockOpen, dockShare]);
+    JSON.stringify([columns.map(group), dock && group(dock), hidden, dockOpen, dockShare]);
   return key(one) === key(other);
 }
 
@@ -141,7 +143,7 @@ export function movePane(layout: Layout, pane: Pane, to: GroupKey | "column" | "
   if (to === "dock") dock = add(dock ?? { panes: [], active: pane, weight: 1 });
   else if (to === "column") columns.push({ panes: [pane], active: pane, weight: 1 });
   else if (to !== "away" && columns[to]) columns[to] = add(columns[to]);
-  const others = (layout.hidden ?? []).filter((each) => each !== pane);
+  const others = layout.hidden.filter((each) => each !== pane);
   const left = columns.filter((c) => c.panes.length);
   if (!left.length) return layout;
   return {
