@@ -306,6 +306,17 @@ test("a reply is given to whoever asked for it", () => {
   assert.deepEqual(totals, [undefined, 8]);
 });
 
+test("two browsers on one kernel do not take each other's replies", () => {
+  const [one, other] = [connect(), connect()];
+  const ids = [one, one, other].map(({ synced }) => synced.ask({ type: "flags", search: "fuse", target: "" }));
+  assert.equal(new Set(ids).size, 3);
+  assert.deepEqual(one.sent.at(-1), { type: "flags", search: "fuse", target: "", id: ids[1] });
+  const flags = { type: "flags", id: ids[1], rows: [], total: 0, note: "" };
+  for (const { emit } of [one, other]) emit(flags);
+  assert.equal(one.synced.reply("flags", ids[1]!)?.id, ids[1]);
+  assert.equal(other.synced.reply("flags", ids[2]!), null);
+});
+
 test("where Python wants the reader to look is gone to once it is there", async () => {
   const { synced, emit } = connect();
   const local = new Local(synced);

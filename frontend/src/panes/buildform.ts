@@ -14,8 +14,6 @@ export interface BuildForm {
 export function buildForm(context: Context): BuildForm {
   const { synced } = context;
   const element = h("div", { class: "insp-build insp-scroll" });
-  // Random start: two browsers on one kernel must not take each other's replies.
-  let id = Math.floor(Math.random() * 2 ** 30);
   let asked = -1;
   let askedId = -1;
   let addedId = -1;
@@ -24,16 +22,14 @@ export function buildForm(context: Context): BuildForm {
 
   const ask = (variant: number): void => {
     asked = variant;
-    askedId = ++id;
     shown = null;
-    synced.send({ type: "build_options", id: askedId, variant });
+    askedId = synced.ask({ type: "build_options", variant });
   };
   const add = (variant: number, fields: readonly Field[], flags: HTMLTextAreaElement): void => {
     const values: Record<string, string> = {};
     for (const { name, input } of fields) if (input.value.trim()) values[name] = input.value;
-    addedId = ++id;
     fill(said);
-    synced.send({ type: "build", id: addedId, variant, values, flags: flags.value });
+    addedId = synced.ask({ type: "build", variant, values, flags: flags.value });
   };
   const show = (variant: messages.Variant, reply: messages.BuildOptions): void => {
     const fields = reply.rows.map((row) => ({ name: row.name, row, input: fieldOf(row) }));

@@ -12,18 +12,19 @@ const ROW_PX = 22;
 /** What most readers leave for later. */
 const FOLDED = ["configured"];
 
+let count = 0;
+
 export class ChangeList {
   readonly element: HTMLElement;
   private readonly list: VirtualList;
   private readonly filter: HTMLInputElement;
   private readonly note = h("span", { class: "insp-dim" });
+  private readonly id = `insp-changes-${count++}`;
   private readonly folded = new Set(FOLDED);
   private items: readonly Item[] = [];
   private chosen = -1;
   private diff: messages.Diff | null = null;
-  // Random start: two browsers on one kernel must not take each other's replies.
-  private id = Math.floor(Math.random() * 2 ** 30);
-  private asked: messages.Diff | null = null;
+  private asked: { readonly diff: messages.Diff; readonly id: number } | null = null;
 
   /** @param reveal shows a change in the text. */
   constructor(
@@ -67,7 +68,7 @@ export class ChangeList {
   }
 
   private get costs(): messages.DiffCosts | null {
-    const reply = this.context.synced.reply("diff_costs", this.id);
+    const reply = this.asked && this.context.synced.reply("diff_costs", this.asked.id);
     return reply && !reply.error ? reply : null;
   }
 
@@ -75,16 +76,16 @@ export class ChangeList {
   private askForCosts(): void {
     const { diff } = this;
     const { synced } = this.context;
-    if (!diff || this.asked === diff || !diff.changes.length) return;
+    if (!diff || this.asked?.diff === diff || !diff.changes.length) return;
     const sides = [diff.baseline, diff.variant].map((number) => synced.variants.get(number) ?? null);
     if (sides.some((variant) => unfinished(variant, "costs") !== null)) return;
-    this.asked = diff;
-    synced.send({ type: "diff_costs", id: ++this.id, baseline: diff.baseline, variant: diff.variant });
+    const id = synced.ask({ type: "diff_costs", baseline: diff.baseline, variant: diff.variant });
+    this.asked = { diff, id };
   }
 
   private row(index: number): HTMLElement {
     const item = this.items[index]!;
-    const place = { "data-index": index, id: `insp-change-${this.id}-${index}` };
+    const place = { "data-index": index, id: `${this.id}-${index}` };
     if ("heading" in item) {
       const sign = item.isFolded ? "▸" : "▾";
       return h(
@@ -137,7 +138,7 @@ export class ChangeList {
       return this.draw();
     }
     this.chosen = item.index;
-    this.list.element.setAttribute("aria-activedescendant", `insp-change-${this.id}-${index}`);
+    this.list.element.setAttribute("aria-activedescendant", `${this.id}-${index}`);
     this.list.reveal(index);
     this.reveal(item.change);
   }

@@ -41,8 +41,7 @@ class CodePane implements Pane {
   private chosenStage: string | null = null;
   /** Variants' stages that could not be shown, such as machine code without a disassembler. */
   private readonly unavailable = new Set<string>();
-  private requestId = Math.floor(Math.random() * 2 ** 30);
-  private requested = "";
+  private requested = { id: -1, key: "" };
   private listed: CodeIndex | null = null;
   private drawn: messages.CodeText | null = null;
   private editor: EditorView | null = null;
@@ -152,12 +151,9 @@ class CodePane implements Pane {
     const { synced } = this.context;
     const shown = this.stage;
     const place = index.place(shown, kernel)!;
-    const wanted = `${variant}/${place}`;
-    if (this.requested !== wanted) {
-      this.requested = wanted;
-      synced.send({ type: "code", id: ++this.requestId, variant, index: place });
-    }
-    const message = synced.reply("code_text", this.requestId);
+    const key = `${variant}/${place}`;
+    if (this.requested.key !== key) this.requested = { id: synced.ask({ type: "code", variant, index: place }), key };
+    const message = synced.reply("code_text", this.requested.id);
     if (!message) {
       this.clear();
       return fill(

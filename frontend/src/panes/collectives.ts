@@ -66,7 +66,7 @@ class CollectivesPane implements Pane {
   }
 
   private absence(): HTMLElement {
-    const variant = this.context.synced.variants.get(this.context.local.active ?? -1);
+    const { variant } = this.context.local;
     if (!variant) return empty("No collectives yet", "They come with the first compiled variant.");
     if (variant.state === "failed") return failure(variant.error, "No collectives: this variant failed");
     if (variant.state === "cancelled") return empty("No collectives", "This variant was cancelled.");

@@ -9,6 +9,7 @@ import { type EditorEvents, searchToo } from "../lib/editor.ts";
 import { plural } from "../lib/format.ts";
 import { splitter } from "../lib/splitter.ts";
 import type { TextPane as Name } from "../messages.ts";
+import { goesOn } from "../state/synced.ts";
 import { nameOf, stateMark, textOf, tooltipOf } from "./labels.ts";
 import { type Context, TITLES } from "./pane.ts";
 import { clock } from "./states.ts";
@@ -91,12 +92,11 @@ class Column {
     const variant = synced.variants.get(this.variant);
     if (!variant) return;
     const lines = synced.document(this.text.name, this.variant)?.lines.length;
-    const isUnderWay = variant.state === "queued" || variant.state === "running";
     fill(
       this.main,
       stateMark(variant.state),
       ...nameOf(variant),
-      isUnderWay
+      goesOn(variant)
         ? clock(variant)
         : h("span", { class: "insp-dim insp-line-count" }, lines === undefined ? "" : plural(lines, "line")),
     );

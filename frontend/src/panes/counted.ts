@@ -2,32 +2,30 @@
 
 import { fill } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
+import type { Request } from "../state/synced.ts";
 import { LinkedPane } from "./linked.ts";
 import { awaited, failure, unfinished } from "./states.ts";
 
-interface Counted {
-  roofline: { request: messages.RooflineRequest; reply: messages.Roofline };
-  instruction_table: { request: messages.InstructionsRequest; reply: messages.InstructionTable };
+interface Replies {
+  roofline: messages.Roofline;
+  instruction_table: messages.InstructionTable;
 }
 
-export type Wanted<T extends keyof Counted> = Omit<Counted[T]["request"], "id">;
-
-export abstract class CountedPane<T extends keyof Counted> extends LinkedPane {
-  protected shown: Counted[T]["reply"] | null = null;
+export abstract class CountedPane<T extends keyof Replies> extends LinkedPane {
+  protected shown: Replies[T] | null = null;
   /** The type of the replies. */
   protected abstract readonly reply: T;
   /** What is counted, in words. */
   protected abstract readonly what: string;
-  // Random start: two browsers on one kernel must not take each other's replies.
-  private id = Math.floor(Math.random() * 2 ** 30);
+  private id = -1;
   private asked = "";
 
-  protected abstract wanted(variant: number): Wanted<T>;
-  protected abstract show(reply: Counted[T]["reply"]): void;
+  protected abstract wanted(variant: number): Request;
+  protected abstract show(reply: Replies[T]): void;
 
   protected draw(): void {
     const { synced, local } = this.context;
-    const variant = synced.variants.get(local.active ?? -1) ?? null;
+    const { variant } = local;
     this.tools.hidden = variant?.state !== "done";
     const reason = unfinished(variant, this.what);
     if (reason || !variant) return this.say(reason!);
@@ -43,13 +41,13 @@ export abstract class CountedPane<T extends keyof Counted> extends LinkedPane {
     this.mark();
   }
 
-  private ask(wanted: Wanted<T>): Counted[T]["reply"] | null {
+  private ask(wanted: Request): Replies[T] | null {
     const key = JSON.stringify(wanted);
     if (key !== this.asked) {
       this.asked = key;
-      this.context.synced.send({ ...wanted, id: ++this.id } as Counted[T]["request"]);
+      this.id = this.context.synced.ask(wanted);
     }
-    return this.context.synced.reply(this.reply, this.id) as Counted[T]["reply"] | null;
+    return this.context.synced.reply(this.reply, this.id) as Replies[T] | null;
   }
 
   private say(state: HTMLElement): void {

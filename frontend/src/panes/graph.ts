@@ -97,7 +97,7 @@ class GraphPane extends LinkedPane {
 
   protected draw(): void {
     const { synced, local } = this.context;
-    const variant = synced.variants.get(local.active ?? -1) ?? null;
+    const { variant } = local;
     const isKnown = variant && synced.document("optimized", variant.variant) && variant.state !== "failed";
     const reason = isKnown ? null : unfinished(variant, "graph");
     if (reason || !variant) return this.say(reason!);

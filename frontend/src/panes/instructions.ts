@@ -4,7 +4,8 @@ import { type Choice, Switcher } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { format, grouped } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
-import { CountedPane, type Wanted } from "./counted.ts";
+import type { Request } from "../state/synced.ts";
+import { CountedPane } from "./counted.ts";
 import { type InstructionRow, InstructionRows, numberCell, sourceCell } from "./instructionrows.ts";
 import type { Context, Pane } from "./pane.ts";
 import "../styles/instructions.css";
@@ -51,7 +52,7 @@ class InstructionsPane extends CountedPane<"instruction_table"> {
     this.tools.append(this.which.element);
   }
 
-  protected wanted(variant: number): Wanted<"instruction_table"> {
+  protected wanted(variant: number): Request {
     const { column, isDescending: is_descending } = this;
     return { type: "instructions", variant, column, is_descending, has_fused: this.which.value === "all" };
   }

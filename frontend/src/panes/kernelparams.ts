@@ -9,8 +9,7 @@ export class ParamsForm {
   readonly element = h("section", { class: "insp-params" });
   private readonly said = h("p", { class: "insp-params-said", role: "alert" });
   private readonly inputs = new Map<string, HTMLInputElement | HTMLSelectElement>();
-  // Random start: two browsers on one kernel must not take each other's replies.
-  private requestId = Math.floor(Math.random() * 2 ** 30);
+  private requestId = -1;
   private row: messages.Kernel | null = null;
   private variant = 0;
 
@@ -90,11 +89,9 @@ export class ParamsForm {
       return;
     }
     this.said.textContent = "";
-    this.requestId += 1;
     this.element.classList.add("insp-busy");
-    this.context.synced.send({
+    this.requestId = this.context.synced.ask({
       type: "tune",
-      id: this.requestId,
       variant: this.variant,
       kernel: this.row.number,
       values: Object.fromEntries(changed),

@@ -78,8 +78,7 @@ class OptionsPane implements Pane {
   }
 
   private draw(): void {
-    const { synced, local } = this.context;
-    const variant = synced.variants.get(local.active ?? -1);
+    const { variant } = this.context.local;
     if (!variant) return fill(this.element, empty("No options yet", "They come with the first variant."));
     const wanted = this.view.value === "build" ? this.form.element : this.scan;
     if (this.element.firstChild !== wanted) fill(this.element, wanted);

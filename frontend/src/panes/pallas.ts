@@ -60,7 +60,6 @@ class PallasPane implements Pane {
 
   private draw(): void {
     const { synced, local } = this.context;
-    const variant = synced.variants.get(local.active ?? -1) ?? null;
     const kernels = synced.latest("kernels", { variant: local.active });
     if (kernels && kernels === this.shown) return;
     this.shown = kernels;
@@ -68,7 +67,7 @@ class PallasPane implements Pane {
     const rows = kernels?.rows ?? [];
     this.kernel = kernels?.trouble?.kernel ?? this.kernel;
     this.tools.hidden = !rows.length;
-    if (!kernels || !rows.length) return fill(this.element, this.absence(variant));
+    if (!kernels || !rows.length) return fill(this.element, this.absence(local.variant));
     this.drawKernels(kernels);
   }
 

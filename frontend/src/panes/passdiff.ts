@@ -138,14 +138,13 @@ export class PassDiff {
   }
 
   private events(document: TextDocument): EditorEvents {
-    const { local, synced } = this.context;
+    const { local } = this.context;
     return {
       onLine: (line) => {
         const name = document.instruction(line);
         this.clicked(name);
-        const optimized = synced.document("optimized", local.active);
-        const isStillThere = name !== null && (optimized?.lineOfInstruction(name) ?? -1) >= 0;
-        if (isStillThere) local.selectInstruction("passes", "optimized", name);
+        if (name !== null && local.hasInstruction("optimized", name))
+          local.selectInstruction("passes", "optimized", name);
         else local.select(anchorAt(document, line));
       },
       onHover: () => undefined,

@@ -78,7 +78,6 @@ class PassesPane extends LinkedPane {
   private readonly chosen = new Map<number, number>();
   /** Replies by what was asked for, the last ones. */
   private readonly known = new Map<string, Message<"pass_change">>();
-  private id = Math.floor(Math.random() * 2 ** 30);
   private asked = { id: -1, key: "" };
   private followed = { id: -1, variant: -1 };
   private shownStory: Message<"story"> | null = null;
@@ -220,10 +219,7 @@ class PassesPane extends LinkedPane {
     const key = JSON.stringify(wanted);
     const known = this.known.get(key);
     if (known) return known;
-    if (this.asked.key !== key) {
-      this.asked = { id: ++this.id, key };
-      synced.send({ type: "pass", id: this.id, ...wanted });
-    }
+    if (this.asked.key !== key) this.asked = { id: synced.ask({ type: "pass", ...wanted }), key };
     const change = synced.reply("pass_change", this.asked.id);
     if (!change) return null;
     if (this.known.size >= MOST_KEPT) this.known.delete(this.known.keys().next().value!);
@@ -297,10 +293,9 @@ class PassesPane extends LinkedPane {
 
   /** Brings an instruction into view, where the text has it. */
   private reveal(name: string): void {
-    const { synced, local } = this.context;
+    const { local } = this.context;
     this.diff.reveal(name);
-    const isStillThere = (synced.document("optimized", local.active)?.lineOfInstruction(name) ?? -1) >= 0;
-    if (isStillThere) local.selectInstruction("passes", "optimized", name);
+    if (local.hasInstruction("optimized", name)) local.selectInstruction("passes", "optimized", name);
     this.clicked = name;
     this.drawButtons();
   }
@@ -320,10 +315,8 @@ class PassesPane extends LinkedPane {
       (this.shown?.events.every(({ before, after }) => !before.includes(instruction) || after.includes(instruction)) ??
         true);
     const index = isHere ? (isAfter ? this.index : this.index - 1) : null;
-    this.followed = { id: ++this.id, variant: local.active! };
-    synced.send({
+    const id = synced.ask({
       type: "follow",
-      id: this.id,
       variant: local.active!,
       instruction,
       index,
@@ -331,6 +324,7 @@ class PassesPane extends LinkedPane {
       file: said?.file ?? "",
       line: said?.line ?? 0,
     });
+    this.followed = { id, variant: local.active! };
     this.drawing.request();
   }
 

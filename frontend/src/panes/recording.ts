@@ -3,6 +3,7 @@
 import { textButton } from "../lib/controls.ts";
 import { h } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
+import { goesOn } from "../state/synced.ts";
 import type { Context } from "./pane.ts";
 import { textOf } from "./labels.ts";
 import { empty, failure, loading } from "./states.ts";
@@ -10,7 +11,7 @@ import { empty, failure, loading } from "./states.ts";
 /** What stands in the place of a recording that is not there: why, and how to get it. */
 export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
   const { synced, local } = context;
-  const variant = synced.variants.get(local.active ?? -1);
+  const { variant } = local;
   if (synced.notebookKernel === "gone")
     return empty(`${title} were not recorded`, "The kernel is gone. Run the cell again to record them.");
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
@@ -20,7 +21,7 @@ export function absence(context: Context, product: messages.Product, title: stri
       synced.send({ type: "record", variant: variant.variant, product }),
     );
   const cancel = (): void => synced.send({ type: "cancel", variant: variant.variant });
-  if (recording?.state === "queued" || recording?.state === "running")
+  if (recording && goesOn(recording))
     return loading("Waiting for the compiler", recording, textButton("Cancel", "Stop recording", cancel));
   if (recording?.state === "done") return loading(`Receiving ${title.toLowerCase()}`, null);
   if (variant.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);

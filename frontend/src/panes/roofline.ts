@@ -7,7 +7,8 @@ import { attainable, decade, rangeOf, ridge } from "../lib/roofplot.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { lightUp } from "../state/local.ts";
-import { CountedPane, type Wanted } from "./counted.ts";
+import type { Request } from "../state/synced.ts";
+import { CountedPane } from "./counted.ts";
 import { heading, type InstructionRow, InstructionRows, numberCell, shareCell, sourceCell } from "./instructionrows.ts";
 import type { Context, Pane } from "./pane.ts";
 import { empty } from "./states.ts";
@@ -48,7 +49,7 @@ class RooflinePane extends CountedPane<"roofline"> {
     this.watch(this.plot);
   }
 
-  protected wanted(variant: number): Wanted<"roofline"> {
+  protected wanted(variant: number): Request {
     return { type: "roofline", variant, by: this.by.value, is_measured: this.isMeasured };
   }
 

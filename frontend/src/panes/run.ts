@@ -4,7 +4,7 @@ import { fill, h } from "../lib/dom.ts";
 import { formatPercent, formatSeconds, grouped, plural } from "../lib/format.ts";
 import { strip, stripDomain } from "../lib/strip.ts";
 import type * as messages from "../messages.ts";
-import type { Timed } from "../state/synced.ts";
+import { goesOn, type Timed } from "../state/synced.ts";
 import { nameOf } from "./labels.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { clock, empty, failure, loading, spinner } from "./states.ts";
@@ -144,7 +144,7 @@ class RunPane implements Pane {
   }
 
   private button(variant: Timed<messages.Variant>, run: Timed<messages.Run> | null): HTMLElement {
-    const isRunning = run?.state === "queued" || run?.state === "running";
+    const isRunning = run !== null && goesOn(run);
     const onclick = (e: Event): void => {
       e.stopPropagation();
       if (isRunning) this.context.synced.send({ type: "cancel", variant: variant.variant });

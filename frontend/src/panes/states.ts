@@ -3,14 +3,14 @@
 import { h } from "../lib/dom.ts";
 import { formatElapsed } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
-import { elapsedNow, type Synced, type Timed } from "../state/synced.ts";
+import { elapsedNow, goesOn, type Synced, type Timed } from "../state/synced.ts";
 
 type Work = Timed<{ state: messages.State; elapsed_s: number; stage: string }>;
 
 /** Work under way, with its stage and a running clock; `title` where the work names no stage; what ends it beside. */
 export function loading(title: string, work: Work | null, ...actions: HTMLElement[]): HTMLElement {
   const bars = [62, 84, 48, 71, 35].map((width) => h("div", { class: "insp-bone", style: `width:${width}%` }));
-  const stage = work && (work.state === "queued" || work.state === "running") ? work.stage : "";
+  const stage = work && goesOn(work) ? work.stage : "";
   return h(
     "div",
     { class: "insp-state insp-state-loading", role: "status" },
@@ -89,7 +89,7 @@ export function spinner(): HTMLElement {
 /** Seconds since some work began; runs until the work ends or the element is taken away. */
 export function clock(work: Work): HTMLElement {
   const element = h("span", { class: "insp-clock" }, formatElapsed(elapsedNow(work)));
-  if (work.state !== "queued" && work.state !== "running") return element;
+  if (!goesOn(work)) return element;
   let wasConnected = false;
   const timer = setInterval(() => {
     if (wasConnected && !element.isConnected) clearInterval(timer);

@@ -8,7 +8,7 @@ import type * as messages from "../messages.ts";
 import { nameOf, stateMark, tooltipOf } from "../panes/labels.ts";
 import type { Context } from "../panes/pane.ts";
 import { clock } from "../panes/states.ts";
-import type { Timed } from "../state/synced.ts";
+import { goesOn, type Timed } from "../state/synced.ts";
 
 /** Whoever wanted to cancel a compile that ends at this moment does not want to remove what came of it. */
 const SETTLE_MS = 600;
@@ -40,7 +40,7 @@ export class Chip {
   }
 
   draw(variant: Timed<messages.Variant>): void {
-    if (isUnderWay(this.variant) && !isUnderWay(variant)) this.endedAt = performance.now();
+    if (goesOn(this.variant) && !goesOn(variant)) this.endedAt = performance.now();
     this.variant = variant;
     const { synced, local } = this.context;
     const isBaseline = variant.variant === synced.baseline;
@@ -66,7 +66,7 @@ export class Chip {
   }
 
   private drawEnd(isBaseline: boolean): void {
-    const isRunning = isUnderWay(this.variant);
+    const isRunning = goesOn(this.variant);
     const label = `${isRunning ? "Cancel" : "Remove"} ${this.variant.label}`;
     this.end.hidden = (isBaseline || this.variant.pinned) && !isRunning;
     if (this.end.title === label) return;
@@ -77,7 +77,7 @@ export class Chip {
 
   private onEnd(): void {
     const { variant } = this.variant;
-    if (isUnderWay(this.variant)) return this.context.synced.send({ type: "cancel", variant });
+    if (goesOn(this.variant)) return this.context.synced.send({ type: "cancel", variant });
     if (performance.now() - this.endedAt > SETTLE_MS) this.context.synced.send({ type: "remove", variant });
   }
 }
@@ -87,8 +87,4 @@ function timeOf(variant: Timed<messages.Variant>): HTMLElement {
   if (variant.state === "queued") return h("span", { class: "insp-chip-time" }, "queued");
   const isDone = variant.state === "done";
   return h("span", { class: "insp-chip-time", title: variant.timing || TOTAL }, isDone && "total ", clock(variant));
-}
-
-function isUnderWay({ state }: messages.Variant): boolean {
-  return state === "queued" || state === "running";
 }

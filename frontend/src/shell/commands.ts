@@ -4,12 +4,11 @@ import { computationsOf } from "../lib/computations.ts";
 import { MEASURES } from "../lib/linecosts.ts";
 import { bareName } from "../lib/names.ts";
 import type { Context } from "../panes/pane.ts";
-import { anchorAt } from "../state/local.ts";
 import { PRESETS, type Preset } from "../state/layout.ts";
 
 export interface Command {
   readonly name: string;
-  /** As `KeyboardEvent.key` has it, with "Alt+" before it; "" for none. */
+  /** As `KeyboardEvent.key` has it; "" for none. */
   readonly key: string;
   readonly run: () => void;
 }
@@ -67,6 +66,5 @@ function toCaller({ synced, local }: Context): void {
   if (!document || !local.selection?.instruction) return;
   const caller = computationsOf(document).at(document.lineOfInstruction(local.selection.instruction))?.caller ?? -1;
   if (caller < 0) return;
-  local.select(anchorAt(document, caller));
-  local.show(document.pane, caller);
+  local.goTo(document, caller);
 }

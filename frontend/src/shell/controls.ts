@@ -12,7 +12,6 @@ import { flagOffer, oneLine, turned, valueOffer } from "./flagsearch.ts";
 
 const LEAST_LETTERS = 2;
 const LIST_WIDTH_PX = 760;
-let requests = 0;
 
 export class Controls {
   readonly element = h("div", { class: "insp-controls", hidden: true });
@@ -167,8 +166,8 @@ export class Controls {
     const isTooShort = search.length > 0 && search.length < LEAST_LETTERS;
     if (search.includes("=") || isTooShort) return this.flag.close();
     const target = this.target.value.trim();
-    this.asked = { id: requests++, search, target };
-    this.context.synced.send({ type: "flags", ...this.asked });
+    const id = this.context.synced.ask({ type: "flags", search, target });
+    this.asked = { id, search, target };
   }
 
   private paste(e: ClipboardEvent): void {

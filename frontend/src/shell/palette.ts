@@ -5,7 +5,6 @@ import type { TextDocument } from "../lib/documents.ts";
 import { plural } from "../lib/format.ts";
 import { isFiltered, parseQuery, type Query, search } from "../lib/search.ts";
 import { type Context, TITLES } from "../panes/pane.ts";
-import { anchorAt } from "../state/local.ts";
 import type { TextPane } from "../messages.ts";
 import type { Command } from "./commands.ts";
 
@@ -160,8 +159,7 @@ export class Palette {
       const short = text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
       const run = (): void => {
         local.reveal(document.pane);
-        local.select(anchorAt(document, line));
-        local.show(document.pane, line);
+        local.goTo(document, line);
       };
       return { content: [h("span", { class: "insp-palette-line" }, document.label(line)), h("code", {}, short)], run };
     });

@@ -9,7 +9,7 @@ import { best, type Matches, phaseCounts } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import type { TextPane } from "../messages.ts";
 import { type Context, TITLES } from "../panes/pane.ts";
-import { type Anchor, anchorAt } from "../state/local.ts";
+import type { Anchor } from "../state/local.ts";
 
 const HINT =
   "Click a line to see where it comes from and what it became. Double-click a name to go to its definition. Press / to search, ? for all keys.";
@@ -95,10 +95,6 @@ export class StatusBar {
     if (!document) return null;
     const path = computationsOf(document).path(document.lineOfInstruction(instruction));
     if (path.length < 2) return null;
-    const go = (line: number): void => {
-      local.select(anchorAt(document, line));
-      local.show(document.pane, line);
-    };
     const crumbs = path.map(({ computation, call }, i) =>
       h(
         "button",
@@ -106,7 +102,7 @@ export class StatusBar {
           type: "button",
           class: "insp-link",
           title: `${computation.role || "entry"} ${computation.name}: go to ${document.instruction(call) ?? "it"}`,
-          onclick: () => go(call),
+          onclick: () => local.goTo(document, call),
         },
         `${i ? "› " : ""}${computation.name}`,
       ),

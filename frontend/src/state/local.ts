@@ -7,7 +7,7 @@ import { Signal } from "../lib/signal.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import type * as messages from "../messages.ts";
 import { Costs } from "./costs.ts";
-import type { Synced } from "./synced.ts";
+import type { Synced, Timed } from "./synced.ts";
 
 export type LocalTopic =
   | "selection"
@@ -75,6 +75,11 @@ export class Local {
   constructor(private readonly synced: Synced) {
     this.costs = new Costs(synced);
     for (const topic of ["focus", "document", "variant"] as const) synced.signal.on([topic], () => () => this.follow());
+  }
+
+  /** The active variant, as far as it is known. */
+  get variant(): Timed<messages.Variant> | null {
+    return this.synced.variants.get(this.active ?? -1) ?? null;
   }
 
   setActive(variant: number | null): void {
@@ -186,8 +191,7 @@ export class Local {
     if (!document) return;
     const found = instruction !== null ? document.lineOfInstruction(instruction) : document.lineLabelled(line!);
     if (found < 0) return;
-    this.select(anchorAt(document, found));
-    this.show(pane, found);
+    this.goTo(document, found);
   }
 
   private return(anchor: Anchor): void {
@@ -196,8 +200,14 @@ export class Local {
     if (anchor.line >= 0) this.show(anchor.pane, anchor.line);
   }
 
+  /** Selects a line and scrolls to it. */
+  goTo(document: TextDocument, line: number): void {
+    this.select(anchorAt(document, line));
+    this.show(document.pane, line);
+  }
+
   /** Has a pane scroll to a line. */
-  show(pane: messages.Pane, line: number): void {
+  private show(pane: messages.Pane, line: number): void {
     this.shown = { pane, line };
     this.signal.emit("show");
   }
@@ -234,6 +244,11 @@ export class Local {
     const origin = line < 0 ? NONE : document!.origin(line);
     const variant = document ? document.variant : this.active;
     this.select({ pane, variant, line: -1, origin, instruction: name, stage });
+  }
+
+  /** Whether a stage's text of the active variant has an instruction. */
+  hasInstruction(stage: messages.Stage, name: string): boolean {
+    return (this.synced.document(stage, this.active)?.lineOfInstruction(name) ?? -1) >= 0;
   }
 
   /** How an instruction of a stage stands to the selection: itself, STRONG, WEAK or 0. */

@@ -24,6 +24,10 @@ interface Kept {
   message: Timed<messages.ToBrowser> | null;
 }
 
+type Numbered = Extract<messages.FromBrowser, { id: number }>;
+/** A request to which a message replies, without its number. */
+export type Request = Numbered extends infer R ? (R extends Numbered ? Omit<R, "id"> : never) : never;
+
 export type Slot = TextDocument | messages.Unavailable;
 export type NotebookKernel = "waiting" | "live" | "gone";
 
@@ -47,6 +51,8 @@ export class Synced {
   private readonly slots = new Map<string, Slot>();
   private readonly browser = crypto.getRandomValues(new Uint32Array(2)).join("-");
   private arrivalCount = 0;
+  // Random start: two browsers on one kernel must not take each other's replies.
+  private requestId = Math.floor(Math.random() * 2 ** 30);
 
   constructor(private readonly model: Model) {
     // ipywidgets tells a model when its comm closed: the kernel restarted or ended.
@@ -78,6 +84,13 @@ export class Synced {
     } catch {
       this.setNotebookKernel("gone");
     }
+  }
+
+  /** Sends a request; gives its number, for `reply`. */
+  ask(request: Request): number {
+    const id = ++this.requestId;
+    this.send({ ...request, id } as Numbered);
+    return id;
   }
 
   setNotebookKernel(state: NotebookKernel): void {
@@ -265,7 +278,8 @@ const GONE: messages.Error = { kind: "The kernel is gone.", message: "Run the ce
 
 type Work = Timed<Pick<messages.Run, "state" | "elapsed_s" | "stage" | "error">>;
 
-function goesOn({ state }: Pick<Work, "state">): boolean {
+/** Whether work is under way. */
+export function goesOn({ state }: { state: messages.State }): boolean {
   return state === "queued" || state === "running";
 }
 
