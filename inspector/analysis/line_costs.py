@@ -232,11 +232,17 @@ def _pieces(module: Module, optimized: Listing, spent: Mapping[tuple[str, str], 
     def entry(instruction: Instruction) -> int:
         return entries[line_of[instruction.name]] if instruction.name in line_of else -1
 
-    def place(name: str) -> tuple[int, str | None]:
-        """Of the instruction, or of a fusion that nothing tells of its root, or what else in it is known."""
+    def shown(name: str) -> Instruction | None:
+        """The instruction, or what holds it where it has no line: `slice-start` stands for a computation of one slice."""
         if name not in names:  # buffers are those of another compile
-            return -1, None
+            return None
         instruction = module.instruction(name)
+        while instruction.name not in line_of and (callers := module.callers.get(instruction.computation.name)):
+            instruction = callers[0]
+        return instruction
+
+    def place(instruction: Instruction) -> tuple[int, str | None]:
+        """Of the instruction, or of a fusion that nothing tells of its root, or what else in it is known."""
         is_fusion = instruction.opcode == "fusion"
         roots = [computation.root for computation in instruction.called_computations] if is_fusion else []
         known = itertools.chain((instruction,), roots, _fused(instruction) if is_fusion else ())
@@ -246,8 +252,9 @@ def _pieces(module: Module, optimized: Listing, spent: Mapping[tuple[str, str], 
     of_kernels: dict[tuple[str, str | None], Amounts] = collections.defaultdict(Amounts)
     of_entries: dict[tuple[int, str | None], Amounts] = collections.defaultdict(Amounts)
     for (kernel, name), amounts in spent.items():
-        index, phase = place(name)
-        of_kernels[kernel, phase] += amounts
+        holder, instruction = shown(kernel), shown(name)
+        index, phase = (-1, None) if instruction is None else place(instruction)
+        of_kernels[kernel if holder is None else holder.name, phase] += amounts
         of_entries[index, phase] += amounts
     origins = {index: optimized.origins[index] if index >= 0 else () for index, _ in of_entries}
     of_origins: dict[tuple[tuple[Origin, ...], str | None], Amounts] = collections.defaultdict(Amounts)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxlib import _hlo
 
 import inspector
 from benchmarks.workloads import make
@@ -20,7 +21,9 @@ from inspector.compilation.cost import InstructionCost
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.listing import Listing
+from inspector.hlo.source import Root
 from inspector.platforms import Peak
+from tests.modules import module_of
 
 NONE = Unavailable("none")
 ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")
@@ -126,6 +129,25 @@ ENTRY %main (x: f32[8]) -> f32[8] {
     (cost,) = (cost for cost in found.on("optimized") if cost.amounts.flops)
     assert cost.line is not None
     assert "add" in found.listings["optimized"].text.split("\n")[cost.line]
+
+
+def test_what_is_written_as_one_line_with_its_computation_stands_there() -> None:
+    module = module_of("""HloModule m, is_scheduled=true
+ENTRY %main (x: f32[8]) -> f32[4] {
+  %x = f32[8]{0} parameter(0)
+  %cut-start = ((f32[8]{0}), f32[4]{0}, s32[]) slice-start(%x), slice={[0:4]}
+  ROOT %cut-done = f32[4]{0} slice-done(%cut-start)
+}""")
+    inside = [i for i in module.instructions() if i.opcode == "slice"]
+    cost = {i.name: InstructionCost(0.0, 0.0, 0.0, 0.0) for i in module.instructions()}
+    cost[inside[0].name] = InstructionCost(0.0, 0.0, 32.0, 32.0)
+    text = _hlo.HloModule.from_serialized_hlo_module_proto(module.columns.data).to_string()
+    listings = {"optimized": hlo_listing(text, module, Root())}
+    found = line_costs(module, listings, roofline(module, cost, ROOFS), cost, NONE)
+    table = found.table("optimized")
+    moved = table[table["main_memory_bytes"] > 0]
+    assert moved["main_memory_bytes"].tolist() == [32]
+    assert "slice-start(" in moved["text"].item()
 
 
 def test_unknown_parts_are_named_and_times_without_roofs_are_missing() -> None:
