@@ -98,6 +98,8 @@ class ForkServer:
                 reply = self._ask(request, until, [theirs.fileno(), log.file.fileno()])
             if "error" in reply:
                 raise StartError(f"The fork server could not make a worker: {reply['error']}")
+            if reply["pid"] < 1:  # whoever killed it would kill a whole process group
+                raise StartError(f"The fork server reported a worker with the process id {reply['pid']}.")
         except BaseException:
             ours.close()
             log.close()

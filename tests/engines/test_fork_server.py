@@ -212,6 +212,12 @@ def test_a_worker_gets_a_stream_and_a_log(server: Any) -> None:
     assert worker.close() == -3
 
 
+@pytest.mark.parametrize("pid", [0, -1, -4])
+def test_what_is_no_process_is_no_worker(server: Any, pid: int) -> None:
+    with pytest.raises(StartError, match=f"a worker with the process id {pid}"):
+        server(WORKER.replace(f"PID = {PID}", f"PID = {pid}")).fork({})
+
+
 def test_a_server_that_was_never_started_has_no_workers(server: Any) -> None:
     with pytest.raises(ProcessLookupError, match=f"has no worker {PID}"):
         server(WORKER).reap(PID)
