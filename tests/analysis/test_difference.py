@@ -25,7 +25,7 @@ from inspector.hlo.text import DisplayText, display_text
 from inspector.stages.compiled import Compiled
 from tests.analysis.edited import randomly_edited
 from tests.analysis.planted import BASE, PLANTED, Planted, edited
-from tests.modules import module_of
+from tests.modules import changed, module_of, proto_of
 
 MIRRORED = {
     "split": "merged", "merged": "split", "grown": "shrunk", "shrunk": "grown", "formed": "dissolved",
@@ -88,6 +88,42 @@ ENTRY main {{
     after = module_of(program.format(first="abs", product=call, last="log"))
     found = diff(before, after)
     assert [(change.kind, *names(change)) for change in found.changes] == [("rewritten", n, n) for n in "abc"]
+
+
+def test_what_its_neighbours_tell_apart_is_matched_before_what_they_do_not() -> None:
+    """Each sum is known by both of its operands together, and only by it which of four maxima is which."""
+    lines = ["y = f32[8]{0} parameter(4)", "k = f32[8]{0} parameter(5)", "n = f32[8]{0} FIRST(k)"]
+    lines += [f"x{i} = f32[8]{{0}} parameter({i})" for i in range(4)]
+    lines += [f"scaled{i} = f32[8]{{0}} multiply(x{i}, n)" for i in range(4)]
+    lines += [f"sum{i} = f32[8]{{0}} add(scaled{i // 2}, scaled{2 + i % 2})" for i in range(4)]
+    lines += [f"most{i} = f32[8]{{0}} maximum(sum{i}, y)" for i in range(4)]
+    lines += [f"end{i} = f32[8]{{0}} LAST(most{i})" for i in range(4)]
+    lines += ["ROOT r = (f32[8]{0}, f32[8]{0}, f32[8]{0}, f32[8]{0}) tuple(end0, end1, end2, end3)"]
+    text = "HloModule m\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
+    before = module_of(text.replace("FIRST", "negate").replace("LAST", "exponential"))
+    proto = proto_of(module_of(text.replace("FIRST", "abs").replace("LAST", "log")))
+    kinds = ["k", "n", "y", "x", "scaled", "sum", "most", "end", "r"]
+    ordered = sorted(proto.computations[0].instructions, key=lambda i: kinds.index(i.name.rstrip("0123")))
+    by_name = {i.name: type(i).FromString(i.SerializeToString()) for i in ordered}
+    del proto.computations[0].instructions[:]
+    swapped = {f"most{i}": f"most{3 - i}" for i in range(4)}
+    proto.computations[0].instructions.extend(by_name[swapped.get(name, name)] for name in by_name)
+    told = [(change.kind, *names(change)) for change in diff(before, changed(proto)).changes]
+    assert sorted(told) == [("rewritten", name, name) for name in ("end0", "end1", "end2", "end3", "n")]
+
+
+def test_an_attribute_with_fields_is_told_in_a_line() -> None:
+    program = """HloModule m
+ENTRY main {{
+  p = f32[8,8]{{1,0}} parameter(0)
+  ROOT d = f32[8,8]{{1,0}} dot(p, p), lhs_contracting_dims={{{place}}}, rhs_contracting_dims={{{place}}}
+}}
+"""
+    found = diff(module_of(program.format(place=0)), module_of(program.format(place=1)))
+    assert [change.what for change in found.changes] == [
+        "dot dimension numbers lhs_contracting_dimensions: 0 rhs_contracting_dimensions: 0"
+        " → lhs_contracting_dimensions: 1 rhs_contracting_dimensions: 1"
+    ]
 
 
 # --------------------------------------------------------------------------- compiled programs
