@@ -6,7 +6,8 @@ import numpy as np
 
 from inspector.analysis.boxes import Box
 from inspector.analysis.hierarchy import Hierarchy
-from inspector.analysis.matching import UNMATCHED, match
+from inspector.analysis.matching import match
+from inspector.analysis.value_numbers import UNMATCHED
 from inspector.hlo.fields import Numbers
 from inspector.hlo.module import Module
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from inspector.analysis.dataflow import Dataflow
@@ -22,8 +22,6 @@ from inspector.hlo.module import Module
 Rows: TypeAlias = Sequence[int]
 
 T = TypeVar("T")
-
-UNMATCHED = -1
 
 _EXACT = 0
 _MOST_ALIKE = 64  # of which one after the other is tried
@@ -70,7 +68,8 @@ def match(before: Module, after: Module) -> Matching:
     """
     is_turned = after.columns.data < before.columns.data  # of what is alike, the first is tried first
     first, second = (after, before) if is_turned else (before, after)
-    sides = [ValueNumbers(Dataflow(m), said) for m, said in zip((first, second), labels(first, second), strict=True)]
+    ours, theirs = labels(first, second)
+    sides = ValueNumbers(Dataflow(first), ours, is_second=False), ValueNumbers(Dataflow(second), theirs, is_second=True)
     matcher = _Matcher(*sides)
     matcher.run()
     a, b = sides[::-1] if is_turned else sides
@@ -151,12 +150,13 @@ class _Matcher:
         mine, its = _parameters(self.a.flow, ours), _parameters(self.b.flow, theirs)
         of_a, of_b = self._level_labels
         if {n: of_a[x] for n, x in mine.items()} != {n: of_b[y] for n, y in its.items()}:
-            paths = _unique(mine.values(), lambda x: self.a.flow.module.at(x).op_name)
-            others = _unique(its.values(), lambda y: self.b.flow.module.at(y).op_name)
-            for path, x in paths.items():
-                y = others.get(path) if path != "" else None
-                if x is not None and y is not None:
-                    self.pair(x, y)
+            paths, others = (
+                {row: flow.module.at(row).op_name for row in rows.values()}
+                for flow, rows in ((self.a.flow, mine), (self.b.flow, its))
+            )
+            named = [x for x, path in paths.items() if path]
+            for x, y in _alone(named, others, paths.__getitem__, others.__getitem__):
+                self.pair(x, y)
         for number in mine.keys() & its.keys():
             if self._is_open(mine[number], its[number]):
                 self.pair(mine[number], its[number])
@@ -175,12 +175,12 @@ class _Matcher:
     def _values(self, side: ValueNumbers, rows: Rows) -> dict[int, int]:
         """What nodes compute from what is matched, by what they say at this level."""
         found: dict[int, int] = {}
-        numbers, partners, is_after = side.labels.levels[self._level], side.partners, side is self.b
+        numbers, partners, shared = side.labels.levels[self._level], side.partners, side.shared
 
         def value(row: int) -> Hashable:
             known = found.get(row)
             if known is None:
-                known = ~(partners[row] if is_after else row) if partners[row] >= 0 else 0
+                known = ~shared[row] if partners[row] >= 0 else 0
             return known
 
         for row in rows:
@@ -197,11 +197,9 @@ class _Matcher:
         is_moved: bool = False,
     ) -> int:
         """Pairs what has a key that nothing else on its side has; how much that is."""
-        mine, its = _unique(self.a.free(ours), key), _unique(self.b.free(theirs), other_key)
         found = 0
-        for value, x in mine.items():
-            y = its.get(value)
-            if x is not None and y is not None and self._is_alike(x, y) and not (is_moved and self._is_near(x, y)):
+        for x, y in _alone(self.a.free(ours), self.b.free(theirs), key, other_key):
+            if self._is_alike(x, y) and not (is_moved and self._is_near(x, y)):
                 self.pair(x, y)
                 found += 1
         return found
@@ -229,14 +227,11 @@ class _Matcher:
     def _match_users(self, x: int, y: int) -> None:
         ours, theirs = self.a.flow.users[x], self.b.flow.users[y]
         of_a, of_b = self._level_labels
-        mine = _unique([use for use in ours if self.a.partners[use[0]] < 0], lambda use: (of_a[use[0]], use[1]))
-        if not mine:
-            return
-        its = _unique([use for use in theirs if self.b.partners[use[0]] < 0], lambda use: (of_b[use[0]], use[1]))
-        for key, use in mine.items():
-            other = its.get(key)
-            if use is not None and other is not None and self._is_open(use[0], other[0]):
-                self.pair(use[0], other[0])
+        mine = (use for use in ours if self.a.partners[use[0]] < 0)
+        its = (use for use in theirs if self.b.partners[use[0]] < 0)
+        for (x, _), (y, _) in _alone(mine, its, lambda use: (of_a[use[0]], use[1]), lambda use: (of_b[use[0]], use[1])):
+            if self._is_open(x, y):
+                self.pair(x, y)
 
     def _match_neighbours(self, ours: Rows, theirs: Rows) -> None:
         """What has the same matched neighbours at the same places; of several alike, one after the other."""
@@ -277,18 +272,11 @@ class _Matcher:
 
     def _around(self, side: ValueNumbers, rows: Rows) -> dict[int, Hashable]:
         """Of nodes what they say and their matched neighbours with the places; without those that have none."""
-        numbers, flow, partners = side.labels.levels[self._level], side.flow, side.partners
-        is_after = side is self.b
+        numbers, flow, partners, shared = side.labels.levels[self._level], side.flow, side.partners, side.shared
         found: dict[int, Hashable] = {}
         for row in rows:
-            near = [
-                (place, partners[each] if is_after else each)
-                for place, each in enumerate(flow.operands[row])
-                if partners[each] >= 0
-            ]
-            uses = [
-                (~place, partners[each] if is_after else each) for each, place in flow.users[row] if partners[each] >= 0
-            ]
+            near = [(place, shared[each]) for place, each in enumerate(flow.operands[row]) if partners[each] >= 0]
+            uses = [(~place, shared[each]) for each, place in flow.users[row] if partners[each] >= 0]
             if near or uses:
                 uses.sort()
                 found[row] = numbers[row], *near, *uses
@@ -313,33 +301,27 @@ class _Matcher:
         opcodes, others = self._level_labels
         self._match_unique([*mine], [*its], lambda x: (opcodes[x], mine[x]), lambda y: (others[y], its[y]))
         self._follow()
-        left = _unique(self.b.free(its), its.__getitem__)
-        for name, x in _unique(self.a.free(mine), mine.__getitem__).items():
-            y = left.get(name)
-            if x is not None and y is not None:
-                self.pair(x, y)
+        for x, y in _alone(self.a.free(mine), self.b.free(its), mine.__getitem__, its.__getitem__):
+            self.pair(x, y)
         self._new.clear()
 
     def _match_rewritten(self, ours: Rows, theirs: Rows) -> None:
         """What stands where something else stood: between the same values and the same users."""
         mine, its = self._between(self.a, ours), self._between(self.b, theirs)
-        for key, x in _unique([*mine], mine.__getitem__).items():
-            y = _unique([*its], its.__getitem__).get(key)
-            if x is not None and y is not None:
-                self.pair(x, y)
+        for x, y in _alone(mine, its, mine.__getitem__, its.__getitem__):
+            self.pair(x, y)
         self._new.clear()  # what is alike around them is matched
 
     def _between(self, side: ValueNumbers, rows: Rows) -> dict[int, Hashable]:
         """Of nodes what they stand between, where all of that is matched."""
-        flow, partners, is_after = side.flow, side.partners, side is self.b
+        flow, partners, shared = side.flow, side.partners, side.shared
         found: dict[int, Hashable] = {}
         for row in rows:
             near, uses = {*flow.operands[row]}, flow.users[row]
             is_root = row == flow.roots[flow.regions[row]]
             if (uses or is_root) and all(partners[each] >= 0 for each in (*near, *(user for user, _ in uses))):
-                same = partners if is_after else range(len(partners))
-                ends = frozenset((same[user], place) for user, place in uses)
-                found[row] = frozenset(same[each] for each in near), ends, is_root
+                ends = frozenset((shared[user], place) for user, place in uses)
+                found[row] = frozenset(shared[each] for each in near), ends, is_root
         return found
 
     def _match_moved(self) -> None:
@@ -371,6 +353,18 @@ class _Matcher:
     def _is_alike(self, x: int, y: int) -> bool:
         of_a, of_b = self._level_labels
         return of_a[x] == of_b[y]
+
+
+def _alone(
+    ours: Iterable[T], theirs: Iterable[T], key: Callable[[T], Hashable], other_key: Callable[[T], Hashable]
+) -> Iterator[tuple[T, T]]:
+    """Pairs of what alone has a key, on either side."""
+    mine = _unique(ours, key)
+    its = _unique(theirs, other_key) if mine else {}
+    for value, x in mine.items():
+        y = its.get(value)
+        if x is not None and y is not None:
+            yield x, y
 
 
 def _unique(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Hashable, T | None]:

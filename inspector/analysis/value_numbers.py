@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from inspector.analysis.dataflow import Dataflow
 from inspector.analysis.labels import Labels
 
+UNMATCHED = -1
+
 _OPCODE = 3
-_UNMATCHED = -1
 
 
 class ValueNumbers:
@@ -17,15 +18,17 @@ class ValueNumbers:
 
     Attributes:
       partners: of each row the other side's, -1 for none.
+      shared: of each matched row what it is called on both sides: its row in the first.
       values: of each node a number, equal where the same is computed from the same; of parameters by their numbers.
       uses: the same for what becomes of it, up to the result of its region.
       bodies: of each region a number, equal where it computes the same.
     """
 
-    def __init__(self, flow: Dataflow, labels: Labels) -> None:
+    def __init__(self, flow: Dataflow, labels: Labels, *, is_second: bool) -> None:
         """Numbers all values; nothing is matched yet."""
         self.flow, self.labels = flow, labels
-        self.partners = [_UNMATCHED] * len(flow.sources)
+        self.partners = [UNMATCHED] * len(flow.sources)
+        self.shared: Sequence[int] = self.partners if is_second else range(len(self.partners))
         self.values = [0] * len(flow.sources)
         self.uses = [0] * len(flow.sources)
         self.bodies: dict[int, int] = {}
