@@ -32,6 +32,11 @@ class Certainty(enum.StrEnum):
     REMOVED = "removed"
     LOST = "lost"
 
+    @classmethod
+    def least(cls, found: Iterable[Certainty]) -> Certainty:
+        """The least sure of several."""
+        return max(found, key=[*cls].index, default=cls.KEPT)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fate:
@@ -86,10 +91,6 @@ class Correspondence:
         return row.computation == other.computation or (
             old.opcode == new.opcode and old.array_shape == new.array_shape and old.op_name == new.op_name
         )
-
-    def has_new(self, name: str) -> bool:
-        """Whether the later module defines a name."""
-        return name in self.new.places
 
     def had_old(self, name: str) -> bool:
         """Whether the earlier module defines a name, for the same instruction if the later one does too."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inspector.analysis.correspondence import Certainty, Correspondence
-from inspector.analysis.pass_words import Event, Words, change_of, words
+from inspector.analysis.pass_words import Event, Words, change_of, some, words
 from inspector.analysis.snapshots import Row, Snapshots, steps
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.errors import ParameterError
@@ -98,8 +98,6 @@ _COLUMNS: Mapping[str, Kind] = {
     "index": "int", "pipeline": "text", "name": "text", "word": "text", "text": "text", "before": "object",
     "after": "object", "certainty": "text",
 }  # fmt: skip
-_ORDER: Sequence[Certainty] = tuple(Certainty)
-_SHOWN = 4
 
 
 class History:
@@ -147,9 +145,9 @@ class History:
         forth, last, death = self._forward(names, place)
         touches = (*reversed(back), *forth)
         if not born:
-            origin = Touch(None, "", "", "given", f"as {_some(first)}", (), tuple(first), Certainty.KEPT)
+            origin = Touch(None, "", "", "given", f"as {some(first)}", (), tuple(first), Certainty.KEPT)
             touches = (origin, *touches)
-        least = max((touch.certainty for touch in touches), key=_ORDER.index, default=Certainty.KEPT)
+        least = Certainty.least(touch.certainty for touch in touches)
         return Following(what, touches, () if born else tuple(first), tuple(last), self._fate(last, death), least, note)
 
     def _forward(self, names: Sequence[str], place: int) -> tuple[list[Touch], list[str], Touch | None]:
@@ -185,7 +183,7 @@ class History:
             f"{row.line.name} in {state[row.computation]}" if row.computation in state else row.line.name
             for row in rows
         ]
-        return f"in the compiled program as {_some(said)}"
+        return f"in the compiled program as {some(said)}"
 
     # ------------------------------------------------------------------ where to begin
 
@@ -330,7 +328,7 @@ class _Along:
             ]
             if not swapped:  # metadata, or what it calls has another name
                 return None
-            word, text = "rewired", f"{name} uses {_some(swapped)}"
+            word, text = "rewired", f"{name} uses {some(swapped)}"
         return self._touch(word, text, (name,), (name,), Certainty.ALTERED)
 
     def _changed(self, name: str, targets: Sequence[str], event: Event | None) -> Touch:
@@ -338,13 +336,13 @@ class _Along:
         fate = self._found.fate(name)
         before, after = (name,), tuple(targets)
         if event is None:
-            text = f"{name} as {_some(targets)}" if targets else f"{name}: {fate.why}"
+            text = f"{name} as {some(targets)}" if targets else f"{name}: {fate.why}"
             return self._touch("rewrote" if targets else "removed", text, before, after, fate.certainty)
         if event.word == "fused":
             holders = dict.fromkeys(map(self._found.new.unit, targets))
             inside = [target for target in targets if target not in holders]
             others = len(event.before) - 1
-            text = f"{name} into {_some(holders)}{f' as {_some(inside)}' if inside else ''}"
+            text = f"{name} into {some(holders)}{f' as {some(inside)}' if inside else ''}"
             text += f", with {others:,} others" if others and len(holders) == 1 else ""
         elif event.word == "removed":
             text = f"{name}: {fate.why or event.note}" if len(event.before) > 1 else str(event).partition(" ")[2]
@@ -356,8 +354,8 @@ class _Along:
         """What an instruction was made of."""
         if not sources:
             return self._touch("inserted", name, (), (name,), Certainty.KEPT)
-        certainty = max((self._found.fate(source).certainty for source in sources), key=_ORDER.index)
-        text = str(event).partition(" ")[2] if event is not None else f"{_some(sources)} as {name}"
+        certainty = Certainty.least(self._found.fate(source).certainty for source in sources)
+        text = str(event).partition(" ")[2] if event is not None else f"{some(sources)} as {name}"
         word = event.word if event is not None else "rewrote"
         return self._touch(word, text, tuple(sources), (name,), certainty)
 
@@ -370,9 +368,3 @@ class _Along:
 
 def _base(opcode: str) -> str:
     return opcode.removesuffix("-start").removesuffix("-done")
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    shown = ", ".join(listed[:_SHOWN])
-    return f"{shown} and {len(listed) - _SHOWN:,} more" if len(listed) > _SHOWN else shown

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
 import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from inspector.analysis.correspondence import Certainty, Correspondence, Fate, attributes_of
+from inspector.analysis.diff import longest_run
 from inspector.analysis.snapshots import Row, Snapshots
 from inspector.hlo.opcodes import COLLECTIVES
 
@@ -35,10 +35,10 @@ class Event:
     note: str = ""
 
     def __str__(self) -> str:
-        what = {"inserted": _some(self.after), "removed": _some(self.before)}.get(self.word)
+        what = {"inserted": some(self.after), "removed": some(self.before)}.get(self.word)
         if what is None:
             same = self.before == self.after
-            what = _some(self.before) if same else f"{_some(self.before)} {_JOINED[self.word]} {_some(self.after)}"
+            what = some(self.before) if same else f"{some(self.before)} {_JOINED[self.word]} {some(self.after)}"
         return f"{self.word} {what}" + (f": {self.note}" if self.note else "")
 
 
@@ -87,7 +87,6 @@ def words(snapshots: Snapshots, found: Correspondence, before: int, after: int) 
 
 _JOINED = {"fused": "into", "split": "into", "merged": "into", "rewrote": "as", "renamed": "to", "moved": "as"}
 _SHOWN = 4
-_LEAST: Sequence[Certainty] = tuple(Certainty)
 
 
 class _Reader:
@@ -131,7 +130,7 @@ class _Reader:
             for holder in filter(None, holders):
                 if holder != unit:
                     into = fused.setdefault(holder, {})
-                    into[unit] = max(into.get(unit, fate.certainty), fate.certainty, key=_LEAST.index)
+                    into[unit] = Certainty.least((into.get(unit, fate.certainty), fate.certainty))
             if unit == name and not any(holders):
                 single.append((name, fate))
         for name in self._found.kept & self._old.outside:
@@ -158,14 +157,14 @@ class _Reader:
             if self._is_fusion(unit) and len(holders) > 1 and unit not in self._new.places:
                 split.add(unit)
                 self._told.update(holders)
-                least = max((fused[h][unit] for h in holders), key=_LEAST.index)
+                least = Certainty.least(fused[h][unit] for h in holders)
                 yield Event("split", (unit,), tuple(holders), least)
         for holder, units in fused.items():
             parts = [unit for unit in units if unit not in split]
             self._told.add(holder)
             if not parts:
                 continue
-            least = max((units[unit] for unit in parts), key=_LEAST.index)
+            least = Certainty.least(units[unit] for unit in parts)
             if len(parts) == 1 and self._is_fusion(parts[0]) and holder in self._fresh:
                 word: Word = "renamed" if least is Certainty.EQUAL else "rewrote"
                 yield Event(word, tuple(parts), (holder,), least)
@@ -212,7 +211,7 @@ class _Reader:
     def _one(self, target: str, parts: Sequence[tuple[str, Fate]], rest: set[str]) -> Event:
         """What became of instructions that have one successor, and what was made for it."""
         names = tuple(name for name, _ in parts)
-        least = max((fate.certainty for _, fate in parts), key=_LEAST.index)
+        least = Certainty.least(fate.certainty for _, fate in parts)
         old = self._old.rows[names[0]]
         line = self._new.line(target)
         self._told.add(target)
@@ -319,25 +318,15 @@ def _keys(attributes: str) -> set[str]:
 def _out_of_order(names: Sequence[str], places: dict[str, int]) -> tuple[str, ...]:
     """Names outside of the longest run that keeps its order."""
     common = [name for name in names if name in places]
-    tails: list[int] = []
-    tail_of: list[int] = []
-    previous: list[int] = []
-    for index, name in enumerate(common):
-        position = bisect.bisect_left(tails, places[name])
-        tails[position : position + 1] = [places[name]]
-        tail_of[position : position + 1] = [index]
-        previous.append(tail_of[position - 1] if position else -1)
-    stays = set()
-    index = tail_of[-1] if tail_of else -1
-    while index >= 0:
-        stays.add(index)
-        index = previous[index]
+    stays = {*longest_run([places[name] for name in common])}
     return tuple(name for index, name in enumerate(common) if index not in stays)
 
 
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return f"{shown} and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else shown
+def some(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    shown = ", ".join(listed[:_SHOWN])
+    return f"{shown} and {len(listed) - _SHOWN:,} more" if len(listed) > _SHOWN else shown
 
 
 def _summary(word: Word, events: Sequence[Event]) -> str:
