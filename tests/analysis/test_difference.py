@@ -98,7 +98,7 @@ def test_what_its_neighbours_tell_apart_is_matched_before_what_they_do_not() -> 
     lines += [f"sum{i} = f32[8]{{0}} add(scaled{i // 2}, scaled{2 + i % 2})" for i in range(4)]
     lines += [f"most{i} = f32[8]{{0}} maximum(sum{i}, y)" for i in range(4)]
     lines += [f"end{i} = f32[8]{{0}} LAST(most{i})" for i in range(4)]
-    lines += ["ROOT r = (f32[8]{0}, f32[8]{0}, f32[8]{0}, f32[8]{0}) tuple(end0, end1, end2, end3)"]
+    lines.append("ROOT r = (f32[8]{0}, f32[8]{0}, f32[8]{0}, f32[8]{0}) tuple(end0, end1, end2, end3)")
     text = "HloModule m\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
     before = module_of(text.replace("FIRST", "negate").replace("LAST", "exponential"))
     proto = proto_of(module_of(text.replace("FIRST", "abs").replace("LAST", "log")))
@@ -120,10 +120,8 @@ ENTRY main {{
 }}
 """
     found = diff(module_of(program.format(place=0)), module_of(program.format(place=1)))
-    assert [change.what for change in found.changes] == [
-        "dot dimension numbers lhs_contracting_dimensions: 0 rhs_contracting_dimensions: 0"
-        " → lhs_contracting_dimensions: 1 rhs_contracting_dimensions: 1"
-    ]
+    said = [f"lhs_contracting_dimensions: {place} rhs_contracting_dimensions: {place}" for place in (0, 1)]
+    assert [change.what for change in found.changes] == [f"dot dimension numbers {' → '.join(said)}"]
 
 
 # --------------------------------------------------------------------------- compiled programs
