@@ -176,7 +176,7 @@ def test_names_in_prose_are_public(path: str) -> None:
 @pytest.mark.parametrize(
     ("code", "name"),
     [
-        ("from inspector.analysis.layout import svg", "inspector.analysis.layout"),
+        ("from inspector.analysis.graph import Graph", "inspector.analysis.graph"),
         ("import inspector.engines", "inspector.engines"),
         ("from inspector import lower, lwoer", "inspector.lwoer"),
         ("inspector.engines.close_engines()", "inspector.engines"),

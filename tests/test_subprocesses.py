@@ -17,7 +17,6 @@ START = """
 import os, sys
 import jax, jax.numpy as jnp
 import inspector
-from inspector.analysis import layout
 # As a notebook has it, and a careless profile; behind the rest, so that this process finds what it imports.
 sys.path += ["", os.getcwd()]
 os.environ["PYTHONPATH"] = os.pathsep.join(["", ".", os.getcwd(), os.environ["PYTHONPATH"]])
@@ -26,7 +25,6 @@ os.environ["PATH"] = os.pathsep.join([".", "", os.getcwd(), os.environ["PATH"]])
 ORDINARY = """
 lowered = inspector.lower("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
 print(lowered.compile(target="cpu:2"))
-print(layout.svg("digraph { a -> b }")[:4])
 print(lowered.compile().graph().pipe("svg")[:5])
 """
 OTHERS = """
@@ -76,7 +74,7 @@ def poisoned(tmp_path: Path) -> Path:
 def test_what_lies_in_the_current_folder_is_left_alone(poisoned: Path, tmp_path: Path) -> None:
     printed = run_in(poisoned, ORDINARY, tmp_path)
     assert "<Compiled" in printed
-    assert printed.split()[-2:] == ["<svg", "b'<?xml'"]
+    assert printed.split()[-1] == "b'<?xml'"
 
 
 @pytest.mark.slow

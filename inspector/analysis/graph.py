@@ -61,7 +61,7 @@ class Graph:
         """A `graphviz.Source`, which notebooks draw."""
         import graphviz
 
-        from inspector.analysis.layout import find_dot
+        from inspector.analysis.dot_command import find_dot
 
         find_dot()
         return graphviz.Source(self.dot)
