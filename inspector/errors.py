@@ -89,7 +89,13 @@ class TargetError(InspectorError, ValueError):
 
 
 class CompilationError(InspectorError, RuntimeError):
-    """XLA refused the request."""
+    """XLA refused the request.
+
+    Attributes:
+      buffers: the buffer assignment that there was by then, for `Buffers.from_bytes`; b"" where there was none.
+    """
+
+    buffers: bytes = b""
 
 
 class WorkerDiedError(CompilationError):

@@ -17,7 +17,7 @@ import pytest
 
 import inspector
 from inspector.analysis.collectives import Collectives
-from inspector.analysis.pallas_errors import explain
+from inspector.analysis.tpu_errors import explain
 from inspector.compilation.engine import Job
 from inspector.errors import CompilationError, OptionError, ParameterError, TargetError
 from tests.conftest import ROOT, RunPython

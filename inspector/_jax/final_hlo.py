@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from inspector.varints import read_varint
+from inspector.varints import read_varint, write_varint
 
 _TEXT, _PROTO = "after_optimizations.txt", "after_optimizations.hlo.pb"
 _CONFIGURATION = ", backend_config="
 _LENGTH_DELIMITED = 2
+_MODULE, _ASSIGNMENT = 1, 3  # fields of an xla.HloProto
 
 
 def can_watch(flags: Mapping[str, Any], debug_options: Any) -> bool:
@@ -89,7 +90,15 @@ class FinalHlo:
 def split_hlo_proto(data: bytes) -> tuple[bytes, bytes]:
     """The `hlo_module` and the `buffer_assignment` (b"" without one) of a serialized `xla.HloProto`."""
     fields = dict(_fields(data))
-    return fields[1], fields.get(3, b"")
+    return fields[_MODULE], fields.get(_ASSIGNMENT, b"")
+
+
+def joined_hlo_proto(hlo_module: bytes, buffer_assignment: bytes) -> bytes:
+    """The inverse of `split_hlo_proto`."""
+    fields = ((_MODULE, hlo_module), (_ASSIGNMENT, buffer_assignment))
+    return b"".join(
+        bytes([number << 3 | _LENGTH_DELIMITED]) + write_varint(len(data)) + data for number, data in fields
+    )
 
 
 def with_sorted_configurations(text: str) -> str:

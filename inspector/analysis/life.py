@@ -42,6 +42,12 @@ class Life:
     parameter: int | None = None
     padding_bytes: int = 0
 
+    @property
+    def value(self) -> str:
+        """The instruction, and which leaf of it: `while.6{2}`."""
+        index = ",".join(map(str, self.shape_index))
+        return f"{self.instruction}{{{index}}}" if index else self.instruction
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space(MemorySpace):

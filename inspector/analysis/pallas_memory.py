@@ -4,7 +4,7 @@ Before a compile it is an estimate from the kernel alone: blocks, each as often 
 scratch. Two things only the compiler knows: what it needs for itself (spilled registers, relayouts) comes on top, and
 an array that XLA puts into VMEM whole needs no blocks. Once there is an optimized HLO both are read from it. When the
 compiler refuses a kernel it stops counting at the first part that is too much, scratch before blocks
-(`pallas_errors.py`): its figure is then one that the kernel needs at least.
+(`tpu_errors.py`): its figure is then one that the kernel needs at least.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from inspector._jax.execution import Execution
+from inspector._jax.final_hlo import joined_hlo_proto
 from inspector._jax.report import EarlyReport, Report
 from inspector.compilation import plain
 from inspector.compilation.compiled import CompiledProgram, not_asked_for
@@ -20,7 +21,7 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply
 from inspector.engines import messages
-from inspector.errors import OptionError, TargetError, Unavailable
+from inspector.errors import CompilationError, OptionError, TargetError, Unavailable
 from inspector.platforms import PLATFORMS
 
 T = TypeVar("T")
@@ -149,6 +150,12 @@ class Shower:
     def report(self, header: messages.Header, blobs: Sequence[bytes]) -> Report:
         """That report, which refers to what came before it."""
         return messages.read_report(header, blobs, self._told)
+
+    def failed(self, error: CompilationError) -> None:
+        """There is none: the error takes along what was told of the buffers, as of a program that does not fit."""
+        if self._told is not None and self._told.buffer_assignment:
+            module, assignment = self._told.hlo_proto, self._told.buffer_assignment
+            error.buffers = Buffers.of(joined_hlo_proto(module, assignment)).to_bytes()
 
     def result(self, compiled: CompiledProgram) -> None:
         """There is a result, which has all that was not shown before."""

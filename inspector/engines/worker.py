@@ -24,7 +24,7 @@ from inspector.engines.lane import closed_error, compiling, running
 from inspector.engines.last_words import warnings_in
 from inspector.engines.worker_lane import WorkerLane, WorkerRequest
 from inspector.engines.worker_lane import WorkerSettings as WorkerSettings
-from inspector.errors import ExecutionError, TargetError, Unavailable, WorkerDiedError
+from inspector.errors import CompilationError, ExecutionError, TargetError, Unavailable, WorkerDiedError
 
 if TYPE_CHECKING:
     from inspector.engines.counting import Counts
@@ -139,6 +139,9 @@ class WorkerEngine:
             if not warnings:
                 raise
             raise type(e)(" ".join([str(e), *warnings])) from e
+        except CompilationError as e:
+            show.failed(e)
+            raise
         compiled = make_compiled(
             request, self.name, report, queue_s=queue_s, total_s=job.elapsed_s,
             warnings=(*warnings, *warnings_in(said)),

@@ -9,22 +9,25 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from inspector import platforms
 from inspector._jax import attached, modules, reading
 from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.graph import graph
 from inspector.analysis.line_costs import OPTIMIZED, LineCosts, line_costs
-from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain
+from inspector.analysis.peaks import peak_of
 from inspector.analysis.roofline import Roofline
 from inspector.analysis.source import hlo_listing
-from inspector.analysis.timeline import Timeline
+from inspector.analysis.timeline import Timeline, timeline
+from inspector.analysis.tpu_errors import NOT_ASSIGNED, KernelRefused, MemoryOverflow, advice, explain
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.portable import TRAVELS, Portable
 from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
+from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
-from inspector.errors import ParameterError, Unavailable, check_bool
+from inspector.errors import CompilationError, ParameterError, Unavailable, check_bool
 from inspector.hlo.held import held
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
@@ -151,7 +154,9 @@ class Lowered(Portable):
     def explain(
         self, error: BaseException | str, target: str | Target = "attached"
     ) -> MemoryOverflow | KernelRefused | Unavailable:
-        """What a TPU's compiler had against one of the Pallas kernels, as numbers, with what can be done about it.
+        """What a TPU's compiler had against the program or one of its Pallas kernels, as numbers, with what can be done about it.
+
+        Of a program that does not fit into the device's memory, `MemoryOverflow.timeline` has what was to lie there when.
 
         Args:
           error: what `compile` raised, or its text.
@@ -159,10 +164,20 @@ class Lowered(Portable):
         """
         found = explain(str(error))
         if found is None:
-            return Unavailable("it is no error that a TPU's compiler makes of a Pallas kernel", "its own text says all")
-        if isinstance(found, MemoryOverflow):
-            return dataclasses.replace(found, advice=advice(found, self.kernels, Target.parse(target).chip))
-        return found
+            return Unavailable("it is no error of a TPU's compiler that has numbers", "its own text says all")
+        if not isinstance(found, MemoryOverflow):
+            return found
+        parsed = Target.parse(target)
+        if found.is_of_program and isinstance(error, CompilationError):
+            found = dataclasses.replace(found, timeline=self.timeline_until(error, parsed))
+        return dataclasses.replace(found, advice=advice(found, self.kernels, parsed.chip, self.program.arguments))
+
+    def timeline_until(self, error: CompilationError, target: Target) -> Timeline | Unavailable:
+        """What was to lie in which memory, when, of a compile that failed after XLA had assigned the buffers."""
+        if not error.buffers:
+            return NOT_ASSIGNED
+        platform = platforms.named(target.platform or self.program.platform).name
+        return timeline(Buffers.from_bytes(error.buffers).hlo_proto, platform, peak_of(target))
 
     def collectives(self) -> Collectives:
         """The collectives of the HLO, with their replica groups and the axes that these mean."""

@@ -6,8 +6,8 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inspector.analysis.pallas_errors import explain
 from inspector.analysis.stats import stats
+from inspector.analysis.tpu_errors import explain, explain_kernel
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.units import format_bytes, format_count, format_seconds
@@ -90,7 +90,7 @@ def _failures(variants: Sequence[Variant]) -> list[str]:
     return [
         f"<p>✗ {_heading(variant)}: {html.escape(_reason(variant.failure))}</p>"
         for variant in variants
-        if variant.failure is not None and not (_has_kernels(variant) and explain(str(variant.failure)))
+        if variant.failure is not None and not (_has_kernels(variant) and explain_kernel(str(variant.failure)))
     ]
 
 

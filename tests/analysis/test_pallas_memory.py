@@ -11,8 +11,8 @@ from jax.experimental.pallas import tpu as pltpu
 from jaxlib import _hlo
 
 import inspector
-from inspector.analysis.pallas_errors import MemoryOverflow, explain
 from inspector.analysis.pallas_memory import VMEM, Allocation, VmemBudget, padded_bytes, used_vmem, vmem_budget
+from inspector.analysis.tpu_errors import MemoryOverflow, explain
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.module import Module
 from inspector.stages.kernel import Kernel

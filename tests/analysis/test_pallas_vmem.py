@@ -15,8 +15,8 @@ from jax.experimental.pallas.ops.tpu.paged_attention import paged_attention
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
 
 import inspector
-from inspector.analysis.pallas_errors import MemoryOverflow, advice, explain
 from inspector.analysis.pallas_memory import VmemBudget, vmem_budget
+from inspector.analysis.tpu_errors import MemoryOverflow, advice, explain
 from inspector.errors import CompilationError
 from inspector.widgets.panes.pallas import kernels_message
 from tests.absent import needs_tpu

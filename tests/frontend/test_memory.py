@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 from playwright.sync_api import expect
 
 import inspector
 from inspector.units import format_bytes
+from tests.absent import needs_tpu
 from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step
 
@@ -57,3 +60,29 @@ def test_what_lives_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width:
     name = temporary.locator("th").inner_text().partition("{")[0]
     expect(page.locator("[data-pane=optimized] .cm-line.insp-chosen")).to_contain_text(f"%{name} =")
     explorer.close()
+
+
+@needs_tpu
+@pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
+def test_a_program_that_does_not_fit_shows_what_was_to_lie_there(
+    demo: OpenDemo, theme: str, width: int, tmp_path: Any
+) -> None:
+    explorer = inspector.explore(too_large, jax.ShapeDtypeStruct((8192, 8192), "float32"), target="tpu:v5e:1x1").wait(
+        120
+    )
+    page = demo("waiting", until=".insp-state", theme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    exchange = behind(page, explorer)
+    until(page, exchange, page.locator("[data-tab=memory]"))
+    page.click("[data-tab=memory]")
+    rows = page.locator("[data-pane=memory] tbody tr")
+    until(page, exchange, rows)
+    expect(page.locator(".insp-heap-words")).to_contain_text("It does not fit")
+    expect(page.locator(".insp-heap-capacity")).to_have_count(1)
+    page.screenshot(path=tmp_path / f"memory-too-large-{theme}.png")
+    explorer.close()
+
+
+def too_large(x: Any) -> Any:
+    """Keeps a hundred products for its backward pass: 25 GiB of them."""
+    return jax.grad(lambda x: jnp.sum(jax.lax.scan(lambda c, _: (jnp.tanh(c @ c), c), x, None, length=100)[1] ** 2))(x)

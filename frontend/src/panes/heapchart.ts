@@ -69,6 +69,7 @@ export class HeapChart {
     if (!room || width < 120 || height < 60) return fill(this.element);
     const always = alwaysIn(room);
     const most = Math.max(1, always + room.live_bytes);
+    const capacity = overflow(room) > 0 ? room.capacity_bytes : null;
     const right = width - MARGIN.right;
     const end = Math.min(right, this.x(this.schedule.length));
     const y = (bytes: number): number =>
@@ -92,6 +93,8 @@ export class HeapChart {
         }),
         path && svg("path", { class: "insp-heap-area", d: `${path}V${y(always)}H${MARGIN.left}Z` }),
         path && svg("path", { class: "insp-heap-line", d: path }),
+        capacity !== null && svg("path", { class: "insp-heap-capacity", d: `M${MARGIN.left},${y(capacity)}H${right}` }),
+        capacity !== null && text(right - 2, "end", y(capacity) - 3, `${room.name} ends here`),
         this.cursor,
         label(most),
         always > most / 8 && always < most * 0.88 && label(always),
@@ -182,6 +185,11 @@ export class HeapChart {
 }
 
 /** Bytes of what is there all the time. */
+/** Bytes beyond the memory's end; 0 where all fits, or nothing tells its size. */
+export function overflow(room: messages.MemoryRoom): number {
+  return room.capacity_bytes === null ? 0 : Math.max(0, alwaysIn(room) + room.temp_bytes - room.capacity_bytes);
+}
+
 export function alwaysIn(room: messages.MemoryRoom): number {
   return room.argument_bytes + room.output_bytes - room.alias_bytes + room.constant_bytes;
 }

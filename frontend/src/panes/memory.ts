@@ -9,7 +9,7 @@ import { decodeJson } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 import { lightUp } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
-import { alwaysIn, HeapChart } from "./heapchart.ts";
+import { alwaysIn, HeapChart, overflow } from "./heapchart.ts";
 import { heading, type InstructionRow, InstructionRows, shareCell } from "./instructionrows.ts";
 import { LinkedPane } from "./linked.ts";
 import type { Context, Pane } from "./pane.ts";
@@ -133,7 +133,9 @@ class MemoryPane extends LinkedPane {
     const largest = shares(buffers, temporary, "scope").find(({ name }) => name);
     const gaps = room.temp_bytes - room.live_bytes - room.untraced_bytes;
     const size = (bytes: number): string => format(bytes, "bytes");
+    const excess = overflow(room);
     const parts = [
+      excess > 0 && h("span", { class: "insp-bad" }, `✗ It does not fit: ${size(excess)} more than there is.`),
       `${room.name}${room.capacity_bytes === null ? "" : ` of ${size(room.capacity_bytes)}`}:` +
         ` ${size(alwaysIn(room))} of arguments, outputs and constants;` +
         ` ${size(room.temp_bytes)} allocated for temporaries${gaps > 0 ? `, ${size(gaps)} of it gaps.` : "."}`,
@@ -152,7 +154,7 @@ class MemoryPane extends LinkedPane {
         "div",
         {},
         h("b", {}, `${isPeak ? "The fullest moment" : "This moment"}: ${size(live)} of temporaries`),
-        ` at ${grouped(at)}`,
+        ` at ${grouped(at)} `,
         name && h("button", { type: "button", class: "insp-link", onclick: select }, name),
         !isPeak && h("button", { type: "button", class: "insp-button", onclick: toPeak }, "To the peak"),
       ),

@@ -181,6 +181,8 @@ class Board:
                 self._fill(variant, job.result())
             elif error is not None:
                 self._show_kernels(variant, error)
+                for pane in self._needing("failed"):
+                    self.publish_all(pane.failed(variant, error))
         finally:
             self.publish(variant.message())
             variant.shown.set()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, TypedDict
 
 from inspector.analysis.life import Life
 from inspector.analysis.timeline import Timeline
 from inspector.compilation.compiled import CompiledProgram
-from inspector.errors import ModuleError, Unavailable
+from inspector.compilation.program import Argument
+from inspector.errors import CompilationError, ModuleError, Unavailable
 from inspector.stages.compiled import Compiled
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import packed
@@ -108,11 +109,22 @@ class MemoryPane(Pane):
         if isinstance(found, Unavailable):
             message = MemoryTimeline(type="memory", variant=variant.number, rooms=[], note=sentence(found), unused=[])
             return [Packed(message, [_NO_BUFFERS])]
-        message = MemoryTimeline(
-            type="memory", variant=variant.number, rooms=_rooms(found), note="",
-            unused=[str(argument) for argument in found.unused_donations(compiled.program.arguments)],
-        )  # fmt: skip
-        return [Packed(message, [packed(json.dumps(_buffers(found, compiled), separators=(",", ":")))])]
+        return [_entry(variant, found, compiled.program.arguments)]
+
+    def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
+        """What was to lie there, of a program that does not fit or that fails behind the buffer assignment."""
+        if variant.lowered is None or not isinstance(error, CompilationError):
+            return []
+        found = variant.lowered.timeline_until(error, variant.target)
+        return [] if isinstance(found, Unavailable) else [_entry(variant, found, variant.lowered.program.arguments)]
+
+
+def _entry(variant: Variant, found: Timeline, arguments: Sequence[Argument]) -> Entry:
+    message = MemoryTimeline(
+        type="memory", variant=variant.number, rooms=_rooms(found), note="",
+        unused=[str(argument) for argument in found.unused_donations(arguments)],
+    )  # fmt: skip
+    return Packed(message, [packed(json.dumps(_buffers(found, arguments), separators=(",", ":")))])
 
 
 def _rooms(timeline: Timeline) -> list[MemoryRoom]:
@@ -141,11 +153,11 @@ def _told(count: int | Unavailable) -> int:
     return count
 
 
-def _buffers(timeline: Timeline, compiled: CompiledProgram) -> MemoryBuffers:
+def _buffers(timeline: Timeline, given: Sequence[Argument]) -> MemoryBuffers:
     texts = _Texts()
     lives = sorted(timeline.lives, key=lambda life: -life.byte_size)
     rooms = {room["name"]: place for place, room in enumerate(_rooms(timeline))}
-    arguments = {a.parameter: a.path for a in compiled.program.arguments}
+    arguments = {a.parameter: a.path for a in given}
     shown = lives[:_MOST]
     origins = [timeline.origin(life) for life in shown]
     return MemoryBuffers(
@@ -167,8 +179,7 @@ def _buffers(timeline: Timeline, compiled: CompiledProgram) -> MemoryBuffers:
 
 
 def _name(life: Life, arguments: dict[int | None, str]) -> str:
-    index = f"{{{','.join(map(str, life.shape_index))}}}" if life.shape_index else ""
-    return arguments.get(life.parameter, life.instruction) if life.parameter is not None else life.instruction + index
+    return arguments.get(life.parameter, life.instruction) if life.parameter is not None else life.value
 
 
 class _Texts:

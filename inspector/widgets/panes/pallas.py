@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from inspector.analysis.pallas import Visits, visits
-from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, advice, explain, kernel_of
 from inspector.analysis.pallas_memory import HOW_SURE, VMEM, VmemBudget, vmem_budget
+from inspector.analysis.tpu_errors import KernelRefused, MemoryOverflow, advice, explain, explain_kernel, kernel_of
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, Unavailable
 from inspector.hlo.module import Module
@@ -247,7 +247,7 @@ def _param(kernel: Kernel, field: ParamField) -> told.KernelParam:
 
 
 def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> told.KernelTrouble | None:
-    found = explain(text)
+    found = explain_kernel(text)
     if found is None:
         return None
     kernel = kernel_of(found.kernel, kernels)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from inspector.widgets.variants import Variant
     from inspector.widgets.work import Work
 
-Need = Literal["lowered", "kernels", "program", "preview", "compiled", "passes", "assembly", "buffers"]
+Need = Literal["lowered", "kernels", "program", "preview", "compiled", "passes", "assembly", "buffers", "failed"]
 """The program before the compiler, its Pallas kernels (without any, the pane is not offered), the optimized HLO, what
-else is known before there is machine code, all of the result, and what a compile records on request: `inspector.compilation.request.PRODUCTS`."""
+else is known before there is machine code, all of the result, what a compile records on request: `inspector.compilation.request.PRODUCTS`, and why it failed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,6 +104,10 @@ class Pane:
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """A compile with the product that the pane needs, after the browser asked to record it."""
+        raise NotImplementedError
+
+    def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
+        """What is known of a compile that failed."""
         raise NotImplementedError
 
     def answer(self, request: Any) -> None:

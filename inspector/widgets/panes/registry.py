@@ -73,7 +73,7 @@ PANES: tuple[Line, ...] = (
     Line("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.Diff, optimized.DiffCosts), (optimized.DiffCostsRequest,), (*_TEXT, "diff_costs")),
     Line("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
     Line("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
-    Line("memory", "Memory", "dock", memory.MemoryPane, ("buffers",), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
+    Line("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
     Line("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.Roofline, line_costs.LineCosts), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
     Line("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program",), (collectives.Collectives,), topics=("collectives", "variant", "document")),
     Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "variant", "document")),

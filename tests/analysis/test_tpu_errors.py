@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 import inspector
-from inspector.analysis.pallas_errors import KernelRefused, MemoryOverflow, Refused, advice, explain, kernel_of
+from inspector.analysis.tpu_errors import (
+    KernelRefused,
+    MemoryOverflow,
+    Refused,
+    advice,
+    explain,
+    explain_kernel,
+    kernel_of,
+)
 from inspector.hlo.source import Frame
 from tests.kernels import matmul, scale, struct
 
@@ -91,6 +99,22 @@ def test_of_another_memory() -> None:
         "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 20.00G of 15.75G hbm. Exceeded hbm capacity by 4.25G."
     )
     assert found == MemoryOverflow("hbm", 20 << 30, round(15.75 * (1 << 30)), "capacity", "", ())
+    assert advice(found, (), "v5e") == ()
+
+
+@pytest.mark.parametrize(
+    "before", ["", "E1000: CompileTimeHbmOom: "], ids=["as libtpu 0.0.42 says it", "as libtpu 0.0.50 does"]
+)
+def test_of_a_whole_program(before: str) -> None:
+    text = (
+        f"RESOURCE_EXHAUSTED: {before}Ran out of memory on HBM, the total memory required for HLO temporaries (88.12G)"
+        " exceeds available HBM (15.75G)."
+    )
+    found = explain(text)
+    assert found == MemoryOverflow("hbm", round(88.12 * (1 << 30)), round(15.75 * (1 << 30)), "capacity", "", ())
+    assert found.is_of_program
+    assert explain_kernel(text) is None
+    assert explain_kernel(said("scoped", "0.12")) == explain(said("scoped", "0.12"))
     assert advice(found, (), "v5e") == ()
 
 

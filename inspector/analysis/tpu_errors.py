@@ -1,4 +1,4 @@
-"""What a TPU's compiler says when it refuses a kernel, as values: the memory that ran out, by the numbers.
+"""What a TPU's compiler says when it refuses a program or a kernel, as values: the memory that ran out, by the numbers.
 
 The errors are text only. Their forms, all from libtpu 0.0.42.1 and 0.0.50.1, are in `tests/analysis/data/pallas`.
 Sizes in them are rounded to two digits after the point.
@@ -7,13 +7,19 @@ Sizes in them are rounded to two digits after the point.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from inspector.analysis.life import Life
 from inspector.analysis.pallas_memory import VMEM, VmemBudget, vmem_budget
+from inspector.analysis.timeline import Timeline
+from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
 from inspector.hlo.pallas import PallasKernel
 from inspector.hlo.source import Frame
 from inspector.units import format_bytes
+
+NOT_ASSIGNED = Unavailable("the compiler refused it before it had assigned all buffers")
+"""Of what lies in a memory when."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +50,7 @@ class MemoryOverflow:
       kernel: the instruction's name, such as `matmul.1`; "" where it is not said.
       allocations: those that are listed, largest first as the compiler lists them.
       advice: what can be done, one sentence each, where the program is known.
+      timeline: what was to lie there, when, where the compiler had assigned the buffers of the whole program by then.
     """
 
     space: str
@@ -53,6 +60,12 @@ class MemoryOverflow:
     kernel: str
     allocations: tuple[Refused, ...]
     advice: tuple[str, ...] = ()
+    timeline: Timeline | Unavailable = NOT_ASSIGNED
+
+    @property
+    def is_of_program(self) -> bool:
+        """Whether it is the memory of the whole program, and not one kernel's."""
+        return self.space == "hbm"
 
     @property
     def excess_bytes(self) -> int:
@@ -101,21 +114,32 @@ class KernelRefused:
 def explain(text: str) -> MemoryOverflow | KernelRefused | None:
     """What an error's text says; None for one of another kind."""
     text = text.partition(_OURS)[0]
-    for read in (_read_scoped, _read_allocation, _read_total, _read_mosaic):
+    for read in (_read_scoped, _read_allocation, _read_total, _read_program, _read_mosaic):
         found = read(text)
         if found is not None:
             return found
     return None
 
 
-def advice(found: MemoryOverflow, kernels: Sequence[PallasKernel], chip: str) -> tuple[str, ...]:
+def explain_kernel(text: str) -> MemoryOverflow | KernelRefused | None:
+    """The same, of what concerns one kernel; None for what is about the whole program."""
+    found = explain(text)
+    return None if isinstance(found, MemoryOverflow) and found.is_of_program else found
+
+
+def advice(
+    found: MemoryOverflow, kernels: Sequence[PallasKernel], chip: str, arguments: Sequence[Argument] = ()
+) -> tuple[str, ...]:
     """What can be done about it, with this kernel's numbers, one sentence each.
 
     Args:
       found: of an error.
       kernels: of the program.
       chip: the TPU generation.
+      arguments: of the program.
     """
+    if found.is_of_program:
+        return tuple(_about_the_peak(found, {a.parameter: a.path for a in arguments}))
     if found.space != "vmem":
         return ()
     memory, kernel = VMEM.get(chip), kernel_of(found.kernel, kernels)
@@ -127,6 +151,32 @@ def advice(found: MemoryOverflow, kernels: Sequence[PallasKernel], chip: str) ->
     if budget is not None and budget.allocations:
         said += _about_the_parts(found, budget)
     return tuple(said)
+
+
+def _about_the_peak(found: MemoryOverflow, paths: Mapping[int | None, str]) -> Iterator[str]:
+    timeline, space = found.timeline, found.space.upper()
+    if isinstance(timeline, Unavailable) or space not in timeline.spaces:
+        return
+    sums = timeline.spaces[space]
+    always = sums.allocated_bytes - sums.temp_bytes
+    yield (
+        f"{format_bytes(always)} are arguments, outputs and constants, which are there all the time;"
+        f" {format_bytes(sums.temp_bytes)} are temporaries."
+    )
+    alive = timeline.alive(space)[:_LARGEST]
+    yield f"The largest at the peak: {', '.join(_named(life, timeline, paths) for life in alive)}."
+    if always > found.limit_bytes:
+        yield "No rematerialisation can help: shard the arguments, donate those whose place an output can take, or give less."
+
+
+_LARGEST = 3
+
+
+def _named(life: Life, timeline: Timeline, paths: Mapping[int | None, str]) -> str:
+    origin = timeline.origin(life)
+    what = f"argument {paths.get(life.parameter, life.parameter)}" if life.parameter is not None else life.value
+    line = f" ({origin.line.file.rpartition('/')[2]}:{origin.line.line})" if origin.line else ""
+    return f"{format_bytes(life.byte_size)} of {what}{line}"
 
 
 def _about_the_limit(found: MemoryOverflow, capacity_bytes: int, chip: str, budget: VmemBudget | None) -> Iterator[str]:
@@ -202,6 +252,19 @@ def _read_total(text: str) -> MemoryOverflow | None:
     labels = (_between(part, "XLA label: ", " = ") for part in listed)
     kernel = next((label for label in labels if label and " " not in label), "")
     return MemoryOverflow(space, asked, limit, "capacity", kernel, allocations)
+
+
+def _read_program(text: str) -> MemoryOverflow | None:
+    """`Ran out of memory on SPACE, the total memory required for HLO temporaries (S) exceeds available SPACE (L)`.
+
+    Temporaries are not all that it means: arguments and outputs are in the sum.
+    """
+    space = _between(text, "Ran out of memory on ", ",")
+    asked = _size(_between(text, "the total memory required for HLO temporaries (", ")"))
+    limit = _size(_between(text, f" exceeds available {space} (", ")"))
+    if not space or asked is None or limit is None:
+        return None
+    return MemoryOverflow(space.lower(), asked, limit, "capacity", "", ())
 
 
 def _listed(paragraph: str) -> Refused | None:
