@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "roofline" | "collectives" | "graph" | "passes" | "code" | "options" | "run" | "pallas";
+export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "roofline" | "collectives" | "graph" | "passes" | "code" | "options" | "run" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -914,6 +914,7 @@ export interface Line {
 
 export const PANES: readonly Line[] = [
   { name: "source", title: "Source", place: "left", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
+  { name: "outline", title: "Outline", place: "left", topics: ["document", "variant", "line_costs", "notebook_kernel"] },
   { name: "jaxpr", title: "jaxpr", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "stablehlo", title: "StableHLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "hlo", title: "HLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },

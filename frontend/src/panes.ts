@@ -3,6 +3,7 @@
 import type { Pane as Name } from "./messages.ts";
 import type { Context, Pane } from "./panes/pane.ts";
 import { pane as source } from "./panes/source.ts";
+import { pane as outline } from "./panes/outline.ts";
 import { pane as jaxpr } from "./panes/jaxpr.ts";
 import { pane as stablehlo } from "./panes/stablehlo.ts";
 import { pane as hlo } from "./panes/hlo.ts";
@@ -21,6 +22,7 @@ import { pane as pallas } from "./panes/pallas.ts";
 
 export const MAKERS: Record<Name, (context: Context) => Pane> = {
   source,
+  outline,
   jaxpr,
   stablehlo,
   hlo,

@@ -6,9 +6,18 @@ import { format, formatDelta, plural } from "./format.ts";
 /** Flops before and after, bytes before and after, of one execution; null where not known. */
 export type Cost = readonly (number | null)[];
 
-export type Item =
-  | { readonly heading: string; readonly count: number; readonly isFolded: boolean }
-  | { readonly change: Change; readonly index: number };
+export interface HeadingItem {
+  readonly heading: string;
+  readonly count: number;
+  readonly isFolded: boolean;
+}
+
+export interface ChangeItem {
+  readonly change: Change;
+  readonly index: number;
+}
+
+export type Item = HeadingItem | ChangeItem;
 
 /** The lines of the list; what matches no filter is left out. */
 export function itemsOf(changes: readonly Change[], folded: ReadonlySet<string>, filter: string): Item[] {
@@ -18,7 +27,7 @@ export function itemsOf(changes: readonly Change[], folded: ReadonlySet<string>,
     return words.every((word) => text.includes(word));
   };
   const items: Item[] = [];
-  const byKind = new Map<string, { change: Change; index: number }[]>();
+  const byKind = new Map<string, ChangeItem[]>();
   changes.forEach((change, index) => {
     if (!matches(change)) return;
     if (!byKind.has(change.kind)) byKind.set(change.kind, []);

@@ -52,6 +52,11 @@ export class LineCosts {
     return this.byLine.get(line) ?? null;
   }
 
+  /** The lines that cost something. */
+  get all(): Iterable<LineCost> {
+    return this.byLine.values();
+  }
+
   /** The lines that cost most, the costliest first. */
   heaviest(count: number): LineCost[] {
     return [...this.byLine.values()].sort((a, b) => b.amount - a.amount || a.line - b.line).slice(0, count);

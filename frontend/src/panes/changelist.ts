@@ -1,9 +1,18 @@
 // What differs between a variant and its baseline, by kind, with both sides and what they cost; a click shows where.
 
-import { costOf, costWords, headingWords, type Item, itemsOf, namesOf } from "../lib/changes.ts";
+import {
+  costOf,
+  costWords,
+  headingWords,
+  type ChangeItem,
+  type HeadingItem,
+  type Item,
+  itemsOf,
+  namesOf,
+} from "../lib/changes.ts";
 import { h } from "../lib/dom.ts";
 import { grouped } from "../lib/format.ts";
-import { VirtualList } from "../lib/virtuallist.ts";
+import { type TreeRow, type TreeSource, VirtualTree } from "../lib/virtualtree.ts";
 import type * as messages from "../messages.ts";
 import { unfinished } from "./states.ts";
 import type { Context } from "./pane.ts";
@@ -12,14 +21,11 @@ const ROW_PX = 22;
 /** What most readers leave for later. */
 const FOLDED = ["configured"];
 
-let count = 0;
-
-export class ChangeList {
+export class ChangeList implements TreeSource {
   readonly element: HTMLElement;
-  private readonly list: VirtualList;
+  private readonly tree = new VirtualTree("Changes by kind", ROW_PX, this);
   private readonly filter: HTMLInputElement;
   private readonly note = h("span", { class: "insp-dim" });
-  private readonly id = `insp-changes-${count++}`;
   private readonly folded = new Set(FOLDED);
   private items: readonly Item[] = [];
   private chosen = -1;
@@ -31,9 +37,6 @@ export class ChangeList {
     private readonly context: Context,
     private readonly reveal: (change: messages.Change) => void,
   ) {
-    this.list = new VirtualList("Changes by kind", "tree", ROW_PX, (index) => this.row(index));
-    this.list.element.addEventListener("click", (e) => this.onClick(e));
-    this.list.element.addEventListener("keydown", (e) => this.onKey(e));
     this.filter = h("input", {
       type: "search",
       class: "insp-filter",
@@ -42,7 +45,7 @@ export class ChangeList {
       oninput: () => this.draw(),
     });
     const head = h("div", { class: "insp-changes-head" }, this.filter, this.note);
-    this.element = h("div", { class: "insp-changes" }, head, this.list.element);
+    this.element = h("div", { class: "insp-changes" }, head, this.tree.element);
   }
 
   show(diff: messages.Diff): void {
@@ -54,7 +57,7 @@ export class ChangeList {
   }
 
   destroy(): void {
-    this.list.destroy();
+    this.tree.destroy();
   }
 
   private draw(): void {
@@ -64,7 +67,7 @@ export class ChangeList {
     const isCut = diff.changes.length < diff.count;
     const first = `the first ${grouped(diff.changes.length)} of ${grouped(diff.count)}; all: Compiled.diff(...).table()`;
     this.note.textContent = isCut ? first : "";
-    this.list.show(this.items.length);
+    this.tree.show();
   }
 
   private get costs(): messages.DiffCosts | null {
@@ -83,73 +86,65 @@ export class ChangeList {
     this.asked = { diff, id };
   }
 
-  private row(index: number): HTMLElement {
-    const item = this.items[index]!;
-    const place = { "data-index": index, id: `${this.id}-${index}` };
-    if ("heading" in item) {
-      const sign = item.isFolded ? "▸" : "▾";
-      return h(
-        "div",
-        {
-          ...place,
-          class: "insp-virtual-row insp-changes-kind",
-          role: "treeitem",
-          "aria-level": 1,
-          "aria-expanded": String(!item.isFolded),
-        },
-        h("span", { "aria-hidden": "true" }, sign),
-        h("span", {}, headingWords(item.heading, item.count)),
-      );
-    }
-    const { change } = item;
-    const { costs } = this;
-    const cost = costs?.costs[item.index];
-    const names = namesOf(change);
-    const title = [`${change.opcode}: ${names}`, change.what, costWords(cost, costs?.unknown[item.index])];
-    const isChosen = item.index === this.chosen;
-    return h(
-      "div",
-      {
-        ...place,
-        class: `insp-virtual-row insp-changes-row${isChosen ? " insp-chosen" : ""}`,
-        role: "treeitem",
-        "aria-level": 2,
-        "aria-selected": String(isChosen),
-        title: title.filter(Boolean).join("\n"),
-      },
-      h("span", { class: "insp-tok-op" }, change.opcode),
-      h("code", { class: `insp-changes-names insp-changes-${change.kind}` }, names),
-      h("span", { class: "insp-changes-what" }, change.what),
-      h("span", { class: "insp-changes-cost" }, costOf(cost)),
-    );
+  get length(): number {
+    return this.items.length;
   }
 
-  private onClick(e: Event): void {
-    const row = (e.target as Element).closest<HTMLElement>("[data-index]");
-    if (row) this.choose(Number(row.dataset["index"]));
+  row(index: number): TreeRow {
+    const item = this.items[index]!;
+    return "heading" in item ? headingRow(item) : this.changeRow(item);
+  }
+
+  parentOf(index: number): number {
+    for (let at = index - 1; at >= 0; at--) if ("heading" in this.items[at]!) return at;
+    return -1;
+  }
+
+  toggle(index: number): void {
+    const item = this.items[index]!;
+    if (!("heading" in item)) return;
+    if (!this.folded.delete(item.heading)) this.folded.add(item.heading);
+    this.draw();
   }
 
   /** Opens or folds a kind, or shows a change. */
-  private choose(index: number): void {
-    const item = this.items[index];
-    if (!item) return;
-    if ("heading" in item) {
-      if (!this.folded.delete(item.heading)) this.folded.add(item.heading);
-      return this.draw();
-    }
+  choose(index: number): void {
+    const item = this.items[index]!;
+    if ("heading" in item) return this.toggle(index);
     this.chosen = item.index;
-    this.list.element.setAttribute("aria-activedescendant", `${this.id}-${index}`);
-    this.list.reveal(index);
+    this.tree.show();
     this.reveal(item.change);
   }
 
-  private onKey(e: KeyboardEvent): void {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
-    if (step === undefined) return;
-    e.preventDefault();
-    const now = this.items.findIndex((item) => "change" in item && item.index === this.chosen);
-    for (let next = now + step; next >= 0 && next < this.items.length; next += step) {
-      if ("change" in this.items[next]!) return this.choose(next);
-    }
+  private changeRow({ change, index }: ChangeItem): TreeRow {
+    const { costs } = this;
+    const cost = costs?.costs[index];
+    const names = namesOf(change);
+    const title = [`${change.opcode}: ${names}`, change.what, costWords(cost, costs?.unknown[index])];
+    const isChosen = index === this.chosen;
+    return {
+      level: 2,
+      isOpen: null,
+      isChosen,
+      title: title.filter(Boolean).join("\n"),
+      className: `insp-changes-row${isChosen ? " insp-chosen" : ""}`,
+      content: [
+        h("span", { class: "insp-tok-op" }, change.opcode),
+        h("code", { class: `insp-changes-names insp-changes-${change.kind}` }, names),
+        h("span", { class: "insp-changes-what" }, change.what),
+        h("span", { class: "insp-changes-cost" }, costOf(cost)),
+      ],
+    };
   }
+}
+
+function headingRow({ heading, count, isFolded }: HeadingItem): TreeRow {
+  return {
+    level: 1,
+    isOpen: !isFolded,
+    isChosen: false,
+    title: "",
+    className: "insp-changes-kind",
+    content: [h("span", {}, headingWords(heading, count))],
+  };
 }

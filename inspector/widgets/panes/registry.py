@@ -22,6 +22,7 @@ from inspector.widgets.panes import (
     memory,
     optimized,
     options,
+    outline,
     pallas,
     passes,
     roofline,
@@ -67,6 +68,7 @@ _RECORDED = ("recording", "variant")
 # fmt: off
 PANES: tuple[Line, ...] = (
     Line("source", "Source", "left", source.SourcePane, ("lowered",), topics=_TEXT),
+    Line("outline", "Outline", "left", outline.OutlinePane, topics=("document", "variant", "line_costs")),
     Line("jaxpr", "jaxpr", "middle", jaxpr.JaxprPane, ("lowered",), topics=_TEXT),
     Line("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
     Line("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
