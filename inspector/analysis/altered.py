@@ -54,7 +54,7 @@ def altered(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
         found.append(Aspect("replica groups", *groups))
     for field in a.DESCRIPTOR.fields:
         is_compared = field.number not in (*NAMING, *CONFIGURING, OPCODE, SHAPE) and field.name not in _GROUPS
-        if is_compared and getattr(a, field.name) != getattr(b, field.name):
+        if is_compared and _differs(field.name, a, b):
             found.append(_aspect(field.name, a, b))
     return tuple(each for each in found if not _is_default(each))
 
@@ -124,6 +124,13 @@ def _groups(instruction: Instruction) -> str:
     return _short(str(groups))
 
 
+def _differs(name: str, a: Any, b: Any) -> bool:
+    is_there = name.endswith("sharding") and a.HasField(name) != b.HasField(
+        name
+    )  # "replicated" has no fields of its own
+    return is_there or bool(getattr(a, name) != getattr(b, name))
+
+
 def _aspect(name: str, a: Any, b: Any) -> Aspect:
     words = name.replace("_", " ")
     if name == "literal":
@@ -190,4 +197,4 @@ def module_aspects(before: Module, after: Module) -> tuple[Aspect, ...]:
     """How what two modules say as a whole differs: which arguments are donated, how parameters are sharded."""
     a, b = before.proto, after.proto
     names = [name for name in _OF_MODULES if name in a.DESCRIPTOR.fields_by_name]
-    return tuple(_aspect(name, a, b) for name in names if getattr(a, name) != getattr(b, name))
+    return tuple(_aspect(name, a, b) for name in names if _differs(name, a, b))
