@@ -190,6 +190,9 @@ class Correspondence:
                 continue
             used = now.operands[[holder_of(operand) for operand in was.operands].index(name)]
             return self._whole(self.new.canonical(used))
+        other = self.new.rows.get(name)
+        if other is not None and other.computation == row.computation:
+            return name  # what used it reads as before, so that it is in neither module's rows
         return self.new.roots.get(row.computation) if row.line.is_root else None
 
     def _whole(self, name: str) -> str:

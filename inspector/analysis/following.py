@@ -299,6 +299,9 @@ class _Along:
     def _sources(self, name: str) -> list[str]:
         """What a new instruction was made of; of a fusion all that went into it."""
         found = dict.fromkeys(self._found.sources.get(name, ()))
+        unit = self._found.new.unit(name)
+        if not found and unit != name and self._found.new.canonical(unit) == name:
+            found = dict.fromkeys(self._found.sources.get(unit, ()))  # a fusion stands for its root
         event = self._made.get(name)
         if event is not None:
             found.update(
@@ -317,7 +320,9 @@ class _Along:
         old, new = self._found.old.rows.get(name), self._found.new.rows.get(name)
         if old is None or new is None or old.number == new.number:
             return None
-        change = change_of(old, new)
+        change, event = change_of(old, new), self._done.get(name)
+        if event is not None and event.word == "fused":
+            return self._changed(name, (name,), event)
         if change:
             word, text = "rewrote", f"{name}: {change}"
         elif old.computation != new.computation:
@@ -340,7 +345,7 @@ class _Along:
             return self._touch("rewrote" if targets else "removed", text, before, after, fate.certainty)
         if event.word == "fused":
             holders = dict.fromkeys(map(self._found.new.unit, targets))
-            inside = [target for target in targets if target not in holders]
+            inside = [target for target in targets if target not in holders and target != name]
             others = len(event.before) - 1
             text = f"{name} into {some(holders)}{f' as {some(inside)}' if inside else ''}"
             text += f", with {others:,} others" if others and len(holders) == 1 else ""
