@@ -207,7 +207,11 @@ class History:
                 return place
         near = difflib.get_close_matches(name, {known for known in self.snapshots.names if known}, n=3)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
-        raise ParameterError(f"No pass has an instruction {name!r}.{hint}")
+        raise ParameterError(
+            f"No recorded pass has an instruction {name!r}.{hint} If the optimized HLO has it, the compiler made it after"
+            f" {self.passes[-1].name!r}, the last pass that it tells of, as TPUs do with copies between memories: follow what"
+            " it takes instead."
+        )
 
     def of_operation(self, op_name: str) -> list[str]:
         """The instructions before all passes that JAX's name stack calls so, or where XLA made one of several."""

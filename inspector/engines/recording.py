@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from inspector import platforms
 from inspector.compilation.records.assembly_record import AssemblyRecorder
 from inspector.compilation.records.buffers import Buffers
-from inspector.compilation.records.dump_names import module_file, snapshot_name
+from inspector.compilation.records.dump_names import START, SnapshotName, module_file, snapshot_name
 from inspector.compilation.records.pass_metadata import timed_passes
 from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
 from inspector.compilation.records.phases import Span
@@ -157,12 +157,10 @@ class _PassFiles:
             self._metadata[file.name] = file.read_text()
 
     def read(self, module: str, span: Span | None) -> bytes | Unavailable:
-        # One dump may have several modules: XLA compiles kernels to try them out.
-        numbers = [s.name.number for s in self._snapshots if s.name.module.startswith(module)]
-        if not numbers:
+        snapshots = _chain([s for s in self._snapshots if s.name.module.startswith(module)])
+        if not snapshots:
             return Unavailable(f"the compiler wrote no snapshot of {module!r}")
-        number = max(set(numbers), key=numbers.count)
-        snapshots = [s for s in self._snapshots if s.name.number == number and s.name.module.startswith(module)]
+        number = snapshots[0].name.number
         initial = next((i for f, i in self._initial.items() if (module_file(f, module) or (None,))[0] == number), None)
         timed = self._timed(module, number)
         return record_passes(self._texts.build(), initial, snapshots, timed, span).to_bytes()
@@ -173,6 +171,28 @@ class _PassFiles:
             return passes if isinstance(passes, Unavailable) else [TimedPass(*each) for each in passes]
         text = self._metadata.get(f"module_{number:04}{_METADATA}")
         return Unavailable("the compiler wrote no times of its passes") if text is None else timed_passes(text)
+
+
+def _chain(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """Those of the module itself, of all that one dump may have: XLA compiles kernels to try them out.
+
+    The one with the most snapshots, and what goes on where another number stopped: where libtpu's `xprecision-rewriter`
+    takes complex numbers apart, it makes another module, whose first snapshot stands in the middle of a pipeline.
+    """
+    parts: dict[int, list[Snapshot]] = {}
+    for snapshot in sorted(snapshots, key=lambda s: (s.name.number, s.name.order)):
+        parts.setdefault(snapshot.name.number, []).append(snapshot)
+    found = max(parts.values(), key=len, default=[])
+    for part in reversed(parts.values()):
+        found = [*part, *found] if _goes_on(part[-1].name, found[0].name) else found
+    for part in parts.values():
+        found = [*found, *part] if _goes_on(found[-1].name, part[0].name) else found
+    return found
+
+
+def _goes_on(last: SnapshotName, first: SnapshotName) -> bool:
+    is_later = last.number < first.number and last.module == first.module
+    return is_later and last.pipeline == first.pipeline and first.order == 0 and first.after != START
 
 
 class _BufferFiles:

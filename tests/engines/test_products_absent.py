@@ -14,7 +14,7 @@ import inspector
 from inspector.compilation.records.assembly import PROGRAM, Assembly
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.request import PRODUCTS
-from inspector.errors import OptionError, Unavailable
+from inspector.errors import OptionError, ParameterError, Unavailable
 from inspector.hlo.module import Instruction
 from inspector.stages.compiled import Compiled
 from tests.engines.test_absent import needs_gpu, needs_tpu
@@ -62,6 +62,26 @@ def test_passes_lead_from_the_first_hlo_to_the_last(target: str) -> None:
     assert fused
     assert found.table()["duration_s"].sum() == pytest.approx(compiled(target).timings["compile_s"], rel=0.02)
     assert [phase.name.partition(":")[0] for phase in found.phases][-1] == "code generation"
+
+
+@needs_tpu
+def test_passes_go_on_where_complex_numbers_are_taken_apart() -> None:
+    def spectrum(x: jax.Array) -> jax.Array:
+        return jnp.fft.irfft(jnp.fft.rfft(x) * 2) + 1
+
+    found = inspector.lower(spectrum, F32, platform="tpu").compile(target=TPU, products=("passes",))
+    assert not isinstance(found.passes, Unavailable)
+    first, last = found.passes[0].before, found.passes[-1].after
+    assert " fft(" in first
+    assert " fft(" not in last
+    assert {"fft_expander", "xprecision-rewriter", "tpu_fusion"} <= {step.name for step in found.passes.steps}
+    assert sum(not isinstance(p.duration_s, Unavailable) for p in found.passes) > 200
+    fusion = next(i for i in found.module().entry.instructions if i.opcode == "fusion")
+    assert found.passes.follow(fusion.name).last == (fusion.name,)
+    copy = next((i for i in found.module().entry.instructions if i.opcode == "copy-start"), None)
+    if copy is not None:  # made by what libtpu tells nothing of
+        with pytest.raises(ParameterError, match=r"the compiler made it after '.*', the last pass that it tells of"):
+            found.passes.follow(copy.name)
 
 
 @on_both

@@ -145,6 +145,32 @@ def test_the_number_with_the_most_snapshots_is_the_modules(tmp_path: Path) -> No
     ]  # fmt: skip
 
 
+def test_a_module_that_gets_another_number_in_a_pipeline_goes_on_under_it(tmp_path: Path) -> None:
+    """As where libtpu takes complex numbers apart; its times are in the first number's file."""
+    made = Recording({"passes"}, "tpu")
+    times = "".join(
+        f'pass_metadata {{ pass_name: "{name}" pipeline_name: "{pipeline}" start_timestamp_usec: {n}0 end_timestamp_usec: {n}5 }}\n'
+        for n, (name, pipeline) in enumerate([("a", "p"), ("b", "q"), ("c", "q"), ("d", "r"), ("e", "r")], 1)
+    )
+    files = {
+        "4.jit_f.cl_1.before_optimizations": "0",
+        "4.jit_f.cl_1.0000.p.after_a.before_x": "1",
+        "4.jit_f.cl_1.0001.q.after_pipeline-start.before_b": "1",
+        "7.jit_f.cl_1.0000.q.after_c.before_d": "2",
+        "7.jit_f.cl_1.0001.r.after_d.before_e": "3",
+        "7.jit_f.cl_1.0002.r.after_e.before_x": "4",
+        "8.jit_f.cl_1.0000.r.after_pipeline-start.before_d": "tried out",
+        "9.jit_f.cl_2.0000.r.after_e.before_x": "another",
+    }
+    see(made, tmp_path, **{f"module_000{name}.txt": text for name, text in files.items()})
+    see(made, tmp_path, module_0004__metadata__textproto=times)
+    passes = Passes.from_bytes(read(made, "passes"))
+    assert [(p.name, p.before, p.after) for p in passes] == [
+        ("a", "0", "1"), ("b", "1", "1"), ("c", "1", "2"), ("d", "2", "3"), ("e", "3", "4"),
+    ]  # fmt: skip
+    assert [p.duration_s for p in passes] == pytest.approx([5e-6] * 5)
+
+
 def test_the_time_of_a_compile_is_from_its_import_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "time", SimpleNamespace(time=lambda: 100.0))
     made = Recording({"passes"}, "gpu")

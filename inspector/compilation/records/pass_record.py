@@ -42,12 +42,12 @@ def record_passes(
     Args:
       texts: of all snapshots.
       initial: the module before any pass, None where XLA did not write it.
-      snapshots: of one module, in any order.
+      snapshots: of one module, in any order; its number may have grown.
       timed: every pass in any order, or why passes were not timed: then those that changed nothing are
         not known either.
       span: the whole compile on the passes' clock, None where that is not known.
     """
-    ordered = sorted(snapshots, key=lambda s: s.name.order)
+    ordered = sorted(snapshots, key=lambda s: (s.name.number, s.name.order))
     if initial is None and ordered:
         initial = ordered[0].text
     known = [] if isinstance(timed, Unavailable) else [t for t in timed if t.name != START]
