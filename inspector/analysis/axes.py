@@ -309,7 +309,7 @@ def _factorizations(sizes: Sequence[int]) -> Iterator[list[AxisRef]]:
 @functools.lru_cache(maxsize=256)
 def _ordered_factors(size: int) -> tuple[tuple[int, ...], ...]:
     """Distinct orders of the prime factors of an axis size: the first of them, as many as are tried."""
-    return tuple(itertools.islice(_orders(_prime_factors(size)), _MOST_FACTORIZATIONS)) if size > 1 else ((1,),)
+    return tuple(itertools.islice(_orders(_prime_factors(size)), _MOST_FACTORIZATIONS))
 
 
 def _orders(factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

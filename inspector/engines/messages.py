@@ -175,7 +175,7 @@ def read_early(blobs: Sequence[bytes]) -> EarlyReport:
     """The inverse of `write_early`."""
     from inspector._jax.report import EarlyReport
 
-    return EarlyReport(blobs[0].decode(), blobs[1], blobs[2])
+    return EarlyReport(blobs[0].decode(errors="replace"), blobs[1], blobs[2])
 
 
 def write_counted(cost: Mapping[str, Any] | Unavailable) -> Message:

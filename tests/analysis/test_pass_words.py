@@ -223,3 +223,19 @@ def test_what_is_made_in_vain_stands_for_nothing() -> None:
         ("renamed", ("d",), ("used",), Certainty.EQUAL),
         ("inserted", (), ("vain",), Certainty.KEPT),
     ]
+
+
+def test_another_operation_under_its_name_stands_in_its_place_where_what_used_it_does_not_change() -> None:
+    before = entry("%a = f32[8]{0} sine(%x)", "ROOT %neg = f32[8]{0} negate(%a)")
+    (event,) = words(before, before.replace("sine(%x)", "cosine(%x)")).events
+    assert event == Event("rewrote", ("a",), ("a",), Certainty.PLACE, "sine → cosine")
+    assert str(event) == "rewrote a: sine → cosine"
+
+
+def test_a_name_that_stands_for_something_else_in_another_computation_is_no_place() -> None:
+    before = entry("%a = f32[8]{0} sine(%x)", "ROOT %neg = f32[8]{0} negate(%x)")
+    body = "%body (p: f32[8]) -> bf16[8] {\n  %p = f32[8]{0} parameter(0)\n  ROOT %a = bf16[8]{0} convert(%p)\n}\n\n"
+    after = entry(
+        "%call = bf16[8]{0} fusion(%x), kind=kLoop, calls=%body", "ROOT %neg = f32[8]{0} negate(%x)", before=body
+    )
+    assert ("removed", ("a",), "nothing used it") in {(e.word, e.before, e.note) for e in words(before, after).events}

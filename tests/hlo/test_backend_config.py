@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from inspector.errors import Unavailable
-from inspector.hlo.backend_config import estimated_cycles, known_trip_count, vmem_scratch_bytes
+from inspector.hlo.backend_config import (
+    estimated_cycles,
+    known_trip_count,
+    product_dimensions,
+    product_precision,
+    vmem_scratch_bytes,
+)
 from inspector.hlo.module import Instruction
 from tests.modules import changed, module_of, proto_of
 
@@ -47,3 +53,24 @@ def test_anything_else_is_unknown(config: bytes) -> None:
     assert isinstance(estimated_cycles(instruction), Unavailable)
     assert isinstance(known_trip_count(instruction), Unavailable)
     assert isinstance(vmem_scratch_bytes(instruction), Unavailable)
+
+
+def test_a_product_of_a_gpu() -> None:
+    call = noted(
+        b'{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],'
+        b'"rhs_contracting_dimensions":["0","2"],"lhs_batch_dimensions":[],"else":["3"]},'
+        b'"precision_config":{"operand_precision":["HIGHEST"]}}}'
+    )
+    assert product_dimensions(call) == {
+        "lhs_contracting_dimensions": [1], "rhs_contracting_dimensions": [0, 2], "lhs_batch_dimensions": [],
+    }  # fmt: skip
+    assert product_precision(call) == {"operand_precision": ["HIGHEST"]}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [b"", b'{"gemm_backend_config":[]}', b'{"gemm_backend_config":{"dot_dimension_numbers":1,"precision_config":1}}'],
+)
+def test_what_is_no_product_has_no_dimensions(config: bytes) -> None:
+    assert product_dimensions(noted(config)) == {}
+    assert product_precision(noted(config)) == {}
