@@ -74,8 +74,8 @@ def explore(
     begin_workers()  # takes a second the first time, as long as all that follows, the imports included
 
     from inspector.compilation.target import Target
+    from inspector.compilation.tuning import AS_IT_IS, Tuning
     from inspector.engines.targets import offered_targets
-    from inspector.hlo.pallas import AS_IT_IS, Tuning
     from inspector.lowering.keywords import function_keywords
     from inspector.lowering.lower import lower
     from inspector.lowering.pallas import fields_of
@@ -87,7 +87,7 @@ def explore(
         return lower(
             fun, *args, kwargs=named, axis_env=axes, static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, platform=platform, compiler_params=tuning.as_dict(),
-            interpret=tuning.interpret, chip=tuning.chip,
+            interpret=tuning.interpret, chip=tuning.chip, what_if=tuning.what_if,
         )  # fmt: skip
 
     named = function_keywords(fun, args, kwargs, keywords, explore)
@@ -100,7 +100,7 @@ def explore(
     work = Work(
         lower=lambda pairs, platform: lower_for(list(pairs or ()) or None, platform),
         submit=_submit,
-        run=lambda compiled, repeat: _start_run(compiled, repeat, args, named),
+        run=lambda compiled, repeat: _start_run(compiled, repeat, fun, args, named),
         targets=offered_targets(),
         platform=_platform,
         suit=_with_devices,
@@ -214,10 +214,15 @@ class _RunJob:
         self.job.add_progress_callback(callback)
 
 
-def _start_run(compiled: CompiledProgram, repeat: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _RunJob:
+def _start_run(
+    compiled: CompiledProgram, repeat: int, fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> _RunJob:
     from inspector.engines.shared import default_engine
     from inspector.execution.run import choose_inputs, finish, start
+    from inspector.lowering.what_if import fitted_arguments
 
+    # A variant may be supposed to be of another call than the user's.
+    args, kwargs = fitted_arguments(fun, args, kwargs, compiled.program.arguments)
     inputs = choose_inputs(compiled, args, kwargs)
     engine = default_engine(compiled.program, compiled.target)
     job = start(compiled, inputs, engine, repeat=repeat, warmup=2)

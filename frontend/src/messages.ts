@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "roofline" | "collectives" | "graph" | "passes" | "code" | "options" | "run" | "pallas";
+export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "graph" | "passes" | "code" | "options" | "run" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -91,6 +91,7 @@ export interface Variant {
   timing: string;
   pinned: boolean;
   no_run: string;
+  supposed: string;
 }
 
 export interface VariantRemoved {
@@ -292,6 +293,38 @@ export interface MemoryTimeline {
   rooms: MemoryRoom[];
   note: string;
   unused: string[];
+}
+
+export interface SupposedArgument {
+  path: string;
+  what: string;
+  dtype: string;
+  length: number | null;
+  donated: boolean;
+}
+
+export interface Suppositions {
+  type: "suppositions";
+  arguments: SupposedArgument[];
+  scopes: string[];
+  note: string;
+}
+
+export interface Supposed {
+  type: "supposed";
+  id: number;
+  variant: number | null;
+  error: Error | null;
+}
+
+export interface SupposeRequest {
+  type: "suppose";
+  id: number;
+  variant: number;
+  donate: string[];
+  dtype: Record<string, string>;
+  batch: Record<string, number>;
+  rematerialise: string[];
 }
 
 export interface RooflineRequest {
@@ -898,9 +931,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -922,6 +955,7 @@ export const PANES: readonly Line[] = [
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
   { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
+  { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "variant", "document", "notebook_kernel"] },

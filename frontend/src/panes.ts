@@ -11,6 +11,7 @@ import { pane as optimized } from "./panes/optimized.ts";
 import { pane as stats } from "./panes/stats.ts";
 import { pane as instructions } from "./panes/instructions.ts";
 import { pane as memory } from "./panes/memory.ts";
+import { pane as what_if } from "./panes/what_if.ts";
 import { pane as roofline } from "./panes/roofline.ts";
 import { pane as collectives } from "./panes/collectives.ts";
 import { pane as graph } from "./panes/graph.ts";
@@ -30,6 +31,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   stats,
   instructions,
   memory,
+  what_if,
   roofline,
   collectives,
   graph,

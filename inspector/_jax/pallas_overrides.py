@@ -1,11 +1,10 @@
 """Other compiler parameters in place of those of a traced function's Pallas kernels.
 
-Private JAX: `JaxprEqn.replace` and `Jaxpr.replace`, `Traced._params`.
+Private JAX: `JaxprEqn.replace` and `Jaxpr.replace`.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ import jax
 from inspector._jax.jaxprs import open_jaxpr
 from inspector._jax.pallas import CALLS, grid_rank, input_count, kernel_equations, kernel_name, own_backend
 from inspector._jax.pallas_params import with_fields
+from inspector._jax.stages import with_jaxpr
 from inspector._jax.values import UserValue
 
 
@@ -62,7 +62,7 @@ def with_changes(traced: jax.stages.Traced, choose: Choose) -> jax.stages.Traced
       FlagTypeError: a value of the wrong type.
       OptionError: a value that cannot be, or no such backend here; and what `choose` raises.
     """
-    return _with_jaxpr(traced, changed_jaxpr(traced.jaxpr, choose))
+    return with_jaxpr(traced, changed_jaxpr(traced.jaxpr, choose))
 
 
 def changed_jaxpr(jaxpr: Any, choose: Choose) -> Any:
@@ -124,16 +124,3 @@ class _Rewriter:
             new = [self._parameter(v) for v in value]
             return value if all(a is b for a, b in zip(new, value, strict=True)) else type(value)(new)
         return self.rewrite(value) if hasattr(open_jaxpr(value), "eqns") else value
-
-
-def _with_jaxpr(traced: jax.stages.Traced, jaxpr: Any) -> jax.stages.Traced:
-    """A `jax.stages.Traced` of the same call with another jaxpr of the same types."""
-    if traced.jaxpr is jaxpr:
-        return traced
-    other: Any = copy.copy(traced)
-    other._params = {**other._params, "jaxpr": jaxpr}
-    for derived in ("_lojax", "_closure_converted"):
-        if hasattr(other, derived):
-            setattr(other, derived, None)
-    changed: jax.stages.Traced = other
-    return changed

@@ -34,6 +34,7 @@ from inspector._jax import jaxprs, modules
 from inspector._jax.callbacks import HostCallbacks, host_callbacks
 from inspector._jax.pallas import kernel_equations
 from inspector._jax.pallas_overrides import Choose, changed_jaxpr
+from inspector._jax.rematerialise import rematerialised
 from inspector._jax.stages import ArgumentFacts, ResultFacts, dtype_name
 from inspector._jax.traced import JaxprFacts, jaxpr_facts
 from inspector._jax.values import UserFunction, UserValue
@@ -71,6 +72,7 @@ def lower_with_replicas(
     name: str,
     *,
     choose: Choose,
+    scopes: Sequence[str] = (),
     max_steps: int,
     tuple_args: bool = False,
     return_tuple: bool = False,
@@ -85,6 +87,7 @@ def lower_with_replicas(
       platform: "cpu", "tpu" or "cuda".
       name: the module's name.
       choose: what the Pallas kernels get.
+      scopes: what is computed again for the backward pass, as `rematerialised` takes it.
       max_steps: as for `jaxpr_facts`.
       tuple_args: as for `modules.forms`.
       return_tuple: likewise.
@@ -101,7 +104,10 @@ def lower_with_replicas(
         raise e.with_traceback(filtered(e.__traceback__)) from None
     if environment and jaxprs.mesh_of(closed) is not None:
         raise LoweringError(_NO_MESH)
-    traced = closed = changed_jaxpr(closed, choose)
+    closed = changed_jaxpr(closed, choose)
+    if scopes:
+        closed = rematerialised(closed, scopes, environment)
+    traced = closed
     if environment:
         closed = _without_axis_effects(closed, {axis for axis, _ in environment})
     context, parameters = _replica_context(environment)

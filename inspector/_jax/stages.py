@@ -2,11 +2,12 @@
 
 Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, devices, debug information),
 `source_info_util.register_exclusion` (our frames are not the user's), `PjitFunction._jit_info`
-(static arguments).
+(static arguments), `Traced._params` (its jaxpr and donations).
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import gc
@@ -199,6 +200,32 @@ def traced_again(lowered: Lowered) -> Traced | None:
     call.__name__ = modules.module_facts(_module(lowered)).name.removeprefix("jit_")
     donated = tuple(i for i, (_, _, gives) in enumerate(opened) if gives)
     return jax.jit(call, donate_argnums=donated).trace(*leaves)
+
+
+def with_jaxpr(traced: Traced, jaxpr: Any) -> Traced:
+    """A traced call with another jaxpr of the same types; itself where it is the same."""
+    return traced if traced.jaxpr is jaxpr else _with_params(traced, jaxpr=jaxpr)
+
+
+def donated_arguments(traced: Traced) -> tuple[bool, ...]:
+    """Whether each array's buffer may be reused."""
+    held: Any = traced
+    return tuple(held._params["donated_invars"])
+
+
+def with_donated(traced: Traced, donated: tuple[bool, ...]) -> Traced:
+    """A traced call that gives away other arrays; one boolean each."""
+    return _with_params(traced, donated_invars=donated)
+
+
+def _with_params(traced: Traced, **changed: Any) -> Traced:
+    other: Any = copy.copy(traced)
+    other._params = {**other._params, **changed}
+    for derived in ("_lojax", "_closure_converted"):
+        if hasattr(other, derived):
+            setattr(other, derived, None)
+    made: Traced = other
+    return made
 
 
 def dtype_name(dtype: Any) -> str:

@@ -70,3 +70,8 @@ _PLACES = re.compile(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[([^\]]*)\]|\.?(\w+)")
 def argument_path(name: str) -> tuple[str, ...]:
     """The steps to an argument by its name: params, layers, 0 and w of `params['layers'][0]['w']`."""
     return tuple(next(filter(None, step), "") for step in _PLACES.findall(name))
+
+
+def names_above(name: str) -> tuple[str, ...]:
+    """An argument's name and those above it, the outermost first: `params`, `params['w']`."""
+    return tuple(name[: step.end()] for step in _PLACES.finditer(name))

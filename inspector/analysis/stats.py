@@ -117,7 +117,7 @@ def _memory_stat(memory: object, key: str, label: str, better: bool) -> Stat:
     return Stat(key, label, "bytes", value, better)
 
 
-def compare(*compiled: CompiledProgram) -> pd.DataFrame:
+def compare(*compiled: CompiledProgram, names: Sequence[str] = ()) -> pd.DataFrame:
     """Programs side by side: one row a number, one column a program, then what changed.
 
     The first is the baseline: each further column is followed by its difference (`delta`, in the
@@ -128,13 +128,17 @@ def compare(*compiled: CompiledProgram) -> pd.DataFrame:
     The last column, `unknown`, says what is missing, and of a number known in part that it is "at least" that much;
     such numbers have no difference.
 
+    Args:
+      compiled: the programs.
+      names: of the columns; () for options and targets.
+
     Raises:
       ParameterError: nothing to compare, or something that is not compiled.
     """
     import pandas as pd
 
     _check_compiled(compiled)
-    labels = _labels(compiled)
+    labels = list(names) or _labels(compiled)
     rows = [(*stats(c), *program_stats(c)) for c in compiled]
     keys = _in_order([row.key for row in column] for column in rows)
     columns = [

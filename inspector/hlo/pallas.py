@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inspector.errors import OptionError, Unavailable, check_bool
+from inspector.errors import OptionError, Unavailable
 from inspector.hlo.source import Origin
 from inspector.units import format_array
 
@@ -190,63 +190,6 @@ def by_kernel(params: Any) -> Mapping[str | int, Mapping[str, Any]]:
         f"compiler_params is {params!r}. Expected fields by kernel, its name, its number or '*' for all, such as"
         " {'*': {'vmem_limit_bytes': 32 << 20}}."
     )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tuning:
-    """What a lowering puts in place of what the program says of its Pallas kernels.
-
-    Attributes:
-      params: compiler parameters.
-      interpret: JAX's interpreter runs the kernels.
-      chip: what kernels take for their device, such as "v5e"; "" for the usual one.
-    """
-
-    params: Params = ()
-    interpret: bool = False
-    chip: str = ""
-
-    def __post_init__(self) -> None:
-        check_bool("interpret", self.interpret, OptionError)
-
-    @classmethod
-    def of(
-        cls, params: Mapping[str | int, Mapping[str, Any]] | None, *, interpret: bool = False, chip: str = ""
-    ) -> Tuning:
-        """From a mapping of mappings.
-
-        Raises:
-          OptionError: it is not that.
-        """
-        pairs = ((k, tuple((f, _hashable(v)) for f, v in fields.items())) for k, fields in by_kernel(params).items())
-        return cls(tuple(pairs), interpret, chip)
-
-    def as_dict(self) -> dict[str | int, dict[str, Any]]:
-        """The parameters as `lower` takes them."""
-        return {kernel: dict(fields) for kernel, fields in self.params}
-
-    def with_params(self, params: Mapping[str | int, Mapping[str, Any]]) -> Tuning:
-        """The same with more of them, the new ones on top.
-
-        Raises:
-          OptionError: they are not fields by kernel.
-        """
-        merged = self.as_dict()
-        for kernel, fields in by_kernel(params).items():
-            merged[kernel] = {**merged.get(kernel, {}), **fields}
-        return Tuning.of(merged, interpret=self.interpret, chip=self.chip)
-
-    def __str__(self) -> str:
-        said = [f"{field}={value}" for _, fields in self.params for field, value in fields]
-        return " ".join([*said, *(["interpreted"] if self.interpret else [])])
-
-
-AS_IT_IS = Tuning()
-"""Nothing in place of what the program says."""
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)

@@ -12,6 +12,7 @@ import jax
 from inspector import platforms
 from inspector._jax import attached, jitted_calls, stages
 from inspector.compilation.target import Target
+from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import ParameterError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, names_of, positions
 from inspector.lowering.assemble import fun_name, mapped_errors
@@ -22,6 +23,7 @@ from inspector.lowering.keywords import function_keywords
 from inspector.lowering.opened import check_opened, from_traced, open_lowered
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
+from inspector.lowering.what_if import changed_arguments
 from inspector.lowering.wrappers import TracedCall, is_jitted, traced_call, unbound
 from inspector.stages.lowered import Again, Lowered
 
@@ -39,6 +41,7 @@ def lower(
     compiler_params: CompilerParams | None = None,
     interpret: bool = False,
     chip: str = "",
+    what_if: WhatIf = AS_CALLED,
     **keywords: Any,
 ) -> Lowered:
     """Lowers a function, or opens what has been lowered already.
@@ -67,6 +70,7 @@ def lower(
       interpret: let JAX's interpreter run the Pallas kernels, so that they lower for any platform.
       chip: what Pallas kernels take for their device where none of the platform is here, such as
         "v6e" or "h100"; "" for the target's, or the usual one.
+      what_if: what the call is supposed to be in place of what it is; `Lowered.what_if` makes it.
       keywords: more keyword arguments of the function.
 
     Raises:
@@ -100,11 +104,15 @@ def lower(
     axes = None if axis_env is None else parse_axis_env(axis_env)
     refuse_empty(axes or ())
 
-    def lower_for(args: Sequence[Any], named: Mapping[str, Any], platform: str | None, chip: str) -> Lowered:
+    def lower_for(
+        args: Sequence[Any], named: Mapping[str, Any], platform: str | None, chip: str, what_if: WhatIf
+    ) -> Lowered:
         lowered_for = platform or attached.attached_platform()
-        overrides = Overrides(compiler_params, interpret=interpret, platform=lowered_for, chip=chip)
+        overrides = Overrides(compiler_params, interpret=interpret, platform=lowered_for, chip=chip, what_if=what_if)
         if not is_function:
             return open_lowered(fun, platform, overrides)
+        if what_if.changes_arguments:
+            args, named = changed_arguments(fun, args, named, what_if)
         with mapped_errors(fun, axis_env), overrides.device():
             if axes is None:
                 return _lower_jit(fun, args, named, marks, platform, overrides)
@@ -115,14 +123,21 @@ def lower(
                 ),
             )
 
-    lowered = lower_for(args, named, platform, chip)
+    lowered = lower_for(args, named, platform, chip, what_if)
     if not is_function and (
         not isinstance(fun, stages.Traced | stages.Lowered) or isinstance(lowered.jaxpr, Unavailable)
     ):
         return lowered
     # Arrays are not kept alive for a lowering that may never be asked for.
     later = abstract_arguments((args, named), marks.static_argnums)
-    return dataclasses.replace(lowered, again=Again(lambda platform, chip: lower_for(*later, platform, chip), chip))
+
+    def again(platform: str, chip: str, what_if: WhatIf) -> Lowered:
+        return with_again(lower_for(*later, platform, chip, what_if), chip, what_if)
+
+    def with_again(lowered: Lowered, chip: str, what_if: WhatIf) -> Lowered:
+        return dataclasses.replace(lowered, again=Again(again, chip, what_if))
+
+    return with_again(lowered, chip, what_if)
 
 
 def _lower_jit(

@@ -27,6 +27,7 @@ from inspector.lowering.arguments import argument_names, result_name
 from inspector.lowering.assemble import assemble
 from inspector.lowering.bindings import Call, StageBinding
 from inspector.lowering.pallas import Overrides
+from inspector.lowering.what_if import changed_call
 from inspector.stages.lowered import Lowered
 
 MAX_MODULE_BYTES = 2 << 30
@@ -73,11 +74,16 @@ def _functions_of(given: Any) -> list[str]:
 
 def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
     """Opens what is not a function. `check_opened` must have let it pass."""
+    if overrides.what_if.changes_arguments:
+        raise ParameterError(
+            f"A {type(given).__name__} has the shapes and dtypes of the call that it was made of: dtype and batch cannot"
+            " change them. Pass the function and its arguments."
+        )
     if isinstance(given, stages.Traced):
         return from_traced(given, None, platform, None, overrides)
     overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
     if isinstance(given, stages.Lowered):
-        return _open_stage(given, platform)
+        return _open_stage(given, platform, overrides)
     if isinstance(given, (Program, CompiledProgram)):
         return _open_program(given if isinstance(given, Program) else given.program, platform)
     if isinstance(given, Lowered):
@@ -91,10 +97,10 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
     return _open_module(module, "HLO" if _is_hlo(module) else "StableHLO", platform)
 
 
-def _open_stage(given: stages.Lowered, platform: str | None) -> Lowered:
-    """A `jax.stages.Lowered`; lowered again from its jaxpr for another platform."""
+def _open_stage(given: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
+    """A `jax.stages.Lowered`; lowered again from its jaxpr for another platform, or of another call."""
     own = stages.platform_of(given)
-    if platform in (None, own):
+    if platform in (None, own) and not overrides.what_if:
         return _from_lowered(given, stages.facts_behind(given, MAX_STEPS), None, own)
     traced = stages.traced_again(given)
     if traced is None:
@@ -102,7 +108,7 @@ def _open_stage(given: stages.Lowered, platform: str | None) -> Lowered:
             f"A jax.stages.Lowered is lowered for its platform already ({own}), and its function is gone; platform"
             " cannot change it. Pass the function itself."
         )
-    return from_traced(traced, None, platform, _call_of(stages.lowered_facts(given)))
+    return from_traced(traced, None, platform, _call_of(stages.lowered_facts(given)), overrides)
 
 
 def _call_of(facts: stages.LoweredFacts) -> Call:
@@ -214,6 +220,8 @@ def from_traced(
     platform = platform or attached.attached_platform()
     overrides = overrides or Overrides()
     traced = with_changes(traced, overrides.choose)
+    if overrides.what_if:
+        traced = changed_call(traced, call.paths if call else _paths_of(traced), overrides.what_if)
     started = time.perf_counter()
     lowered = traced.lower(lowering_platforms=(platforms.named(platform).lowering,))
     timings = {"lower_s": time.perf_counter() - started}
@@ -258,8 +266,19 @@ def _from_lowered(
     )
     return assemble(
         program, contents.forms, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
-        notes=(*call.notes, *_mesh_notes(facts.meshes)),
+        notes=(*call.notes, *_mesh_notes(facts.meshes), *_supposed(overrides)),
     )  # fmt: skip
+
+
+def _supposed(overrides: Overrides | None) -> tuple[str, ...]:
+    """What is not as the user's call has it."""
+    return (str(overrides.what_if),) if overrides is not None and overrides.what_if else ()
+
+
+def _paths_of(traced: stages.Traced) -> tuple[str, ...]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(traced.args_info)
+    names = argument_names(None, len(traced.args_info[0]))
+    return tuple(names(path) for path, _ in leaves)
 
 
 def _mesh_notes(given: Sequence[MeshFacts]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from inspector import platforms
 from inspector._jax import pallas_device, pallas_params
 from inspector._jax.pallas_overrides import KernelChange, KernelHead
 from inspector._jax.traced import KernelFacts
+from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable, check_bool
 from inspector.hlo.pallas import (
     Backend,
@@ -52,14 +53,17 @@ def fields_of(kernel: Kernel, platform: str) -> tuple[ParamField, ...]:
 
 
 class Overrides:
-    """What is put in place of the program's own parameters of Pallas kernels.
+    """What is put in place of what the program says: of its call, and of its Pallas kernels.
 
     Used for one lowering: it chooses what the program's kernels get, and then makes the `kernels` of what came of it.
+
+    Attributes:
+      what_if: what the call is supposed to be.
     """
 
     def __init__(
         self, compiler_params: CompilerParams | None = None, *, interpret: bool = False, platform: str = "cpu",
-        chip: str = "",
+        chip: str = "", what_if: WhatIf = AS_CALLED,
     ) -> None:  # fmt: skip
         """Names and values are checked when there is a jaxpr.
 
@@ -69,6 +73,7 @@ class Overrides:
           platform: what is lowered for; says whose fields a kernel without parameters can have.
           chip: what kernels take for their device where there is none of the platform, such as "v5e"
             or "h100"; "" for the usual one.
+          what_if: what the call is supposed to be.
 
         Raises:
           OptionError: the fields are not by kernel; `interpret` is neither True nor False.
@@ -79,6 +84,7 @@ class Overrides:
         self._wanted = dict(by_kernel(compiler_params))
         self._interpret, self._platform = check_bool("interpret", interpret, OptionError), platform
         self._chip = chip
+        self.what_if = what_if
         self._is_gpu = "triton" in platforms.named(platform).pallas
         self._names: dict[int, tuple[str, ...]] = {}
 

@@ -17,6 +17,7 @@ from inspector.lowering.axis_env import replica_mesh
 from inspector.lowering.calls import PlainCall
 from inspector.lowering.leaves import Outputs
 from inspector.lowering.pallas import Overrides
+from inspector.lowering.what_if import are_donated
 from inspector.stages.lowered import Lowered
 
 
@@ -32,17 +33,19 @@ def lower_replicas(
 ) -> Lowered:
     """Lowers a call for replicas named by `axis_env`; every array stays a parameter."""
     leaves = list(call.leaves.abstract.values())
-    is_donated, paths = call.is_donated, call.leaves.dynamic_paths
+    paths = call.leaves.dynamic_paths
+    overrides = overrides or Overrides()
+    supposed = overrides.what_if
+    is_donated = are_donated(call.is_donated, paths, supposed)
     outputs = Outputs()
 
     def flat(*arrays: Any) -> Any:
         return outputs.keep(call.apply(arrays))
 
     platform = platform or attached.attached_platform()
-    overrides = overrides or Overrides()
     result = replica.lower_with_replicas(
         flat, leaves, axis_env, is_donated, platforms.named(platform).lowering, name, choose=overrides.choose,
-        max_steps=MAX_STEPS, tuple_args=tuple_args, return_tuple=return_tuple,
+        scopes=supposed.rematerialise, max_steps=MAX_STEPS, tuple_args=tuple_args, return_tuple=return_tuple,
     )  # fmt: skip
     replicas = math.prod(size for _, size in axis_env)
     program = Program(
@@ -61,6 +64,6 @@ def lower_replicas(
         binding=call.binding(outputs.whole),
     )
     return assemble(
-        program, result.contents.forms, result.jaxpr, call.fun, notes=call.leaves.notes,
+        program, result.contents.forms, result.jaxpr, call.fun, notes=(*call.leaves.notes, *filter(None, [str(supposed)])),
         out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple, overrides=overrides,
     )  # fmt: skip

@@ -6,7 +6,7 @@ Made by `lowering/`. Goes to engines as `Lowered.program`, to `analysis/` as HLO
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector import platforms
@@ -27,6 +27,7 @@ from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
+from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import CompilationError, ParameterError, Unavailable, check_bool
 from inspector.hlo.held import held
 from inspector.hlo.listing import Listing
@@ -43,22 +44,24 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Again:
-    """How a program is lowered for another platform, in the process where its function is.
+    """How a program is lowered for another platform, or of another call, in the process where its function is.
 
     Attributes:
-      lower: for a platform and a chip ("" for the usual one).
+      lower: for a platform and a chip ("" for the usual one), of such a call.
       chip: what Pallas kernels took for their device.
+      what_if: what the call was supposed to be.
     """
 
-    lower: Callable[[str, str], Lowered]
+    lower: Callable[[str, str, WhatIf], Lowered]
     chip: str
+    what_if: WhatIf = AS_CALLED
     _done: dict[tuple[str, str], Lowered] = dataclasses.field(default_factory=dict)
 
     def __call__(self, platform: str, chip: str) -> Lowered:
         """The program for a platform; the same one when asked again."""
         key = (platform, chip)
         if key not in self._done:
-            self._done[key] = self.lower(platform, chip)
+            self._done[key] = self.lower(platform, chip, self.what_if)
         return self._done[key]
 
 
@@ -245,6 +248,42 @@ class Lowered(Portable):
         if platform == self.program.platform and not other_chip:
             return self
         return self.again(platform, parsed.chip)
+
+    def what_if(
+        self,
+        *,
+        donate: str | Sequence[str] = (),
+        dtype: Mapping[str, Any] | None = None,
+        batch: Mapping[str, int] | None = None,
+        rematerialise: str | Sequence[str] = (),
+    ) -> Lowered:
+        """The same program of another call: what would it take if ...?
+
+        Arguments are named by their paths, such as "x" or "params['w']"; "params" means all below it.
+
+        Args:
+          donate: arguments whose buffers the program may reuse.
+          dtype: dtypes by argument; of several arrays those that are floating-point numbers get it.
+          batch: lengths of the first axis by argument.
+          rematerialise: name scopes whose values are computed again for the backward pass in place of being kept, as
+            `jax.checkpoint` around them does; "*" stands for anything in a name.
+
+        Raises:
+          ParameterError: no such argument, dtype or scope; nothing of it is kept for a backward pass; or the function is gone.
+          LoweringError: it cannot be lowered so.
+        """
+        if self.again is None:
+            raise ParameterError(
+                f"{self.name} was given as it is, without its function, so it cannot be lowered for another call. Pass"
+                " the function and its arguments."
+            )
+        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
+        return self.again.lower(self.program.platform, self.again.chip, self.again.what_if.merge(supposed))
+
+    @property
+    def supposed(self) -> WhatIf:
+        """What its call is supposed to be in place of what it is."""
+        return AS_CALLED if self.again is None else self.again.what_if
 
     def compile(
         self,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from inspector.compilation.options import Options
     from inspector.compilation.request import CompileRequest
     from inspector.compilation.target import Target
-    from inspector.hlo.pallas import Tuning
+    from inspector.compilation.tuning import Tuning
     from inspector.stages.lowered import Lowered
     from inspector.widgets.app import App
     from inspector.widgets.panes.registry import Line

@@ -21,8 +21,8 @@ from inspector.analysis.collectives import Collectives
 from inspector.analysis.stats import compare
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
+from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf
 from inspector.errors import InspectorError, ParameterError
-from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.app import App
@@ -189,6 +189,38 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         tuning = dataclasses.replace(tuning, interpret=interpret)
         return self._compiles.start(Options.of(options), Target.parse(target), tuning)
 
+    def what_if(
+        self,
+        *,
+        donate: str | Sequence[str] = (),
+        dtype: Mapping[str, Any] | None = None,
+        batch: Mapping[str, int] | None = None,
+        rematerialise: str | Sequence[str] = (),
+        options: OptionsLike = None,
+        target: str | Target | None = None,
+    ) -> Variant:
+        """Lowers the program of another call, and starts compiling that as a variant: what would it take if ...?
+
+        Args:
+          donate: arguments whose buffers the program may reuse.
+          dtype: dtypes by argument; see `Lowered.what_if`.
+          batch: lengths of the first axis by argument.
+          rematerialise: name scopes whose values are computed again for the backward pass.
+          options: of the compile.
+          target: for what; None for the baseline's target.
+
+        Returns:
+          The variant; one that has failed where the function could not be lowered so.
+
+        Raises:
+          ParameterError: not names or lengths.
+          OptionError, TargetError: the options or the target are wrong; nothing was started.
+        """
+        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
+        tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(supposed))
+        chosen = Target.parse(target if target is not None else self.baseline.target)
+        return self._compiles.start(Options.of(options), chosen, tuning)
+
     def _add(self, options: Options, text: str) -> None:
         """From the controls, on the comm's thread: lowering for another platform, which runs user code, is done later."""
         target = Target.parse(text or self.baseline.target)
@@ -301,7 +333,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def compare(self) -> pd.DataFrame:
         """Memory, cost and compile time of the variants that compiled, side by side; waits for all."""
-        return compare(*(v.compiled for v in self.wait().variants if v.state == "done"))
+        done = [v for v in self.wait().variants if v.state == "done"]
+        is_named = any(v.tuning != AS_IT_IS for v in done)  # else by their options, which say more
+        return compare(*(v.compiled for v in done), names=[v.label for v in done] if is_named else ())
 
     def collectives(self) -> Collectives:
         """The collectives of the baseline's optimized HLO; waits for it."""

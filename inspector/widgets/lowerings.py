@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from inspector.compilation.target import Target
+from inspector.compilation.tuning import AS_IT_IS, Tuning
 from inspector.hlo.mesh import Mesh
-from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.stages.lowered import Lowered
 from inspector.widgets.work import Work
 
@@ -31,9 +31,9 @@ class Lowerings:
         self._known: dict[Key, Lowered] = {(lowered.program.platform, tuning): lowered}
 
     def adapted(self, target: Target, tuning: Tuning) -> Tuning:
-        """Kernels see the target's chip, and only a CPU has to interpret them; nothing to tune without kernels."""
+        """Kernels see the target's chip, and only a CPU has to interpret them; without kernels there is only the call."""
         if not self.lowered.kernels:
-            return AS_IT_IS
+            return tuning.without_kernels()
         interpret = tuning.interpret and self._work.platform(target) == "cpu"
         return dataclasses.replace(tuning, chip=target.chip, interpret=interpret)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
+from inspector.compilation.tuning import Tuning
 from inspector.errors import ExecutionError, FlagTypeError, UnknownFlagError
-from inspector.hlo.pallas import ParamField, Plain, Tuning
+from inspector.hlo.pallas import ParamField, Plain
 from inspector.widgets.messages.kernels import TuneRequest
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import Work

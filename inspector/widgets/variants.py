@@ -12,8 +12,8 @@ from inspector import platforms
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.options_text import value_text
 from inspector.compilation.target import Target
+from inspector.compilation.tuning import AS_IT_IS, Tuning
 from inspector.errors import CancelledError, ExecutionError
-from inspector.hlo.pallas import AS_IT_IS, Tuning
 from inspector.stages.compiled import Compiled
 from inspector.units import format_seconds
 from inspector.widgets import messages
@@ -146,6 +146,7 @@ class Variant:
             timing=self._timing,
             pinned=self.is_pinned,
             no_run=absence if self.target.is_absent else "",
+            supposed=str(self.tuning.what_if),
         )
 
 

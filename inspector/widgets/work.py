@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from inspector.compilation.request import CompileRequest
-from inspector.hlo.pallas import ParamField, Tuning
+from inspector.compilation.tuning import Tuning
+from inspector.hlo.pallas import ParamField
 from inspector.stages.kernel import Kernel
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
+from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import Unavailable
 from inspector.execution.inputs import Input
 from inspector.execution.run import Run
@@ -50,6 +51,8 @@ class FakeLowered:
     root: Root = Root()  # noqa: RUF009 - frozen
     kernels: tuple[Kernel, ...] = ()
     notes: tuple[str, ...] = ()
+    again: None = None
+    supposed: WhatIf = AS_CALLED
     timings: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"trace_s": 0.1, "lower_s": 0.2})
 
     def request(self, options: Options, target: Target) -> CompileRequest:

@@ -15,8 +15,8 @@ import inspector
 from inspector.analysis import pallas_memory
 from inspector.analysis.pallas_memory import VmemBudget
 from inspector.compilation.target import Target
+from inspector.compilation.tuning import Tuning
 from inspector.errors import CompilationError, OptionError
-from inspector.hlo.pallas import Tuning
 from inspector.hlo.shape import Shape
 from inspector.lowering.pallas import fields_of
 from inspector.widgets.explorer import Explorer

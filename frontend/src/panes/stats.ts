@@ -88,7 +88,11 @@ class StatsPane implements Pane {
   }
 }
 
-function content({ row, delta, share, verdict }: StatsCell, line: StatsLine, against: string | null): HTMLElement {
+export function content(
+  { row, delta, share, verdict }: StatsCell,
+  line: StatsLine,
+  against: string | null,
+): HTMLElement {
   if (!row) return h("div", { class: "insp-stat insp-dim" }, "·");
   if (row.value === null) {
     const reason = row.reason ?? "not reported";

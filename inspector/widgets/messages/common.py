@@ -134,6 +134,7 @@ class Variant(TypedDict):
       timing: where the time of its compile went, in words; "" before it ended well.
       pinned: whether it stands right after the baseline and cannot be removed.
       no_run: why its program cannot run here; "" when it can.
+      supposed: what its call is supposed to be in place of what it is; "" where it is that.
     """
 
     type: Literal["variant"]
@@ -150,6 +151,7 @@ class Variant(TypedDict):
     timing: str
     pinned: bool
     no_run: str
+    supposed: str
 
 
 class VariantRemoved(TypedDict):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from inspector.compilation.options import Options
     from inspector.compilation.preview import Preview
     from inspector.compilation.target import Target
+    from inspector.compilation.tuning import Tuning
     from inspector.hlo.module import Module
-    from inspector.hlo.pallas import Tuning
     from inspector.stages.lowered import Lowered
     from inspector.widgets.variants import Variant
     from inspector.widgets.work import Work

@@ -30,6 +30,7 @@ from inspector.widgets.panes import (
     source,
     stablehlo,
     stats,
+    what_if,
 )
 from inspector.widgets.panes.pane import Need, Pane
 
@@ -76,6 +77,7 @@ PANES: tuple[Line, ...] = (
     Line("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
     Line("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
     Line("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
+    Line("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
     Line("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.Roofline, line_costs.LineCosts), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
     Line("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program",), (collectives.Collectives,), topics=("collectives", "variant", "document")),
     Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "variant", "document")),

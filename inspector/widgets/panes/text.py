@@ -18,7 +18,7 @@ class TextPane(Pane):
 
     Attributes:
       language: how it is highlighted.
-      is_shared: whether it is the same for every platform, so that variants share one.
+      is_shared: whether it is the same for every platform, so that variants of one call share one.
     """
 
     language: ClassVar[messages.Language]
@@ -26,7 +26,8 @@ class TextPane(Pane):
 
     def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
         """The text, or why there is none."""
-        return [] if self.is_shared and variant is not None else [self._entry(self.listing(lowered), variant)]
+        is_known = self.is_shared and variant is not None and not lowered.supposed
+        return [] if is_known else [self._entry(self.listing(lowered), variant)]
 
     def listing(self, lowered: Lowered) -> Listing | Unavailable:
         """The text with what is known of its lines."""

@@ -1,0 +1,203 @@
+// What the program would take of another call: a form, and what came of each supposition beside the baseline.
+
+import { type Choice, Switcher, textButton } from "../lib/controls.ts";
+import { fill, h } from "../lib/dom.ts";
+import { type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
+import type * as messages from "../messages.ts";
+import type { Timed } from "../state/synced.ts";
+import { stateMark } from "./labels.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { empty } from "./states.ts";
+import { content } from "./stats.ts";
+import "../styles/what_if.css";
+
+type Kind = "donate" | "dtype" | "batch" | "rematerialise";
+
+const KINDS: Choice<Kind>[] = [
+  { value: "donate", text: "Donate", title: "The program may reuse the buffers of an argument" },
+  { value: "dtype", text: "Dtype", title: "An argument of another dtype" },
+  { value: "batch", text: "Batch", title: "Another length of the first axis" },
+  { value: "rematerialise", text: "Rematerialise", title: "Compute values of a scope again for the backward pass" },
+];
+const DTYPES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "float64"];
+const SHOWN = ["peak_bytes", "argument_bytes", "temp_bytes", "flops", "bytes_accessed"];
+let count = 0;
+
+const NOTHING = "Each becomes a variant, which all panes compare with the baseline.";
+
+class WhatIfPane implements Pane {
+  readonly element = h("div", { class: "insp-what-if insp-scroll", tabindex: 0, "aria-label": "What if" });
+  readonly tools = h("div", { class: "insp-tools" });
+  private readonly drawing = new Drawing(() => this.draw());
+  private readonly kind = new Switcher<Kind>("What is supposed", KINDS, "donate", () => this.drawForm());
+  private readonly form = h("form", { class: "insp-what-if-form" });
+  private readonly said = h("div", { class: "insp-what-if-said", role: "alert" });
+  private readonly table = h("div");
+  private readonly ends: (() => void)[];
+  private known: messages.Suppositions | null = null;
+  private requestId = -1;
+
+  constructor(private readonly context: Context) {
+    this.form.addEventListener("submit", (e) => {
+      e.preventDefault();
+      this.send();
+    });
+    const { synced, local } = context;
+    this.ends = [
+      follow(context, "what_if", this.drawing),
+      local.signal.on(["active"], this.drawing.request),
+      synced.signal.on(["supposed"], () => this.receive()),
+    ];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  private draw(): void {
+    const known = this.context.synced.latest("suppositions", {});
+    if (!known) return fill(this.element, empty("Nothing to suppose yet", "It comes with the program."));
+    if (known.note) return fill(this.element, empty("Nothing can be supposed", known.note));
+    if (known !== this.known) {
+      this.known = known;
+      this.drawForm();
+      fill(this.element, h("div", { class: "insp-what-if-top" }, this.kind.element, this.form), this.said, this.table);
+    }
+    this.drawTable();
+  }
+
+  private drawForm(): void {
+    const known = this.known!;
+    const isGone = this.context.synced.notebookKernel === "gone";
+    this.said.textContent = "";
+    const send = textButton("Compile as a variant", NOTHING, () => this.send());
+    send.disabled = isGone;
+    if (isGone) send.title = "The kernel is gone. Run the cell again.";
+    if (this.kind.value === "rematerialise") return fill(this.form, ...this.scopeField(known), send);
+    const fits: Record<Exclude<Kind, "rematerialise">, (a: messages.SupposedArgument) => boolean> = {
+      donate: (a) => !a.donated,
+      dtype: (a) => a.dtype !== "" || a.what.includes("arrays"),
+      batch: (a) => a.length !== null,
+    };
+    const offered = known.arguments.filter(fits[this.kind.value]);
+    if (!offered.length) return fill(this.form, h("span", { class: "insp-dim" }, NONE[this.kind.value]));
+    const argument = h(
+      "select",
+      { name: "argument", class: "insp-select", "aria-label": "Argument" },
+      ...offered.map(({ path, what }) => h("option", { value: path }, `${path}: ${what}`)),
+    );
+    const fields: HTMLElement[] = [argument];
+    if (this.kind.value === "dtype") {
+      const dtypes = DTYPES.map((name) => h("option", { value: name }, name));
+      fields.push(h("select", { name: "value", class: "insp-select", "aria-label": "Dtype" }, ...dtypes));
+    }
+    if (this.kind.value === "batch") {
+      const half = (): string => String(Math.max(1, Math.floor((offered[argument.selectedIndex]?.length ?? 2) / 2)));
+      const length = h("input", { name: "value", type: "number", min: "1", value: half(), "aria-label": "Length" });
+      argument.addEventListener("change", () => (length.value = half()));
+      fields.push(length);
+    }
+    fill(this.form, ...fields, send);
+  }
+
+  private scopeField(known: messages.Suppositions): HTMLElement[] {
+    const list = `insp-scopes-${count++}`;
+    return [
+      h("input", {
+        name: "value",
+        type: "text",
+        list,
+        spellcheck: "false",
+        placeholder: known.scopes[0] ? `${known.scopes[0]}, or layer_*` : "name of a scope",
+        "aria-label": "Name scope",
+      }),
+      h("datalist", { id: list }, ...known.scopes.map((value) => h("option", { value }))),
+    ];
+  }
+
+  private send(): void {
+    const field = (name: string): string =>
+      (this.form.elements.namedItem(name) as HTMLInputElement | null)?.value.trim() ?? "";
+    const [argument, value] = [field("argument"), field("value")];
+    const kind = this.kind.value;
+    if (kind === "rematerialise" && !value) {
+      this.said.textContent = "Name a scope first.";
+      return;
+    }
+    this.said.textContent = "";
+    this.form.classList.add("insp-busy");
+    this.requestId = this.context.synced.ask({
+      type: "suppose",
+      variant: this.context.synced.baseline!,
+      donate: kind === "donate" ? [argument] : [],
+      dtype: kind === "dtype" ? { [argument]: value } : {},
+      batch: kind === "batch" ? { [argument]: Number(value) } : {},
+      rematerialise: kind === "rematerialise" ? value.split(",").map((name) => name.trim()) : [],
+    });
+  }
+
+  /** What came of the last request: the new variant comes to the front, or the error is said here. */
+  private receive(): void {
+    const reply = this.context.synced.reply("supposed", this.requestId);
+    if (!reply) return;
+    this.form.classList.remove("insp-busy");
+    this.said.textContent = reply.error?.message ?? "";
+    if (reply.variant !== null) this.context.local.setActive(reply.variant);
+  }
+
+  private drawTable(): void {
+    const { synced } = this.context;
+    const baseline = synced.variants.get(synced.baseline ?? -1);
+    const variants = [...synced.variants.values()].filter((v) => v.supposed);
+    if (!variants.length || !baseline) return fill(this.table, h("p", { class: "insp-dim" }, NOTHING));
+    const all = [baseline, ...variants];
+    const lines = tabulate(
+      all.map((v) => synced.latest("stats", { variant: v.variant })),
+      all.map((v) => (v === baseline || v.target !== baseline.target ? null : 0)),
+    ).filter(({ key }) => SHOWN.includes(key));
+    const heads = ["", ...lines.map(({ label }) => label)].map((text) => h("th", { scope: "col" }, text));
+    fill(
+      this.table,
+      h(
+        "table",
+        { class: "insp-table" },
+        h("thead", {}, h("tr", {}, ...heads)),
+        h("tbody", {}, ...all.map((variant, i) => this.row(variant, lines, i))),
+      ),
+    );
+  }
+
+  private row(variant: Timed<messages.Variant>, lines: readonly StatsLine[], index: number): HTMLElement {
+    const { local } = this.context;
+    const isActive = variant.variant === local.active;
+    const activate = (): void => local.setActive(variant.variant);
+    const name = h("button", { type: "button", class: "insp-link", onclick: activate }, variant.supposed || "baseline");
+    const cells: HTMLElement[] =
+      variant.state === "failed"
+        ? [h("td", { colspan: lines.length, class: "insp-bad insp-what-if-error" }, variant.error?.message ?? "failed")]
+        : lines.map((line) => h("td", {}, this.cell(line.cells[index]!, line, index)));
+    return h(
+      "tr",
+      { class: isActive ? "insp-column-active" : "" },
+      h("th", { scope: "row" }, variant.state !== "done" && stateMark(variant.state), name),
+      ...cells,
+    );
+  }
+
+  private cell(cell: StatsCell, line: StatsLine, index: number): HTMLElement {
+    return content(cell, line, index ? "the baseline" : null);
+  }
+}
+
+const NONE: Record<Kind, string> = {
+  donate: "All arguments are donated already.",
+  dtype: "No argument is an array of floating-point numbers.",
+  batch: "No argument has a first axis.",
+  rematerialise: "",
+};
+
+export const pane = (context: Context): Pane => new WhatIfPane(context);

@@ -1,0 +1,131 @@
+"""A call as it is supposed to be: other dtypes and lengths of its arguments, other donations, values computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from inspector._jax.rematerialise import with_rematerialised
+from inspector._jax.stages import Traced, donated_arguments, with_donated
+from inspector.compilation.program import Argument
+from inspector.compilation.tuning import WhatIf, covers
+from inspector.errors import ParameterError
+from inspector.lowering.arguments import argument_names, looks_like_array
+
+Given = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what_if: WhatIf) -> Given:
+    """The arguments of a call with the dtypes and lengths that are supposed; arrays become shapes.
+
+    Raises:
+      ParameterError: there is no such argument, it has no first axis, or that is no dtype.
+    """
+    names = argument_names(fun, len(args))
+    leaves, tree = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
+    paths = [names(path) for path, leaf in leaves]
+    arrays = [path for path, (_, leaf) in zip(paths, leaves, strict=True) if _is_array(leaf)]
+    for name, _ in (*what_if.dtypes, *what_if.batch):
+        check_known(name, arrays)
+    changed = [_changed(path, leaf, what_if) for path, (_, leaf) in zip(paths, leaves, strict=True)]
+    found: Given = jax.tree_util.tree_unflatten(tree, changed)
+    return found
+
+
+def changed_call(traced: Traced, paths: Sequence[str], what_if: WhatIf) -> Traced:
+    """A traced call with the donations and the rematerialisation that are supposed.
+
+    Args:
+      traced: of the program.
+      paths: of its arguments.
+      what_if: what is supposed.
+
+    Raises:
+      ParameterError: there is no such argument, or nothing of a scope to compute again.
+    """
+    if what_if.rematerialise:
+        traced = with_rematerialised(traced, what_if.rematerialise)
+    if what_if.donate:
+        traced = with_donated(traced, are_donated(donated_arguments(traced), paths, what_if))
+    return traced
+
+
+def are_donated(already: Sequence[bool], paths: Sequence[str], what_if: WhatIf) -> tuple[bool, ...]:
+    """Whether each argument's buffer may be reused.
+
+    Raises:
+      ParameterError: there is no such argument.
+    """
+    for name in what_if.donate:
+        check_known(name, paths)
+    pairs = zip(already, paths, strict=True)
+    return tuple(is_donated or any(covers(name, path) for name in what_if.donate) for is_donated, path in pairs)
+
+
+def fitted_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arguments: Sequence[Argument]) -> Given:
+    """The values of a call for a program that takes some of its arguments with another dtype or length."""
+    names, taken = argument_names(fun, len(args)), {a.path: a for a in arguments}
+
+    def fit(path: Any, leaf: Any) -> Any:
+        argument = taken.get(names(path))
+        return leaf if argument is None else fitted(leaf, argument.shape, argument.dtype)
+
+    found: Given = jax.tree_util.tree_map_with_path(fit, (tuple(args), dict(kwargs)))
+    return found
+
+
+def fitted(value: Any, shape: Sequence[int], dtype: str) -> Any:
+    """An argument's value for a program that takes it with another dtype, or with more or less along the first axis."""
+    if not _is_array(value) or (tuple(value.shape), str(value.dtype)) == (tuple(shape), dtype):
+        return value
+    array = np.asarray(value)
+    if array.shape[1:] == tuple(shape[1:]) and array.shape[:1] != tuple(shape[:1]) and array.shape[:1] != (0,):
+        array = np.resize(array, tuple(shape))  # again from its start where that is more
+    return array.astype(dtype) if array.shape == tuple(shape) else value
+
+
+def check_known(name: str, paths: Sequence[str]) -> None:
+    """Refuses a name that no argument has.
+
+    Raises:
+      ParameterError: with those that there are.
+    """
+    if not any(covers(name, path) for path in paths):
+        raise ParameterError(f"No array argument is called {name!r}. There are {_listed(paths)}.")
+
+
+def _listed(paths: Sequence[str]) -> str:
+    shown = ", ".join(paths[:20]) or "none"
+    return f"{shown} and {len(paths) - 20} more" if len(paths) > 20 else shown
+
+
+def _changed(path: str, leaf: Any, what_if: WhatIf) -> Any:
+    if not _is_array(leaf):
+        return leaf
+    shape, dtype = tuple(leaf.shape), leaf.dtype
+    for name, given in what_if.dtypes:
+        if covers(name, path) and (name == path or jax.numpy.issubdtype(dtype, jax.numpy.floating)):
+            dtype = _dtype(name, given)
+    for name, length in what_if.batch:
+        if covers(name, path):
+            if not shape:
+                raise ParameterError(f"{path} has no axis, so batch cannot give its first one the length {length}.")
+            shape = (length, *shape[1:])
+    if (shape, dtype) == (tuple(leaf.shape), leaf.dtype):
+        return leaf
+    sharding = leaf.sharding if getattr(leaf, "committed", isinstance(leaf, jax.ShapeDtypeStruct)) else None
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray | np.generic) or looks_like_array(leaf)
+
+
+def _dtype(name: str, given: str) -> Any:
+    try:
+        return jax.numpy.dtype(given)
+    except TypeError as error:
+        raise ParameterError(f"dtype gives {name} {given!r}. Expected a dtype's name, such as 'bfloat16'.") from error

@@ -1,0 +1,71 @@
+"""The What-if pane with a real program behind it: each kind of supposition compiled and compared, and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from playwright.sync_api import expect
+
+import inspector
+from tests.frontend.behind import OpenDemo, behind, until
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def step(params: dict[str, Any], x: Any) -> Any:
+    def loss(params: dict[str, Any]) -> Any:
+        with jax.named_scope("hidden"):
+            h = jnp.tanh(jnp.sin(jnp.tanh(x @ params["w"])))
+        return jnp.sum((h @ params["v"]) ** 2)
+
+    return jax.tree.map(lambda p, g: p - g, params, jax.grad(loss)(params))
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
+def test_suppositions_are_compiled_and_compared(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+    params = {"w": jnp.ones((64, 256)), "v": jnp.ones((256, 32))}
+    explorer = inspector.explore(step, params, jnp.ones((128, 64))).wait(120)
+    page = demo("waiting", until=".insp-state", theme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    exchange = behind(page, explorer)
+    until(page, exchange, page.locator("[data-tab=what_if]"))
+    page.click("[data-tab=what_if]")
+    pane = page.locator(".insp-what-if")
+    compile_it = pane.get_by_role("button", name="Compile as a variant")
+    until(page, exchange, compile_it)
+    page.screenshot(path=tmp_path / f"what-if-empty-{theme}.png")
+
+    compile_it.click()
+    until(page, exchange, pane.get_by_role("button", name="donated params"))
+    pane.get_by_role("button", name="Batch", exact=True).click()
+    pane.get_by_label("Argument").select_option("x")
+    assert pane.get_by_label("Length").input_value() == "64"
+    compile_it.click()
+    until(page, exchange, pane.get_by_role("button", name="x of 64"))
+    pane.get_by_role("button", name="Dtype", exact=True).click()
+    pane.get_by_label("Argument").select_option("params")
+    compile_it.click()
+    until(page, exchange, pane.get_by_role("button", name="params as bfloat16"))
+    pane.get_by_role("button", name="Rematerialise", exact=True).click()
+    pane.get_by_label("Name scope").fill("nowhere")
+    compile_it.click()
+    until(page, exchange, pane.locator(".insp-what-if-said", has_text="Nothing under 'nowhere'"))
+    page.screenshot(path=tmp_path / f"what-if-refused-{theme}.png")
+    pane.get_by_label("Name scope").fill("hidden")
+    compile_it.click()
+    until(page, exchange, pane.get_by_role("button", name="hidden rematerialised"))
+    for _ in range(100):
+        exchange()
+        if all(v.state == "done" for v in explorer.variants):
+            break
+        page.wait_for_timeout(100)
+    until(page, exchange, pane.locator(".insp-delta").nth(3))
+    expect(pane.locator("tbody tr")).to_have_count(5)
+    assert len(explorer.variants) == 5
+    page.screenshot(path=tmp_path / f"what-if-{theme}.png")
+    pane.get_by_role("button", name="baseline").click()
+    expect(pane.locator("tbody tr").first).to_have_class("insp-column-active")
+    explorer.close()

@@ -1,0 +1,291 @@
+"""A program of a call that is supposed to be another: as when the user's code says so."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from inspector.compilation.tuning import AS_CALLED, Tuning, WhatIf, covers
+from inspector.engines.inline import InlineEngine
+from inspector.errors import ParameterError
+from inspector.lowering.what_if import fitted
+from inspector.stages.lowered import Lowered
+
+Layer = Callable[[Any, Any], Any]
+
+
+def mlp(h: Any, w: Any) -> Any:
+    with jax.named_scope("mlp"):
+        return jnp.exp(jnp.tanh(jnp.sin(jnp.tanh(h @ w) @ w.T) @ w) @ w.T * 0.01)
+
+
+def loss(ws: Any, x: Any, *, layer: Layer = mlp) -> Any:
+    for i, w in enumerate(ws):
+        with jax.named_scope(f"layer_{i}"):
+            x = layer(x, w)
+    return (x**2).mean()
+
+
+def step(ws: Any, x: Any, *, of: Callable[..., Any] = loss) -> Any:
+    return jax.tree.map(lambda w, g: w - g, ws, jax.grad(of)(ws, x))
+
+
+@pytest.fixture(scope="module")
+def arguments() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    ws = [jnp.asarray(rng.normal(size=(16, 128)) * 0.1, jnp.float32) for _ in range(3)]
+    return ws, jnp.asarray(rng.normal(size=(64, 16)), jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def lowered(arguments: Any) -> Lowered:
+    return inspector.lower(step, *arguments)
+
+
+def temporaries(lowered: Lowered) -> int:
+    memory = lowered.compile(engine=InlineEngine()).memory
+    assert not isinstance(memory, inspector.Unavailable)
+    return memory.temp_bytes
+
+
+def same_module(one: Lowered, other: Lowered) -> bool:
+    """But for its name and the places in the source."""
+    first, second = (text.stablehlo.split("\n", 1)[1] for text in (one, other))
+    return first == second
+
+
+# --------------------------------------------------------------------------- arguments
+
+
+def test_a_donation_is_that_of_jit(lowered: Lowered, arguments: Any) -> None:
+    assert same_module(lowered.what_if(donate="ws"), inspector.lower(step, *arguments, donate_argnums=0))
+    assert [a.donated for a in lowered.what_if(donate=["ws[1]"]).inputs] == [False, True, False, False]
+    assert not any(a.donated for a in lowered.inputs)
+
+
+def test_another_dtype_is_that_of_other_arguments(lowered: Lowered, arguments: Any) -> None:
+    ws, x = arguments
+    half = jax.tree.map(lambda a: a.astype("bfloat16"), ws)
+    found = lowered.what_if(dtype={"ws": jnp.bfloat16, "x": "float16"})
+    assert same_module(found, inspector.lower(step, half, x.astype("float16")))
+    assert found.notes == ("ws as bfloat16, x as float16",)
+
+
+def test_below_a_name_only_floating_point_numbers_change() -> None:
+    tree = {"w": jnp.ones(3), "n": jnp.arange(3), "key": jax.random.key(0), "flag": True}
+    lowered = inspector.lower(lambda p: (p["w"] * p["n"], jax.random.normal(p["key"]), p["flag"]), tree)
+    found = lowered.what_if(dtype={"p": "bfloat16"})
+    assert {a.path: a.dtype for a in found.inputs} == {
+        a.path: "bfloat16" if a.path == "p['w']" else a.dtype for a in lowered.inputs
+    }
+    assert {a.path: a.dtype for a in lowered.what_if(dtype={"p['n']": "int16"}).inputs}["p['n']"] == "int16"
+
+
+def test_another_batch_is_that_of_other_arguments(lowered: Lowered, arguments: Any) -> None:
+    ws, x = arguments
+    assert same_module(lowered.what_if(batch={"x": 32}), inspector.lower(step, ws, x[:32]))
+
+
+def test_suppositions_add_up(lowered: Lowered, arguments: Any) -> None:
+    ws, x = arguments
+    found = lowered.what_if(batch={"x": 32}).what_if(donate="ws").what_if(batch={"x": 8})
+    assert same_module(found, inspector.lower(step, ws, x[:8], donate_argnums=0))
+    assert found.supposed == WhatIf(donate=("ws",), batch=(("x", 8),))
+    assert str(found.supposed) == "donated ws, x of 8"
+    assert lowered.supposed == AS_CALLED
+
+
+def test_another_platform_has_the_same_call(lowered: Lowered) -> None:
+    found = lowered.what_if(donate="ws", batch={"x": 8}).suited("tpu:v5e:1x1")
+    assert found.program.platform == "tpu"
+    assert [a.donated for a in found.inputs] == [True, True, True, False]
+    assert found.inputs[3].shape == (8, 16)
+
+
+def test_under_an_axis_environment() -> None:
+    def step(w: Any, x: Any) -> Any:
+        def loss(w: Any) -> Any:
+            with jax.named_scope("mlp"):
+                h = jax.lax.psum(jnp.tanh(jnp.sin(x @ w)), "i")
+            return jnp.sum(h**2)
+
+        return w - jax.grad(loss)(w)
+
+    arrays = jnp.ones((8, 8)), jnp.ones((4, 8))
+    lowered = inspector.lower(step, *arrays, axis_env=[("i", 2)])
+    assert [a.donated for a in lowered.what_if(donate="w").inputs] == [True, False]
+    assert lowered.what_if(batch={"x": 2}).inputs[1].shape == (2, 8)
+    again = lowered.what_if(rematerialise="mlp")
+    assert "optimization_barrier" in str(again.jaxpr)
+    kinds = [[c.opcode for c in each.collectives()] for each in (lowered, again)]
+    assert set(kinds[0]) == set(kinds[1])
+    assert len(kinds[1]) >= len(kinds[0]) > 0
+
+
+def test_of_a_call_that_is_traced_already(arguments: Any) -> None:
+    traced = jax.jit(step).trace(*arguments)
+    for given in (traced, traced.lower()):
+        opened = inspector.lower(given)
+        assert [a.donated for a in opened.what_if(donate="args[0]").inputs] == [True, True, True, False]
+        assert "optimization_barrier" in opened.what_if(rematerialise="mlp").stablehlo
+        with pytest.raises(ParameterError, match="Pass the function and its arguments"):
+            opened.what_if(batch={"args[1]": 8})
+
+
+def test_of_a_method_of_a_library_model(arguments: Any) -> None:
+    class Model:
+        def __init__(self, ws: Any) -> None:
+            self.ws = ws
+
+        def __call__(self, x: Any) -> Any:
+            return loss(self.ws, x)
+
+    jax.tree_util.register_pytree_with_keys(
+        Model, lambda m: ([(jax.tree_util.GetAttrKey("ws"), m.ws)], None), lambda _, c: Model(*c)
+    )
+    ws, x = arguments
+    lowered = inspector.lower(lambda model, x: (model(x), model.ws), Model(ws), x)
+    found = lowered.what_if(dtype={"model.ws": "bfloat16"}, donate="model")
+    assert [a.dtype for a in found.inputs] == ["bfloat16"] * 3 + ["float32"]
+    assert [a.donated for a in found.inputs] == [True] * 3 + [False]
+
+
+# --------------------------------------------------------------------------- rematerialisation
+
+
+def checkpointed(arguments: Any, layer: Layer) -> Lowered:
+    return inspector.lower(functools.partial(step, of=functools.partial(loss, layer=jax.checkpoint(layer))), *arguments)
+
+
+def test_rematerialised_values_take_the_memory_of_a_checkpoint(lowered: Lowered, arguments: Any) -> None:
+    found = lowered.what_if(rematerialise="mlp")
+    assert temporaries(found) == temporaries(checkpointed(arguments, mlp))
+
+
+@pytest.mark.parametrize("scopes", [["mlp"], ["layer_1"], ["layer_*/mlp"], ["layer_0/mlp", "layer_2"]])
+def test_results_stay(lowered: Lowered, arguments: Any, scopes: list[str]) -> None:
+    again = lowered.what_if(rematerialise=scopes)
+    expected = jax.tree.leaves(step(*arguments))
+    found = jax.tree.leaves(again.compile(engine=InlineEngine()).run(*arguments, repeat=1, warmup=0).result)
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-7)
+
+
+def tanhs(lowered: Lowered) -> int:
+    return lowered.stablehlo.count("stablehlo.tanh")
+
+
+def test_what_is_computed_again_is_the_scope_and_no_more(lowered: Lowered) -> None:
+    assert tanhs(lowered) == 6
+    assert tanhs(lowered.what_if(rematerialise="layer_1")) == 8
+    assert tanhs(lowered.what_if(rematerialise="layer_*")) == 12
+    assert lowered.what_if(rematerialise="layer_1").stablehlo.count("optimization_barrier") == 1
+
+
+def test_it_is_known_to_be_computed_again(lowered: Lowered) -> None:
+    table = lowered.what_if(rematerialise="mlp").compile(engine=InlineEngine()).instructions()
+    assert any("recomputed" in str(phase) for phase in table["phase"])
+
+
+def test_through_functions_that_are_jitted(lowered: Lowered, arguments: Any) -> None:
+    inner = inspector.lower(functools.partial(step, of=jax.jit(loss)), *arguments)
+    assert tanhs(inner.what_if(rematerialise="layer_1")) == 8
+    assert temporaries(inner.what_if(rematerialise="mlp")) == temporaries(lowered.what_if(rematerialise="mlp"))
+
+
+def test_the_same_layer_twice_is_two_blocks(arguments: Any) -> None:
+    def alike(ws: Any, x: Any) -> Any:
+        for w in ws:
+            x = x + mlp(x, w)
+        return (x**2).mean()
+
+    found = inspector.lower(jax.grad(alike), *arguments).what_if(rematerialise="mlp")
+    assert found.stablehlo.count("optimization_barrier") == 3
+
+
+def test_with_random_keys_and_no_use_of_a_key_behind_the_barrier() -> None:
+    def loss(w: Any, key: Any) -> Any:
+        with jax.named_scope("noisy"):
+            h = jnp.tanh(w * jax.random.normal(key, w.shape))
+            return jnp.sum(jnp.sin(h) ** 2)
+
+    lowered = inspector.lower(jax.grad(loss), jnp.ones(8), jax.random.key(3))
+    found = lowered.what_if(rematerialise="noisy").compile(engine=InlineEngine())
+    ran = found.run(jnp.ones(8), jax.random.key(3), repeat=1, warmup=0).outputs[0]
+    np.testing.assert_allclose(ran, jax.grad(loss)(jnp.ones(8), jax.random.key(3)), rtol=1e-5)
+
+
+# --------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"donate": "y"}, r"No array argument is called 'y'. There are ws\[0\], ws\[1\], ws\[2\], x"),
+        ({"donate": "w"}, "No array argument is called 'w'"),
+        ({"dtype": {"x": "bf17"}}, "dtype gives x 'bf17'"),
+        ({"dtype": 3}, "Expected a mapping by argument"),
+        ({"batch": {"x": 0}}, "gives x the length 0"),
+        ({"batch": {"x": True}}, "gives x the length True"),
+        ({"rematerialise": "nope"}, "Nothing under 'nope' can be rematerialised.*layer_0, mlp, layer_1"),
+        ({"rematerialise": 3}, "Expected a name or a list of names"),
+    ],
+)
+def test_what_cannot_be(lowered: Lowered, given: Any, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        lowered.what_if(**given)
+
+
+def test_what_is_in_a_loop_says_so() -> None:
+    def scanned(w: Any, x: Any) -> Any:
+        def body(h: Any, _: Any) -> Any:
+            return mlp(h, w), None
+
+        return jnp.sum(jax.lax.scan(body, x, None, length=3)[0])
+
+    lowered = inspector.lower(jax.grad(scanned), jnp.ones((4, 8)), jnp.ones((2, 4)))
+    with pytest.raises(ParameterError, match=r"inside a loop.*jax\.checkpoint around the body"):
+        lowered.what_if(rematerialise="mlp")
+    with pytest.raises(ParameterError, match="has no backward pass"):
+        inspector.lower(mlp, jnp.ones((2, 4)), jnp.ones((4, 8))).what_if(rematerialise="mlp")
+
+
+def test_a_module_without_its_function() -> None:
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+    with pytest.raises(ParameterError, match="without its function"):
+        inspector.lower(text).what_if(donate="arg0")
+
+
+# --------------------------------------------------------------------------- values
+
+
+def test_names_cover_what_is_below_them() -> None:
+    assert covers("p", "p['w']")
+    assert covers("p['w']", "p['w']")
+    assert covers("model", "model.layers[0]")
+    assert not covers("p", "pp")
+    assert not covers("p['w']", "p")
+
+
+def test_what_is_left_without_kernels() -> None:
+    supposed = WhatIf(donate=("x",))
+    tuned = Tuning(params=(("*", (("a", 1),)),), interpret=True, chip="v5e", what_if=supposed)
+    assert tuned.without_kernels() == Tuning(what_if=supposed)
+    assert str(tuned) == "a=1 interpreted donated x"
+
+
+def test_values_are_made_to_fit() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert fitted(x, (3, 2), "float32") is x
+    assert fitted(x, (3, 2), "bfloat16").dtype == "bfloat16"
+    np.testing.assert_array_equal(fitted(x, (2, 2), "float32"), x[:2])
+    np.testing.assert_array_equal(fitted(x, (5, 2), "float32"), np.concatenate([x, x[:2]]))
+    assert fitted(x, (3, 4), "float32") is x  # another program's: whoever runs it says so
+    assert fitted("text", (3, 2), "float32") == "text"

@@ -1,0 +1,151 @@
+"""The What-if pane: what can be supposed of a call, and what comes of it as a variant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from inspector.engines.inline import InlineEngine
+from inspector.widgets.panes.what_if import suppositions
+from inspector.widgets.variants import Variant
+
+
+def step(params: dict[str, Any], x: Any) -> Any:
+    def loss(params: dict[str, Any]) -> Any:
+        with jax.named_scope("hidden"):
+            h = jnp.tanh(jnp.sin(x @ params["w"]))
+        return jnp.sum((h @ params["v"]) ** 2)
+
+    return jax.tree.map(lambda p, g: p - g, params, jax.grad(loss)(params))
+
+
+PARAMS = {"w": jnp.ones((64, 256)), "v": jnp.ones((256, 32))}
+X = jnp.ones((128, 64))
+
+
+def test_arguments_and_what_is_above_them_can_be_chosen() -> None:
+    found = suppositions(inspector.lower(step, PARAMS, X))
+    assert [(a["path"], a["what"], a["dtype"], a["length"], a["donated"]) for a in found["arguments"]] == [
+        ("params", "2 arrays", "float32", None, False),
+        ("params['v']", "float32[256, 32]", "float32", 256, False),
+        ("params['w']", "float32[64, 256]", "float32", 64, False),
+        ("x", "float32[128, 64]", "float32", 128, False),
+    ]
+    assert found["scopes"] == ["hidden"]
+    assert found["note"] == ""
+
+
+def test_names_with_brackets_and_dots_in_them() -> None:
+    tree = {"a.b": [jnp.ones(2), jnp.ones(3)], "c]": jnp.arange(2)}
+    found = suppositions(inspector.lower(lambda t: jax.tree.map(lambda a: a + 1, t), tree))
+    assert [(a["path"], a["length"]) for a in found["arguments"]] == [
+        ("t", None), ("t['a.b']", None), ("t['a.b'][0]", 2), ("t['a.b'][1]", 3), ("t['c]']", 2),
+    ]  # fmt: skip
+
+
+def test_what_is_above_a_single_array_is_that_array() -> None:
+    found = suppositions(inspector.lower(lambda t: t["w"] + 1, {"w": jnp.arange(3)}))
+    assert [(a["path"], a["dtype"]) for a in found["arguments"]] == [("t['w']", "")]
+
+
+def test_scopes_are_those_of_a_forward_and_a_backward_pass_outside_of_loops() -> None:
+    def body(carry: Any, _: Any) -> Any:
+        with jax.named_scope("hidden"):
+            return jnp.tanh(carry), None
+
+    def loss(w: Any, x: Any) -> Any:
+        with jax.named_scope("outer"), jax.named_scope("inner"):
+            h = jnp.sin(x @ w)
+        with jax.named_scope("looped"):
+            h, _ = jax.lax.scan(body, h, None, length=2)
+        return jnp.sum(h**2)
+
+    lowered = inspector.lower(jax.grad(loss), jnp.ones((4, 4)), jnp.ones((2, 4)))
+    assert suppositions(lowered)["scopes"] == ["outer", "outer/inner", "looped"]
+    for scope in suppositions(lowered)["scopes"]:
+        assert "optimization_barrier" in lowered.what_if(rematerialise=scope).stablehlo
+    assert suppositions(inspector.lower(loss, jnp.ones((4, 4)), jnp.ones((2, 4))))["scopes"] == []
+
+
+def test_a_module_without_its_function_says_so() -> None:
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+    assert "without its function" in suppositions(inspector.lower(text))["note"]
+
+
+# --------------------------------------------------------------------------- variants
+
+
+def explored() -> inspector.Explorer:
+    return inspector.explore(step, PARAMS, X)
+
+
+def bytes_of(variant: Variant) -> Any:
+    memory = variant.compiled.memory
+    assert not isinstance(memory, inspector.Unavailable)
+    return memory
+
+
+def test_suppositions_become_variants() -> None:
+    explorer = explored()
+    donated = explorer.what_if(donate="params")
+    halved = explorer.what_if(batch={"x": 64}, dtype={"x": "bfloat16"})
+    explorer.wait(120)
+    assert [v.label for v in explorer.variants] == ["baseline", "donated params", "x as bfloat16, x of 64"]
+    assert bytes_of(donated).alias_bytes == sum(a.size * 4 for a in PARAMS.values())
+    assert bytes_of(explorer.baseline).alias_bytes == 0
+    assert bytes_of(halved).argument_bytes == bytes_of(explorer.baseline).argument_bytes - X.size * 4 + X.size
+    assert "delta donated params" in explorer.compare().columns
+    run = halved.compiled.run(PARAMS, X[:64].astype("bfloat16"), repeat=1, warmup=0, engine=InlineEngine())
+    assert run.outputs[0].shape == (256, 32)
+    explorer.close()
+
+
+def test_what_cannot_be_lowered_is_a_variant_that_failed() -> None:
+    explorer = explored()
+    variant = explorer.what_if(donate="nobody")
+    assert variant.state == "failed"
+    assert "No array argument is called 'nobody'" in str(variant.failure)
+    with pytest.raises(inspector.errors.ParameterError):
+        explorer.what_if(batch={"x": -1})
+    assert len(explorer.variants) == 2
+    explorer.close()
+
+
+def asked(explorer: inspector.Explorer, **supposed: Any) -> dict[str, Any]:
+    """The reply to a browser."""
+    sent: list[Any] = []
+    app = explorer.children[0]
+    publish = app.publish
+
+    def record(message: Any, *rest: Any) -> None:
+        sent.append(message)
+        publish(message, *rest)
+
+    app.publish = record
+    try:
+        empty: dict[str, Any] = {"donate": [], "dtype": {}, "batch": {}, "rematerialise": []}
+        request = {"type": "suppose", "id": 7, "variant": explorer.baseline.number, **empty, **supposed}
+        explorer._on_request(request)  # as of the comm
+        explorer.wait(120)
+    finally:
+        app.publish = publish
+    (reply,) = [message for message in sent if message["type"] == "supposed"]
+    return reply
+
+
+def test_a_browser_gets_the_variant_or_what_is_wrong() -> None:
+    explorer = explored()
+    reply = asked(explorer, rematerialise=["hidden"])
+    assert (reply["id"], reply["error"]) == (7, None)
+    assert explorer.variants[1].number == reply["variant"]
+    assert explorer.variants[1].message()["supposed"] == "hidden rematerialised"
+    assert "optimization_barrier" in str(explorer.variants[1].lowered.jaxpr)  # type: ignore[union-attr]
+    wrong = asked(explorer, dtype={"x": "nonsense"})
+    assert wrong["variant"] is None
+    assert "Expected a dtype's name" in wrong["error"]["message"]
+    assert len(explorer.variants) == 2
+    explorer.close()
