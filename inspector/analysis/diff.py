@@ -13,18 +13,7 @@ import difflib
 from collections.abc import Hashable, Sequence
 from typing import cast
 
-from inspector.hlo.columns import (
-    BACKEND_CONFIG,
-    CALLED_COMPUTATION_IDS,
-    CHANNEL_ID,
-    CONTROL_PREDECESSOR_IDS,
-    FRONTEND_ATTRIBUTES,
-    ID,
-    METADATA,
-    NAME,
-    OPERAND_IDS,
-    ORIGINAL_VALUE,
-)
+from inspector.analysis.labels import CONFIGURING, NAMING
 from inspector.hlo.module import Computation, Module
 
 Hunk = tuple[int, int, int, int]
@@ -167,7 +156,7 @@ class _Keys:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._attributes = module.kind_attributes(_NAMES)
+        self._attributes = module.kind_attributes((*NAMING, *CONFIGURING))
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._keys: dict[int, tuple[Hashable, ...]] = {}
         self._bodies: dict[int, int] = {}
@@ -190,13 +179,6 @@ class _Keys:
             root = computation.root.row - rows.start
             self._bodies[computation.number] = hash((keys, feeding.tobytes(), root))
         return self._bodies[computation.number]
-
-
-# What names or places an instruction rather than says what it computes.
-_NAMES = (
-    NAME, ID, METADATA, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS, BACKEND_CONFIG, CHANNEL_ID,
-    FRONTEND_ATTRIBUTES, ORIGINAL_VALUE,
-)  # fmt: skip
 
 
 def _by_opcode(keys: collections.Counter[Hashable]) -> collections.Counter[str]:

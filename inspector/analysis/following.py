@@ -142,15 +142,15 @@ class History:
             note = f"The first {MOST_FOLLOWED} of {len(names):,} instructions are followed."
             names = names[:MOST_FOLLOWED]
         back, first, born = self._backward(names, place)
-        forth, last, death = self._forward(names, place)
+        forth, last = self._forward(names, place)
         touches = (*reversed(back), *forth)
         if not born:
             origin = Touch(None, "", "", "given", f"as {some(first)}", (), tuple(first), Certainty.KEPT)
             touches = (origin, *touches)
         least = Certainty.least(touch.certainty for touch in touches)
-        return Following(what, touches, () if born else tuple(first), tuple(last), self._fate(last, death), least, note)
+        return Following(what, touches, () if born else tuple(first), tuple(last), self._fate(last, forth), least, note)
 
-    def _forward(self, names: Sequence[str], place: int) -> tuple[list[Touch], list[str], Touch | None]:
+    def _forward(self, names: Sequence[str], place: int) -> tuple[list[Touch], list[str]]:
         touches: list[Touch] = []
         now = list(names)
         for step in self.steps[place:]:
@@ -159,7 +159,7 @@ class History:
             found, said = self.compared(step.before_index, step.after_index)
             touched, now = _Along(step, found, said).forward(now)
             touches += touched
-        return touches, now, touches[-1] if touches and not now else None
+        return touches, now
 
     def _backward(self, names: Sequence[str], place: int) -> tuple[list[Touch], list[str], bool]:
         touches: list[Touch] = []
@@ -173,9 +173,10 @@ class History:
             now = before[:MOST_FOLLOWED]
         return touches, now, False
 
-    def _fate(self, last: Sequence[str], death: Touch | None) -> str:
+    def _fate(self, last: Sequence[str], touches: Sequence[Touch]) -> str:
         if not last:
-            return f"gone since pass {death.index} {death.name}: {death.word} {death.text}" if death else "gone"
+            death = touches[-1]
+            return f"gone since pass {death.index} {death.name}: {death.word} {death.text}"
         text = self.steps[-1].after_index if self.steps else self.passes[0].before_index
         state, places = self.snapshots.fusions(text), self.snapshots.places(text)
         rows = self.snapshots.rows(text, (places[name] for name in last if name in places))

@@ -7,8 +7,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from inspector.analysis.correspondence import Certainty, Correspondence, Fate, attributes_of
+from inspector.analysis.correspondence import Certainty, Correspondence, Fate
 from inspector.analysis.diff import longest_run
+from inspector.analysis.side_values import attributes_of
 from inspector.analysis.snapshots import Row, Snapshots
 from inspector.hlo.opcodes import COLLECTIVES
 
