@@ -17,34 +17,16 @@ import argparse
 import dataclasses
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from playwright.sync_api import Page
 
-from benchmarks.lab import ask, lab, open_notebook
+from benchmarks.lab import explorer_of, lab, open_explorer, thread_clock
 from benchmarks.measuring import Figure, machine, verdict
 
 WORKLOADS = ("tf2", "tf12", "tf24")
 TEXTS = ("source", "jaxpr", "stablehlo", "hlo", "optimized")
 AIM_MS = 50.0
-OPEN_LIMIT_MS = 900_000
 SETTLE_MS = 250
-
-CELL = """
-from benchmarks.workloads import make
-from inspector import explore
-
-workload = make({!r})
-ex = explore(workload.fun, *workload.args)
-ex
-"""
-
-COUNT = "print(sum(len(c.instructions) for c in ex.wait().baseline.compiled.module().computations))"
-
-RUN = """async limit => {
-  window.jupyterapp.commands.execute('notebook:run-cell');
-  await window.painted(() => window.optimized(window.explorer()), limit);
-}"""
 
 # A bare click goes no further than here.
 LISTEN = """() => {
@@ -115,19 +97,17 @@ def figures(
     workloads: Sequence[str] = ("tf2",), clicks: int = 12, dock: str = "stats", cache: str = ""
 ) -> list[Figure]:
     """Measures and prints, a workload after the other."""
-    with lab({name: CELL.format(name) for name in workloads}, cache) as page:
+    with lab({name: explorer_of(name) for name in workloads}, cache) as page:
         return [figure for name in workloads for figure in _measure(page, name, clicks, dock)]
 
 
 def _measure(page: Page, name: str, clicks: int, dock: str) -> Iterator[Figure]:
-    open_notebook(page, name)
-    page.evaluate(RUN, OPEN_LIMIT_MS)
-    count = int(ask(page, COUNT))
+    count = open_explorer(page, name)
     print(f"{name}: {count:,} instructions, {dock} in the dock {machine()}", flush=True)
     page.click(f"[data-tab={dock}]")
     page.wait_for_timeout(3000)
     page.evaluate(LISTEN)
-    cpu_ms = _thread_clock(page)
+    cpu_ms = thread_clock(page)
     for text in TEXTS:
         page.click(f"[data-tab={text}]")
         page.wait_for_selector(f"[data-pane={text}] .cm-line")
@@ -139,16 +119,6 @@ def _measure(page: Page, name: str, clicks: int, dock: str) -> Iterator[Figure]:
         bare, heard = [bare for bare, _ in pairs[1:]], [click for _, click in pairs[1:]]
         _report(text, bare, heard)
         yield Figure(name, f"a click on {text}, CPU", "a bare click", _middle("cpu", heard) / _middle("cpu", bare))
-
-
-def _thread_clock(page: Page) -> Callable[[], float]:
-    """Milliseconds of CPU time of the page's thread, which is the first of the process that has worked most."""
-    assert page.context.browser is not None
-    session = page.context.browser.new_browser_cdp_session()
-    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
-    renderer = max((p for p in processes if p["type"] == "renderer"), key=lambda p: float(p["cpuTime"]))
-    clock = Path(f"/proc/{renderer['id']}/schedstat")
-    return lambda: int(clock.read_text().split()[0]) / 1e6
 
 
 def _click(page: Page, cpu_ms: Callable[[], float], x: float, y: float, *, is_bare: bool) -> Click:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import nbformat
@@ -20,6 +20,23 @@ from playwright.sync_api import Error, Page, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 START_LIMIT_S = 60.0
+EXPLORE_LIMIT_MS = 900_000
+
+EXPLORE = """
+from benchmarks.workloads import make
+from inspector import explore
+
+workload = make({!r})
+ex = explore(workload.fun, *workload.args)
+ex
+"""
+
+COUNT = "print(sum(len(c.instructions) for c in ex.wait().baseline.compiled.module().computations))"
+
+RUN = """async limit => {
+  window.jupyterapp.commands.execute('notebook:run-cell');
+  await window.painted(() => window.optimized(window.explorer()), limit);
+}"""
 
 READY = """async () => {
   const panel = window.jupyterapp?.shell.currentWidget;
@@ -90,6 +107,32 @@ def open_notebook(page: Page, name: str) -> None:
     page.goto(page.url.rpartition("/")[0] + f"/{name}.ipynb")
     _wait_for_kernel(page)
     page.evaluate(PAINTED)
+
+
+def explorer_of(workload: str) -> str:
+    """The cell of a notebook that explores a program of the ladder, for `open_explorer`."""
+    return EXPLORE.format(workload)
+
+
+def open_explorer(page: Page, name: str) -> int:
+    """Opens a notebook with such a cell, runs it until the optimized HLO is painted, and counts the instructions.
+
+    Raises:
+      TimeoutError: no kernel answers.
+    """
+    open_notebook(page, name)
+    page.evaluate(RUN, EXPLORE_LIMIT_MS)
+    return int(ask(page, COUNT))
+
+
+def thread_clock(page: Page) -> Callable[[], float]:
+    """Milliseconds of CPU time of the page's thread, which is the first of the process that has worked most."""
+    assert page.context.browser is not None
+    session = page.context.browser.new_browser_cdp_session()
+    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    renderer = max((p for p in processes if p["type"] == "renderer"), key=lambda p: float(p["cpuTime"]))
+    clock = Path(f"/proc/{renderer['id']}/schedstat")
+    return lambda: int(clock.read_text().split()[0]) / 1e6
 
 
 def start_anew(page: Page) -> None:

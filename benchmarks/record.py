@@ -35,6 +35,7 @@ BENCHMARKS = (
     "endurance",
     "first_picture",
     "click",
+    "browser",
 )
 """Modules whose `figures()` measures, prints, and gives what is to be kept, of small workloads where none are named."""
 

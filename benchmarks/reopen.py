@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 from playwright.sync_api import Page
 
-from benchmarks.click import CELL, OPEN_LIMIT_MS
-from benchmarks.lab import ask, lab, open_notebook, start_anew
+from benchmarks.lab import EXPLORE_LIMIT_MS, ask, explorer_of, lab, open_notebook, start_anew
 from benchmarks.measuring import machine, verdict
 
 WORKLOADS = ("tf2", "tf12", "tf24")
@@ -68,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache", default="", help="a folder for what was compiled; by default a new one")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        notebooks = {name: CELL.format(name) for name in options.workloads}
+        notebooks = {name: explorer_of(name) for name in options.workloads}
         with lab(notebooks, options.cache or folder) as page:
             for name in options.workloads:
                 open_notebook(page, name)
@@ -83,7 +82,7 @@ def _round(page: Page, name: str) -> float | None:
     """Seconds until it was on screen; None where it had to be compiled."""
     start_anew(page)
     ask(page, SETUP)
-    painted_ms = page.evaluate(RUN, OPEN_LIMIT_MS)
+    painted_ms = page.evaluate(RUN, EXPLORE_LIMIT_MS)
     seen = json.loads(ask(page, TELL))
     lowered = float(seen["lowered"])
     sent = ", ".join(f"{pane} {moment - lowered:.2f}" for pane, moment in seen.items() if moment > lowered)

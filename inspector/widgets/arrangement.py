@@ -11,7 +11,7 @@ from inspector.widgets import messages
 PRESETS = ("read", "compare", "communicate", "memory")
 """Arrangements that browsers know by name (`frontend/src/state/layout.ts`)."""
 
-_VERSION = 1
+_VERSION = 2
 _TEXTS = ("source", "jaxpr", "stablehlo", "hlo", "optimized")
 _OF_INSTRUCTIONS = ("hlo", "optimized")
 
@@ -47,11 +47,15 @@ def arrangement(panes: Sequence[str], value: Any) -> dict[str, Any]:
             raise ParameterError(f"Arrangements with a name are {', '.join(PRESETS)}; got {value!r}.")
         return {"preset": value}
     if not isinstance(value, Mapping) or not value.get("columns"):
-        wanted = '{"columns": [{"panes": ["source"]}, {"panes": ["optimized", "hlo"]}], "dock": {"panes": ["stats"]}}'
+        wanted = (
+            '{"columns": [{"groups": [{"panes": ["source"]}, {"panes": ["hlo"]}]}, {"panes": ["optimized"]}], '
+            '"dock": {"panes": ["stats"]}}'
+        )
         raise ParameterError(f"An arrangement is a name or a mapping such as {wanted}; got {value!r}.")
-    columns = [_group(group) for group in value["columns"]]
+    columns = [_column(column) for column in value["columns"]]
     dock = _group(value["dock"]) if value.get("dock") else None
-    placed = [pane for group in (*columns, *([dock] if dock else [])) for pane in group["panes"]]
+    groups = [group for column in columns for group in column["groups"]]
+    placed = [pane for group in (*groups, *([dock] if dock else [])) for pane in group["panes"]]
     _check(panes, placed)
     return {
         "version": _VERSION,
@@ -62,6 +66,17 @@ def arrangement(panes: Sequence[str], value: Any) -> dict[str, Any]:
         "dockShare": float(value.get("dockShare", 0.36)),
         "side_by_side": bool(value.get("side_by_side", False)),
     }
+
+
+def _column(column: Any) -> dict[str, Any]:
+    """One with groups one below the other; a group stands for one that has no other."""
+    stacked = column.get("groups") if isinstance(column, Mapping) else None
+    if stacked is None:
+        group = _group(column)
+        return {"groups": [{**group, "weight": 1.0}], "weight": group["weight"]}
+    if not isinstance(stacked, list | tuple) or not stacked:
+        raise ParameterError(f'The "groups" of a column are a list of mappings with "panes", got {stacked!r}.')
+    return {"groups": [_group(group) for group in stacked], "weight": float(column.get("weight", 1))}
 
 
 def _group(group: Any) -> dict[str, Any]:

@@ -318,9 +318,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def arrangement(self) -> Mapping[str, Any]:
         """How the panes are arranged; {} before anybody did. The notebook keeps it, and it can be set.
 
-        "columns" is a list of groups with their "panes", the "active" one and their "weight" in width; "dock" is the group
-        below; "hidden" lists panes that are nowhere. Set it to such a mapping, or to "read", "compare", "communicate"
-        or "memory". (`layout` is ipywidgets' own.)
+        "columns" is a list of columns with their "weight" in width and the "groups" that stand one below the other, each
+        with its "panes", the "active" one and its "weight" in height; "dock" is the group below; "hidden" lists panes
+        that are nowhere. Set it to such a mapping, in which a column of one group may be that group, or to "read",
+        "compare", "communicate" or "memory". (`layout` is ipywidgets' own.)
 
         Raises:
           ParameterError: no such layout, or panes that there are not.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -97,7 +98,7 @@ def test_a_line_that_vanished_says_so(demo: OpenDemo) -> None:
 def test_steps_go_through_the_matches_of_a_pane(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "jax.nn.gelu(dense(x").click(position=AT)
-    count = page.locator("[data-group='2'] .insp-count")
+    count = page.locator("[data-group='1.0'] .insp-count")
     total = int(count.inner_text().split("/")[1])
     before = int(count.inner_text().split("/")[0])
     page.get_by_role("button", name="Next match in Optimized HLO").click()
@@ -348,7 +349,7 @@ def test_a_match_in_what_a_diff_leaves_out_is_brought_to_light(demo: OpenDemo) -
     left_out = page.locator(".cm-merge-b .cm-collapsedLines")
     before = left_out.count()
     line(page, "source", "logits = h @").click(position=AT)
-    for step in range(1 + int(page.locator("[data-group='2'] .insp-count").inner_text().split("/")[1])):
+    for step in range(1 + int(page.locator("[data-group='1.0'] .insp-count").inner_text().split("/")[1])):
         if step:  # the first one is shown by the selection itself
             page.get_by_role("button", name="Next match in Optimized HLO").click()
         page.wait_for_function(
@@ -677,21 +678,80 @@ def test_a_targets_name_fits_into_its_field(demo: OpenDemo) -> None:
 
 def test_panes_move_between_columns_and_the_layout_is_remembered(demo: OpenDemo) -> None:
     page = demo()
-    page.locator("[data-group='0']").get_by_label("Choose what is shown here").click()
-    page.get_by_role("menuitem", name="Graph").click()
-    expect(page.locator("[data-group='0'] [role=tab]")).to_have_text(["Source", "Graph"])
-    page.locator("[data-group='1']").get_by_label("Maximise").click()
+    page.locator("[data-group='0.0']").get_by_label("Choose what is shown here").click()
+    page.get_by_role("menuitem", name="Graph", exact=True).click()
+    expect(page.locator("[data-group='0.0'] [role=tab]")).to_have_text(["Source", "Outline", "Graph"])
+    page.locator("[data-group='0.1']").get_by_label("Maximise").click()
     expect(page.locator(".insp-group")).to_have_count(1)
     page.get_by_label("Back to all columns").click()
     page.get_by_label("Close the panel").click()
     expect(page.locator(".insp-stats")).to_have_count(0)
-    page = demo(until="[data-group='0'] [data-tab=graph]")
+    page = demo(until="[data-group='0.0'] [data-tab=graph]")
     expect(page.get_by_label("Open the panel")).to_be_visible()
+
+
+def dragged(page: Page, tab: str, x: float, y: float) -> None:
+    box = page.locator(f"[data-tab={tab}]").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 12, box["y"] + 12)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 40, box["y"] - 40)
+    page.mouse.move(x, y)
+
+
+def test_a_tab_is_dragged_to_a_side_of_a_group_or_to_its_tabs(demo: OpenDemo, tmp_path: Path) -> None:
+    page = demo()
+    box = page.locator("[data-group='1.0']").bounding_box()
+    assert box is not None
+    dragged(page, "graph", box["x"] + box["width"] / 2, box["y"] + box["height"] - 20)
+    expect(page.locator(".insp-drop")).to_be_visible()
+    page.screenshot(path=tmp_path / "drag.png")
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    expect(page.locator("[data-group=dock] [data-tab=graph]")).to_have_count(1)  # as before
+    dragged(page, "graph", box["x"] + box["width"] / 2, box["y"] + box["height"] - 20)
+    page.mouse.up()
+    expect(page.locator("[data-group='1.1'] [role=tab]")).to_have_text(["Graph"])
+    expect(page.locator("[data-group='1.1'] .insp-g-node").first).to_be_visible()
+    kept = page.evaluate("demo.model.get('arrangement')")
+    assert [group["active"] for group in kept["columns"][1]["groups"]] == ["optimized", "graph"]
+    dragged(page, "graph", box["x"] + 40, box["y"] + 10)
+    page.mouse.up()
+    expect(page.locator("[data-group='1.0'] [role=tab]")).to_have_text(["Optimized HLO", "Graph"])
+    expect(page.locator("[data-group='1.1']")).to_have_count(0)
+
+
+def test_panes_are_stacked_moved_hidden_and_shown_by_name(demo: OpenDemo) -> None:
+    page = demo()
+    run = lambda name: (page.keyboard.press("/"), page.keyboard.type(name), page.keyboard.press("Enter"))  # noqa: E731
+    page.get_by_role("tab", name="Roofline").click()
+    run("move roofline below optimized")
+    expect(page.locator("[data-group='1.1'] [role=tab]")).to_have_text(["Roofline"])
+    run("move roofline to a new column")
+    expect(page.locator("[data-group='2.0'] [role=tab]")).to_have_text(["Roofline"])
+    run("hide roofline")
+    expect(page.get_by_role("tab", name="Roofline")).to_have_count(0)
+    run("show roofline")
+    expect(page.get_by_role("tab", name="Roofline")).to_have_attribute("aria-selected", "true")
+
+
+def test_there_are_as_many_columns_as_the_width_has_room_for(demo: OpenDemo) -> None:
+    page = demo(width=900)
+    expect(page.locator(".insp-stack")).to_have_count(2)
+    expect(page.locator(".insp-stack .insp-group")).to_have_count(2)
+    for width, count in ((1500, 3), (900, 2), (1950, 3)):
+        page.evaluate("width => { document.getElementById('host').style.width = width + 'px' }", width)
+        expect(page.locator(".insp-stack")).to_have_count(3 if width > 1900 else 2)
+        expect(page.locator(".insp-stack .insp-group")).to_have_count(count)
+    page.evaluate("document.getElementById('host').style.width = '1500px'")
+    expect(page.locator(".insp-stack")).to_have_count(2)
+    wide = page.locator("[data-pane=optimized] .cm-scroller")
+    assert wide.evaluate("e => e.clientWidth") > 700  # of 1500
 
 
 def test_splitters_move_by_pointer_and_by_key(demo: OpenDemo) -> None:
     page = demo()
-    column = page.locator("[data-group='0']")
+    column = page.locator("[data-group='0.0']")
     splitter = page.get_by_label("Width of the columns").first
     width = lambda: column.evaluate("e => e.offsetWidth")  # noqa: E731 - asked three times
     before, box = width(), splitter.bounding_box()
@@ -705,6 +765,12 @@ def test_splitters_move_by_pointer_and_by_key(demo: OpenDemo) -> None:
     assert width() < before + 110
     splitter.dblclick()
     assert width() == before
+    between = page.get_by_label("Height of what is stacked")
+    height_of = column.evaluate("e => e.offsetHeight")
+    between.press("ArrowDown")
+    assert column.evaluate("e => e.offsetHeight") > height_of
+    between.dblclick()
+    assert column.evaluate("e => e.offsetHeight") == height_of
     handle = page.get_by_label("Height of the Explorer")
     height = page.locator(".insp").evaluate("e => e.offsetHeight")
     handle.press("ArrowDown")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ def test_a_card_says_what_stands_there(demo: OpenDemo, theme: str, tmp_path: Any
     card = page.locator(".insp-card")
     expect(card).to_contain_text("Several operations as one kernel")
     link = card.get_by_role("link", name="Specification")
+    expect(card).to_contain_text("Alive: ")
+    expect(card).to_contain_text("Source: programs.py:")
+    expect(card).to_contain_text(re.compile(r"%[\w.]+: f32\["))
     assert link.get_attribute("href") == "https://openxla.org/xla/operation_semantics#fusion"
     page.screenshot(path=tmp_path / f"hover-{theme}.png")
     page.mouse.move(2, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,12 @@ from inspector.widgets.explorer import Explorer
 from tests.widgets.fakes import Mailbox, finished
 
 COLUMNS = {"columns": [{"panes": ["source", "jaxpr"], "active": "jaxpr", "weight": 2}, {"panes": ["optimized"]}]}
+STACKED = {
+    "columns": [
+        {"groups": [{"panes": ["source"], "weight": 2}, {"panes": ["hlo", "jaxpr"], "active": "jaxpr"}], "weight": 3},
+        {"panes": ["optimized"]},
+    ]
+}
 
 
 @pytest.fixture
@@ -61,11 +68,27 @@ def test_an_arrangement_is_a_value_that_the_notebook_keeps(explorer: Explorer) -
     assert explorer._app.get_state()["arrangement"] == {"preset": "memory"}
     explorer.arrangement = COLUMNS
     found = explorer.arrangement
-    assert found["columns"][0] == COLUMNS["columns"][0]
-    assert found["columns"][1] == {"panes": ["optimized"], "active": "optimized", "weight": 1.0}
+    (first,) = found["columns"][0]["groups"]
+    assert (first["panes"], first["active"], found["columns"][0]["weight"]) == (["source", "jaxpr"], "jaxpr", 2)
+    alone = {"panes": ["optimized"], "active": "optimized", "weight": 1.0}
+    assert found["columns"][1] == {"groups": [alone], "weight": 1.0}
     assert found["dock"] is None
     assert {"source", "jaxpr", "optimized", *found["hidden"]} == set(explorer._panes)
     explorer.arrangement = found  # what was read can be set
+    assert explorer.arrangement == found
+
+
+def test_groups_of_a_column_stand_one_below_the_other(explorer: Explorer) -> None:
+    explorer.arrangement = STACKED
+    found = explorer.arrangement
+    left, right = found["columns"]
+    assert [(group["panes"], group["active"], group["weight"]) for group in left["groups"]] == [
+        (["source"], "source", 2),
+        (["hlo", "jaxpr"], "jaxpr", 1),
+    ]
+    assert (left["weight"], right["weight"]) == (3, 1)
+    assert len(json.dumps(found)) < 700  # bytes in the notebook
+    explorer.arrangement = found
     assert explorer.arrangement == found
 
 
@@ -75,6 +98,8 @@ def test_an_arrangement_is_a_value_that_the_notebook_keeps(explorer: Explorer) -
         ("wide", "Arrangements with a name are read, compare, communicate, memory; got 'wide'"),
         ({}, "An arrangement is a name or a mapping such as"),
         ({"columns": [["source"]]}, 'A group is a mapping with a list of "panes"'),
+        ({"columns": [{"groups": []}]}, 'The "groups" of a column are a list of mappings with "panes", got'),
+        ({"columns": [{"groups": [{"panes": ["hlo"]}, {"panes": ["hlo"]}]}]}, "'hlo' stands twice"),
         (
             {"columns": [{"panes": ["source"], "active": "hlo"}]},
             "The active pane is one of the group's, source; got 'hlo'",

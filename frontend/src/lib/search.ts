@@ -102,7 +102,8 @@ function rangeOf(document: TextDocument, { users }: Query): [number, number] {
   return here ? [here.first, here.last] : [0, -1];
 }
 
-function userTest(name: string): (text: string) => boolean {
+/** Whether a line of HLO has an instruction among its operands. */
+export function userTest(name: string): (text: string) => boolean {
   const pattern = new RegExp(`[(, ]%?${escaped(name)}(?=[,) ])`);
   return (text) => {
     const operands = text.indexOf("(", text.indexOf(" = ") + 3);

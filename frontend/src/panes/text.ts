@@ -24,6 +24,7 @@ import { drawRuler } from "../lib/ruler.ts";
 import { heaviest } from "../lib/weights.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { type Anchor, anchorAt } from "../state/local.ts";
+import { describe } from "./card.ts";
 import { changeLine } from "./change.ts";
 import { CostMargin } from "./costmargin.ts";
 import { type Context, Drawing, follow, type Pane, TITLES } from "./pane.ts";
@@ -206,10 +207,7 @@ export class TextPane implements Pane {
       onHover: (line) => local.setHover(line === null ? null : anchorAt(document, line)),
       onMove: (delta) => this.move(document, delta, select),
       onClear: () => local.select(null),
-      describe: (line) => {
-        const of = document.variant ?? this.variant;
-        return of === null ? [] : local.costs.describe(document, of, line);
-      },
+      describe: (line) => describe(this.context, document, document.variant ?? this.variant, line),
     };
   }
 

@@ -16,6 +16,7 @@ import type { Synced } from "../state/synced.ts";
 import { type Command, commandsOf } from "./commands.ts";
 import { Controls } from "./controls.ts";
 import { openHelp } from "./help.ts";
+import { KeptLayouts } from "./keeping.ts";
 import { Notices } from "./notices.ts";
 import { Palette } from "./palette.ts";
 import { StatusBar } from "./statusbar.ts";
@@ -52,7 +53,7 @@ export class View {
       fullWindow: () => this.root.classList.toggle("insp-full"),
       arrange: (preset) => this.arrangeFor(preset),
     });
-    this.palette = new Palette(this.root, context, () => this.commands);
+    this.palette = new Palette(this.root, context, () => [...this.commands, ...(this.workspace?.commands() ?? [])]);
     this.controls = new Controls(context);
     this.toolbar = new Toolbar(context);
     this.notices = new Notices(context);
@@ -116,7 +117,13 @@ export class View {
     const kept = this.synced.arrangement.get()?.["side_by_side"];
     if (kept ?? recall(this.memory) ?? session.side_by_side) this.local.setOptimizedView("columns");
     this.ends.push(hideStored(session.stored_class));
-    this.workspace = new Workspace(this.root, this.panes, this.local.isSideBySide, this.synced.arrangement);
+    const layouts = new KeptLayouts(
+      [...this.panes.keys()],
+      this.synced.arrangement,
+      this.root.clientWidth || window.innerWidth,
+      this.local.isSideBySide,
+    );
+    this.workspace = new Workspace(this.root, this.panes, layouts);
     fill(this.main, this.workspace.element);
     this.onReveal();
   }

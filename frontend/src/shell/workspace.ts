@@ -1,42 +1,35 @@
-// Columns and dock: which pane is where, and how large. Two layouts are kept: one of them for texts
-// side by side, which need width.
+// Columns of groups, and the dock: which pane is where, and how large. Layouts are kept by how wide the page is, and
+// others for texts side by side, which need width.
 
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { openMenu } from "../lib/menu.ts";
 import { splitter } from "../lib/splitter.ts";
-import { recall, remember } from "../lib/storage.ts";
 import type { Pane as PaneName } from "../messages.ts";
 import { type Pane, TITLES } from "../panes/pane.ts";
 import {
   activate,
   borderOf,
-  defaultLayout,
+  type Column,
   evened,
   type Group,
   type GroupKey,
   groupAt,
   groupOf,
+  groupsOf,
   isSameLayout,
   type Layout,
   type Preset,
-  presetLayout,
-  movePane,
   PRESETS,
   resizeColumns,
   resizeDock,
-  restoreLayout,
-  widened,
+  resizeGroups,
 } from "../state/layout.ts";
-
-/** A layout that the notebook keeps; what Python sets may be the name of one. */
-export interface Arrangement {
-  get(): (Partial<Layout> & { readonly preset?: string; readonly side_by_side?: boolean }) | null;
-  set(layout: Layout & { readonly side_by_side: boolean }): void;
-}
+import { type Destination, movePane, movesOf } from "../state/moving.ts";
+import { dragTabs } from "./dragging.ts";
+import type { KeptLayouts } from "./keeping.ts";
 
 const NARROW_PX = 700;
-const WIDE_PANE: PaneName = "optimized";
 const KEY_STEP = 0.03;
 
 export class Workspace {
@@ -44,20 +37,23 @@ export class Workspace {
   private layout: Layout;
   private isNarrow = false;
   private narrowActive: PaneName;
+  /** What commands move: the pane at the front of the group that was used last. */
+  private atHand: PaneName;
   private maximised: GroupKey | null = null;
   private readonly resizes = new ResizeObserver(([entry]) => this.onWidth(entry!.contentRect.width));
   private readonly boxes = new Map<GroupKey, HTMLElement>();
+  private columns: HTMLElement[] = [];
 
   constructor(
     private readonly root: HTMLElement,
     private readonly panes: ReadonlyMap<PaneName, Pane>,
-    /** Whether the optimized HLO shows several texts side by side. */
-    private isWide: boolean,
-    private readonly arrangement: Arrangement,
+    private readonly layouts: KeptLayouts,
   ) {
-    this.layout = this.kept ?? this.recalled();
-    this.narrowActive = this.layout.columns[this.layout.columns.length - 1]!.active;
+    this.layout = layouts.ofNotebook ?? layouts.ofBrowser;
+    this.narrowActive = this.atHand = this.layout.columns.at(-1)!.groups[0]!.active;
     this.resizes.observe(this.element);
+    dragTabs(this.element, (pane, to) => this.move(pane, to));
+    for (const type of ["pointerdown", "focusin"]) this.element.addEventListener(type, (e) => this.onUse(e));
     this.draw();
   }
 
@@ -68,100 +64,112 @@ export class Workspace {
   /** Brings a pane to the front. */
   reveal(pane: PaneName): void {
     this.narrowActive = pane;
+    this.atHand = pane;
     const key = groupOf(this.layout, pane);
+    if (key === null) return this.move(pane, groupsOf(this.layout)[0]![0]);
     const isHidden = this.maximised !== null && this.maximised !== key;
     if (isHidden) this.maximised = null;
-    if (
-      key === null ||
-      (!isHidden &&
-        !this.isNarrow &&
-        groupAt(this.layout, key)?.active === pane &&
-        (key !== "dock" || this.layout.dockOpen))
-    )
-      return;
+    const isFront = groupAt(this.layout, key)?.active === pane && (key !== "dock" || this.layout.dockOpen);
+    if (!isHidden && !this.isNarrow && isFront) return;
     this.change(activate(this.layout, pane));
+  }
+
+  /** What can be done with panes from anywhere, by name. */
+  commands(): { readonly name: string; readonly key: string; readonly run: () => void }[] {
+    const show = [...this.panes.keys()].map((pane) => ({
+      name: `Show ${TITLES[pane]}`,
+      key: "",
+      run: () => this.reveal(pane),
+    }));
+    if (this.isNarrow) return show;
+    const { atHand: pane } = this;
+    const moves = movesOf(this.layout, pane, TITLES).map(({ text, to }) => ({
+      name: `Move ${TITLES[pane]} ${text}`,
+      key: "",
+      run: () => this.move(pane, to),
+    }));
+    return [...show, ...moves, { name: `Hide ${TITLES[pane]}`, key: "", run: () => this.move(pane, "away") }];
+  }
+
+  private move(pane: PaneName, to: Destination): void {
+    this.maximised = null;
+    this.change(movePane(this.layout, pane, to));
+  }
+
+  private onUse(e: Event): void {
+    const key = (e.target as Element).closest<HTMLElement>("[data-group]")?.dataset["group"] as GroupKey | undefined;
+    const group = key && !this.isNarrow ? groupAt(this.layout, key) : null;
+    if (group) this.atHand = group.active;
   }
 
   /** Arranges all panes for a purpose. */
   arrange(preset: Preset): void {
     this.maximised = null;
-    this.change(presetLayout(preset, [...this.panes.keys()]));
+    this.change(this.layouts.preset(preset));
   }
 
   setWide(isWide: boolean): void {
-    if (isWide === this.isWide) return;
+    if (isWide === this.layouts.isWide) return;
     const front = this.maximised === null ? null : (groupAt(this.layout, this.maximised)?.active ?? null);
-    this.isWide = isWide;
-    this.layout = this.recalled();
+    this.layouts.isWide = isWide;
+    this.layout = this.layouts.ofBrowser;
     this.maximised = front && groupOf(this.layout, front);
     if (front) this.layout = activate(this.layout, front);
     this.draw();
   }
 
-  /** As the notebook or Python has it. */
-  private get kept(): Layout | null {
-    const available = [...this.panes.keys()];
-    const kept = this.arrangement.get();
-    const preset = PRESETS.find(({ value }) => value === kept?.preset);
-    if (preset) return presetLayout(preset.value, available);
-    return kept ? restoreLayout(kept, available) : null;
-  }
-
   /** Takes over what Python has set; of what the page itself has set it is told as well. */
   follow(): void {
-    const { kept } = this;
+    const kept = this.layouts.ofNotebook;
     if (!kept || isSameLayout(kept, this.layout)) return;
     this.maximised = null;
-    this.layout = kept;
-    this.keep();
-    this.draw();
+    this.change(kept);
   }
 
-  private get memory(): string {
-    return this.isWide ? "layout.columns" : "layout";
-  }
-
-  private recalled(): Layout {
-    const available = [...this.panes.keys()];
-    const plain = restoreLayout(recall("layout"), available);
-    return this.isWide ? restoreLayout(recall(this.memory), available, widened(plain, WIDE_PANE)) : plain;
-  }
-
-  private default(): Layout {
-    const plain = defaultLayout([...this.panes.keys()]);
-    return this.isWide ? widened(plain, WIDE_PANE) : plain;
+  private get available(): PaneName[] {
+    return [...this.panes.keys()];
   }
 
   private change(layout: Layout): void {
     this.layout = layout;
-    this.keep();
+    this.layouts.keep(layout);
     this.draw();
   }
 
   private onWidth(width: number): void {
-    const isNarrow = width > 0 && width < NARROW_PX;
-    if (isNarrow === this.isNarrow) return;
+    if (!width) return;
+    const isNarrow = width < NARROW_PX;
+    const layout = this.layouts.fit(this.layout, width);
+    if (isNarrow === this.isNarrow && layout === this.layout) return;
     this.isNarrow = isNarrow;
+    if (layout !== this.layout) this.maximised = null;
+    this.layout = layout;
     this.draw();
   }
 
   private draw(): void {
-    const focused = this.root.contains(document.activeElement)
-      ? document.activeElement?.getAttribute("data-tab")
-      : null;
+    const focused = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement) : null;
     for (const pane of this.panes.values()) pane.setVisible(false);
     this.boxes.clear();
+    this.columns = [];
     this.root.classList.toggle("insp-narrow", this.isNarrow);
     fill(this.element, ...(this.isNarrow ? [this.narrow()] : this.wide()));
     this.resize();
     this.showActiveTabs();
     for (const name of this.shownPanes()) this.panes.get(name)?.setVisible(true);
-    if (focused) this.root.querySelector<HTMLElement>(`[data-tab="${focused}"]`)?.focus();
+    if (focused) this.focus(focused);
+  }
+
+  /** What had the focus before all was drawn, its tab where that is new, or the first one: keys are heard where it is. */
+  private focus(before: HTMLElement): void {
+    const find = (which: string): HTMLElement | null => this.root.querySelector(`[role=tab]${which}`);
+    const tab = find(`[data-tab="${before.dataset["tab"]}"]`) ?? find("[aria-selected=true]");
+    (before.isConnected ? before : tab)?.focus({ preventScroll: true });
   }
 
   private narrow(): HTMLElement {
     const panes = [...this.panes.keys()];
-    return this.group(0, { panes, active: this.narrowActive, weight: 1 });
+    return this.group("0.0", { panes, active: this.narrowActive, weight: 1 });
   }
 
   private wide(): HTMLElement[] {
@@ -171,27 +179,37 @@ export class Workspace {
       if (group) return [this.group(this.maximised, group)];
       this.maximised = null;
     }
-    const row = columns.flatMap((column, i) =>
-      i ? [this.columnSplitter(i - 1), this.group(i, column)] : [this.group(i, column)],
-    );
+    this.columns = columns.map((column, i) => this.column(column, i));
+    const row = this.columns.flatMap((column, i) => (i ? [this.columnSplitter(i - 1), column] : [column]));
     const top = h("div", { class: "insp-columns" }, ...row);
     return dock ? [top, this.dockSplitter(), this.group("dock", dock)] : [top];
+  }
+
+  private column({ groups }: Column, index: number): HTMLElement {
+    const parts = groups.flatMap((group, i) => {
+      const box = this.group(`${index}.${i}`, group);
+      return i ? [this.groupSplitter(index, i - 1), box] : [box];
+    });
+    return h("div", { class: "insp-stack" }, ...parts);
   }
 
   private shownPanes(): PaneName[] {
     if (this.isNarrow) return [this.narrowActive];
     const { columns, dock, dockOpen } = this.layout;
     if (this.maximised !== null) return [groupAt(this.layout, this.maximised)!.active];
-    return [...columns.map((c) => c.active), ...(dock && dockOpen ? [dock.active] : [])];
+    const fronts = columns.flatMap(({ groups }) => groups.map(({ active }) => active));
+    return [...fronts, ...(dock && dockOpen ? [dock.active] : [])];
   }
 
   /** Applies the sizes alone: what a splitter changes. */
   private resize(): void {
     const isAlone = this.isNarrow || this.maximised !== null;
-    this.layout.columns.forEach((column, i) => {
-      const box = this.boxes.get(i);
-      if (box) box.style.flexGrow = String(isAlone ? 1 : column.weight);
-    });
+    for (const [i, column] of this.columns.entries())
+      column.style.flexGrow = String(this.layout.columns[i]?.weight ?? 1);
+    for (const [key, group] of groupsOf(this.layout)) {
+      const box = this.boxes.get(key);
+      if (box) box.style.flexGrow = String(isAlone ? 1 : group.weight);
+    }
     const dock = this.boxes.get("dock");
     if (!dock) return;
     const isClosed = !this.layout.dockOpen && !isAlone;
@@ -283,29 +301,22 @@ export class Workspace {
   }
 
   private openMenu(button: HTMLElement, key: GroupKey, group: Group): void {
-    const others = [...this.panes.keys()].filter((p) => !group.panes.includes(p));
-    const move = (pane: PaneName, to: GroupKey | "column" | "away") => () =>
-      this.change(movePane(this.layout, pane, to));
-    const title = TITLES[group.active];
-    const isAlone = group.panes.length === 1;
+    const others = this.available.filter((pane) => !group.panes.includes(pane));
+    const { active } = group;
     openMenu(this.root, button, [
-      { title: "Show here", items: others.map((p) => ({ text: TITLES[p], run: move(p, key) })) },
+      { title: "Show here", items: others.map((pane) => ({ text: TITLES[pane], run: () => this.move(pane, key) })) },
       {
-        title,
-        items: [{ text: "Hide", run: move(group.active, "away") }],
-      },
-      {
-        title: `Move ${title} to`,
+        title: `Move ${TITLES[active]}`,
         items: [
-          ...(isAlone && key !== "dock" ? [] : [{ text: "a new column", run: move(group.active, "column") }]),
-          ...(key === "dock" ? [] : [{ text: "the panel below", run: move(group.active, "dock") }]),
+          ...movesOf(this.layout, active, TITLES).map(({ text, to }) => ({ text, run: () => this.move(active, to) })),
+          { text: "away (hide)", run: () => this.move(active, "away") },
         ],
       },
       {
         title: "Layout",
         items: [
           ...PRESETS.map(({ value, text }) => ({ text: `For: ${text}`, run: () => this.arrange(value) })),
-          { text: "Reset to default", run: () => this.change(this.default()) },
+          { text: "Reset to default", run: () => this.change(this.layouts.usual) },
         ],
       },
     ]);
@@ -323,8 +334,26 @@ export class Workspace {
         return (pixels) => move(before, share(pixels));
       },
       step: (direction) => move(this.layout, direction * KEY_STEP),
-      reset: () => this.resizeTo(evened(this.layout, this.default())),
-      position: () => borderOf(this.layout, index),
+      reset: () => this.resizeTo(evened(this.layout, this.layouts.usual)),
+      position: () => borderOf(this.layout.columns, index),
+    });
+  }
+
+  private groupSplitter(column: number, index: number): HTMLElement {
+    const share = (pixels: number): number => pixels / Math.max(1, this.columns[column]!.clientHeight);
+    const move = (before: Layout, by: number): void => this.resizeTo(resizeGroups(before, column, index, by));
+    const groups = (): readonly Group[] => this.layout.columns[column]!.groups;
+    return splitter({
+      label: "Height of what is stacked",
+      isVertical: false,
+      className: "insp-splitter insp-splitter-flat",
+      start: () => {
+        const before = this.layout;
+        return (pixels) => move(before, share(pixels));
+      },
+      step: (direction) => move(this.layout, direction * KEY_STEP),
+      reset: () => move(this.layout, 0.5 - borderOf(groups().slice(index, index + 2), 0)),
+      position: () => borderOf(groups(), index),
     });
   }
 
@@ -339,7 +368,7 @@ export class Workspace {
         return before.dockOpen ? (pixels) => move(before, pixels / Math.max(1, this.element.clientHeight)) : null;
       },
       step: (direction) => this.layout.dockOpen && move(this.layout, direction * KEY_STEP),
-      reset: () => this.layout.dockOpen && this.resizeTo(resizeDock(this.layout, this.default().dockShare)),
+      reset: () => this.layout.dockOpen && this.resizeTo(resizeDock(this.layout, this.layouts.usual.dockShare)),
       position: () => 1 - this.layout.dockShare,
     });
   }
@@ -347,12 +376,6 @@ export class Workspace {
   private resizeTo(layout: Layout): void {
     this.layout = layout;
     this.resize();
-    this.keep();
-  }
-
-  /** In the notebook, where Python reads it, and for the next Explorer in this browser. */
-  private keep(): void {
-    remember(this.memory, this.layout);
-    this.arrangement.set({ ...this.layout, side_by_side: this.isWide });
+    this.layouts.keep(layout);
   }
 }

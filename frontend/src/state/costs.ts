@@ -27,9 +27,9 @@ export class Costs {
     this.synced.send({ type: "line_costs", variant, is_measured: isMeasured });
   }
 
-  /** What is known of a line without asking, a row for each measure. */
+  /** What a line costs, a row for each measure that is known. */
   describe(document: TextDocument, variant: number, line: number): string[] {
-    const reply = this.synced.latest("line_costs", { variant });
+    const reply = this.reply(variant);
     return MEASURES.flatMap(({ value, text }) => {
       const costs = reply && this.from(reply, document, value);
       const cost = costs?.of(line);
