@@ -194,7 +194,8 @@ def _bytes(data: bytes) -> int:
     module = _columns(data)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return held - len(module.columns.fields.data)
+    del module
+    return held
 
 
 def _exponent(points: Sequence[tuple[int, float]]) -> float:

@@ -8,7 +8,10 @@ from typing import Any
 from google.protobuf import text_format
 
 from inspector.analysis.labels import CONFIGURING, NAMING
-from inspector.hlo.columns import OPCODE, SHAPE
+from inspector.hlo.field_numbers import (
+    OPCODE,
+    SHAPE,
+)
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.sharding import sharding_text

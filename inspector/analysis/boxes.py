@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from inspector.hlo.fields import Numbers
+from inspector.hlo.octets import Numbers
 
 BoxKind = Literal["module", "scope", "inputs", "part", "computation"]
 

@@ -8,8 +8,8 @@ from inspector.analysis.boxes import Box
 from inspector.analysis.hierarchy import Hierarchy
 from inspector.analysis.matching import match
 from inspector.analysis.value_numbers import UNMATCHED
-from inspector.hlo.fields import Numbers
 from inspector.hlo.module import Module
+from inspector.hlo.octets import Numbers
 
 
 def counterparts(found: Hierarchy, module: Module, other: Hierarchy, other_module: Module) -> Numbers:

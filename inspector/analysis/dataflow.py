@@ -13,7 +13,10 @@ import functools
 from collections.abc import Iterator
 
 from inspector.errors import ModuleError
-from inspector.hlo.columns import PARAMETER_NUMBER, TUPLE_INDEX
+from inspector.hlo.field_numbers import (
+    PARAMETER_NUMBER,
+    TUPLE_INDEX,
+)
 from inspector.hlo.module import Module
 
 _OPENED = frozenset({"fusion", "call", "async-start"})
@@ -148,12 +151,12 @@ class Dataflow:
 
     @functools.cached_property
     def indices(self) -> list[int]:
-        found: list[int] = self.module.columns.fields.integers(TUPLE_INDEX).tolist()
+        found: list[int] = self.module.columns.integers(TUPLE_INDEX).tolist()
         return found
 
     @functools.cached_property
     def parameters(self) -> list[int]:
-        found: list[int] = self.module.columns.fields.integers(PARAMETER_NUMBER).tolist()
+        found: list[int] = self.module.columns.integers(PARAMETER_NUMBER).tolist()
         return found
 
     def _is_bypassed(self, row: int, root: int) -> bool:

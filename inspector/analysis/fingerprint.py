@@ -15,7 +15,8 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
 from inspector.compilation.preview import NO_CODE, Preview
 from inspector.errors import ModuleError, Unavailable
-from inspector.hlo.columns import (
+from inspector.hlo.executable import nameless, object_files
+from inspector.hlo.field_numbers import (
     CALLED_COMPUTATION_IDS,
     CHANNEL_ID,
     CONTROL_PREDECESSOR_IDS,
@@ -25,7 +26,6 @@ from inspector.hlo.columns import (
     OPERAND_IDS,
     ORIGINAL_VALUE,
 )
-from inspector.hlo.executable import nameless, object_files
 from inspector.hlo.module import Computation, Module
 
 ASPECTS = ("hlo", "memory", "cost", "code")

@@ -10,9 +10,11 @@ import dataclasses
 import numpy as np
 
 from inspector.errors import Unavailable
-from inspector.hlo.columns import PARAMETER_NUMBER
-from inspector.hlo.fields import Numbers
+from inspector.hlo.field_numbers import (
+    PARAMETER_NUMBER,
+)
 from inspector.hlo.module import Module
+from inspector.hlo.octets import Numbers
 
 _PASSING = frozenset({"fusion", "call", "async-start"})  # operand `n` is parameter `n`
 _ENTERED = frozenset({*_PASSING, "while", "conditional"})
@@ -47,7 +49,7 @@ def _entering(module: Module, owners: Numbers) -> tuple[Numbers, Numbers, Number
     columns, links = module.columns, module.columns.operands
     enters = np.append(columns.opcode_is(_ENTERED.__contains__), False)
     parameters = np.flatnonzero(columns.opcode_is(lambda opcode: opcode == "parameter"))
-    numbers = columns.fields.integers(PARAMETER_NUMBER)[parameters]
+    numbers = columns.integers(PARAMETER_NUMBER)[parameters]
     computations = columns.in_computation[parameters]
     callers = owners[computations]
     entered = (callers >= 0) & enters[callers]

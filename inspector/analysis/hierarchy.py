@@ -14,8 +14,8 @@ from inspector.analysis.boxes import Box, Boxes
 from inspector.analysis.flow import flow
 from inspector.analysis.scopes import Scope, argument_path, scope_of
 from inspector.errors import ModuleError
-from inspector.hlo.fields import Numbers
 from inspector.hlo.module import Module
+from inspector.hlo.octets import Numbers
 
 # A computation up to this size is read as it is.
 _FLAT = 16

@@ -14,8 +14,8 @@ from inspector.analysis.roofline_point import Point
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable, missing
 from inspector.hlo.executions import places
-from inspector.hlo.fields import Numbers
 from inspector.hlo.module import Module
+from inspector.hlo.octets import Numbers
 from inspector.hlo.single import FLOW
 
 Floats = npt.NDArray[np.float64]

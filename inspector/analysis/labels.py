@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from inspector.hlo.columns import (
+from inspector.hlo.field_numbers import (
     BACKEND_CONFIG,
     CALLED_COMPUTATION_IDS,
     CHANNEL_ID,
@@ -65,7 +65,7 @@ def _labels(module: Module, known: dict[Hashable, int]) -> Labels:
     columns, alike = module.columns, module.alike
     first = alike.first.tolist()
     attributes = module.kind_attributes((*NAMING, *CONFIGURING, SHAPE))
-    has_channel = (columns.fields.integers(CHANNEL_ID)[alike.first] > 0).tolist()
+    has_channel = (columns.integers(CHANNEL_ID)[alike.first] > 0).tolist()
     shapes = [(shape, _plain(shape)) for shape in module.known_shapes]
     levels: tuple[list[int], ...] = ([], [], [], [])
     for row, said, channel in zip(first, attributes, has_channel, strict=True):

@@ -21,8 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from inspector.errors import AtLeast, Missing, Unavailable, missing
 from inspector.errors import total as sum_of
-from inspector.hlo.columns import OPCODE
 from inspector.hlo.executions import unknown_length
+from inspector.hlo.field_numbers import (
+    OPCODE,
+)
 from inspector.hlo.fused import Fused
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module

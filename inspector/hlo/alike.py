@@ -7,26 +7,14 @@ such as what it costs, is asked once for each kind.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import itertools
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
 from inspector.errors import ModuleError
-from inspector.hlo.columns import (
-    CALLED_COMPUTATION_IDS,
-    CONTROL_PREDECESSOR_IDS,
-    ID,
-    METADATA,
-    NAME,
-    OPERAND_IDS,
-    SHAPE,
-    Columns,
-)
-from inspector.hlo.fields import Fields, Numbers
-
-_NAMING = (NAME, ID, SHAPE, METADATA, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS)
+from inspector.hlo.columns import Columns
+from inspector.hlo.field_numbers import METADATA, SHAPE
+from inspector.hlo.octets import Numbers, Octets, Spans, numbered
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,10 +34,10 @@ class Alike:
     first: Numbers
     bodies: Mapping[int, int]
 
-    @functools.cached_property
-    def fields(self) -> Fields:
-        """Those of the first instruction of each kind."""
-        return Fields([*map(self.columns.fields.message, self.first.tolist())])
+    def attributes(self, without: Collection[int]) -> list[bytes]:
+        """What the first of each kind says besides its name, its id and what it refers to, without some fields."""
+        said = self.columns.contents.without(without)
+        return [said[code] for code in self.columns.codes[self.first].tolist()]
 
     @property
     def counts(self) -> Numbers:
@@ -75,10 +63,11 @@ def alike(
       ModuleError: computations call each other in a circle: the module is damaged.
     """
     rows = np.arange(len(columns)) if finer is None else finer.first
-    fields = columns.fields if finer is None else finer.fields
-    attributes = fields.without((*_NAMING, *without))
+    attributes = columns.contents.without((SHAPE, METADATA, *without))
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(attributes))}
+    attribute_numbers = np.array([numbers[each] for each in attributes], np.int64)[columns.codes[rows]]
     sizes = _shapes(columns, rows, columns.shapes.codes if shapes is None else shapes[columns.shapes.codes])
-    said = _numbered(zip(attributes, sizes, strict=True), len(rows))
+    said, _ = numbered(attribute_numbers * (len(rows) + 1) + sizes)
     calling = np.diff(columns.called.offsets)[rows] > 0
     kinds, alone = np.full(len(rows), -1), np.flatnonzero(~calling)
     _, firsts, kinds[alone] = np.unique(said[alone], return_index=True, return_inverse=True)
@@ -97,14 +86,8 @@ def alike(
     return Alike(columns, kinds if finer is None else kinds[finer.kinds], np.array(first, np.int64), bodies.numbers)
 
 
-def _numbered(keys: Iterable[Hashable], count: int) -> Numbers:
-    """A number for each key, equal for equal ones."""
-    known: dict[Hashable, int] = {}
-    return np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64, count)
-
-
-def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> list[bytes]:
-    """Of each row, its shape, those of its operands and which operands are the same."""
+def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> Numbers:
+    """A number of each row, equal where shape, shapes of operands and which operands are the same are."""
     links = columns.operands
     counts = links.offsets[rows + 1] - links.offsets[rows]
     offsets = np.append(0, np.cumsum(counts))
@@ -116,9 +99,8 @@ def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> list[bytes]:
     numbers[own, 0], numbers[own, 1] = of_shapes[rows], -1
     place = np.arange(len(taken)) + owners + 1
     numbers[place, 0], numbers[place, 1] = of_shapes[taken], first[which] - offsets[owners]
-    data = numbers.tobytes()
-    spans = [*(own * 8).tolist(), len(data)]
-    return [data[start:end] for start, end in itertools.pairwise(spans)]
+    codes, _ = Octets([numbers.tobytes()]).distinct([Spans(own * 8, (counts + 1) * 8)])
+    return codes
 
 
 class _Bodies:

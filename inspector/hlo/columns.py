@@ -8,43 +8,37 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError
-from inspector.hlo.fields import Fields, Numbers
-from inspector.toolchain.schema import READ_FIELDS, Schema, installed_schema
-
-_FIELDS = READ_FIELDS["xla.HloInstructionProto"]
-NAME, OPCODE, SHAPE, METADATA, PARAMETER_NUMBER, TUPLE_INDEX = (
-    _FIELDS[name] for name in ("name", "opcode", "shape", "metadata", "parameter_number", "tuple_index")
+from inspector.hlo.field_numbers import (
+    BACKEND_CONFIG,
+    CALLED_COMPUTATION_IDS,
+    CHANNEL_ID,
+    CONTROL_PREDECESSOR_IDS,
+    FRONTEND_ATTRIBUTES,
+    METADATA,
+    OPCODE,
+    OPERAND_IDS,
+    ORIGINAL_VALUE,
+    SHAPE,
+    SHARDING,
+    STATISTICS_VIZ,
 )
-CHANNEL_ID, ID, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS = (
-    _FIELDS[name] for name in ("channel_id", "id", "operand_ids", "control_predecessor_ids", "called_computation_ids")
-)
-SHARDING, BACKEND_CONFIG, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE = (
-    _FIELDS[name] for name in ("sharding", "backend_config", "frontend_attributes", "statistics_viz", "original_value")
-)
+from inspector.hlo.octets import Numbers, Spans
+from inspector.hlo.outline import outline
+from inspector.hlo.parts import Parts
+from inspector.hlo.rows_by_id import RowsById
+from inspector.toolchain.schema import Schema, installed_schema
 
 _SINGULAR = (
-    NAME,
-    OPCODE,
-    SHAPE,
-    METADATA,
-    CHANNEL_ID,
-    ID,
-    SHARDING,
-    BACKEND_CONFIG,
-    FRONTEND_ATTRIBUTES,
-    STATISTICS_VIZ,
-    ORIGINAL_VALUE,
-)
-_PACKED = (OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS)
+    OPCODE, SHAPE, METADATA, CHANNEL_ID, SHARDING, BACKEND_CONFIG, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -101,10 +95,11 @@ class Columns:
       computations: of each its `xla.HloComputationProto` without its instructions, as bytes.
       computation_names, computation_ids, root_ids: of each computation.
       first: the row of each computation's first instruction, and at the end the number of all.
-      names, ids: of each instruction.
+      ids: of each instruction.
       opcodes: as texts.
       shapes, metadata: as bytes.
-      fields: everything else.
+      codes: what each instruction says besides its name, its id and what it refers to, as a number.
+      contents: the fields of each thing that is said, by that number.
     """
 
     def __init__(self, data: bytes, schema: Schema | None = None) -> None:
@@ -119,36 +114,46 @@ class Columns:
         """
         self.data = data
         self._schema = schema or installed_schema()
-        outline = _outline(data)
-        if outline is None:
-            raise ModuleError(
-                f"Cannot read {len(data)} bytes as an HLO module: expected a serialized xla.HloModuleProto or"
-                " xla.HloProto with an entry computation. Such bytes come from"
-                " hlo_module.as_serialized_hlo_module_proto() or from a *.hlo.pb dump."
-            )
-        found = list(outline.computations)
+        module = outline(data)
+        found = list(module.computations)
         self.computation_names: list[str] = [computation.name for computation in found]
         self.computation_ids: list[int] = [computation.id for computation in found]
         self.root_ids: list[int] = [computation.root_id for computation in found]
-        self.first = np.append(0, np.cumsum([len(c.instructions) for c in found], dtype=np.int64))
-        self.fields = self._regular([i for computation in found for i in computation.instructions])
+        self.first = np.append(0, np.cumsum([len(computation.instructions) for computation in found], dtype=np.int64))
+        self._parts = self._regular(list(computation.instructions) for computation in found)
         self.computations: list[bytes] = []
         for computation in found:
             computation.ClearField("instructions")
             self.computations.append(computation.SerializeToString())
-        outline.ClearField("computations")
-        self.module = self.message("xla.HloModuleProto", outline.SerializeToString())
-        self._rows: dict[int, dict[int, int]] = {}
+        module.ClearField("computations")
+        self.module = self.message("xla.HloModuleProto", module.SerializeToString())
+        self.ids = self._parts.ids
+        self.codes, self.contents = self._parts.codes, self._parts.contents
         self._coded: dict[int, Coded] = {}
-        self.names = self.fields.texts(NAME)
-        self.ids = self.fields.integers(ID)
-        opcodes = _with_empty(*self.fields.coded(OPCODE))
-        self.opcodes = Coded(opcodes.codes, [_text(value) for value in opcodes.values])
-        self.shapes = _with_empty(*self.fields.coded(SHAPE))
-        self.metadata = Coded(*self.fields.coded(METADATA))
+        opcodes = self._of_rows(_with_empty(*self.contents.coded(OPCODE)))
+        self.opcodes = Coded(opcodes.codes, [*map(_text, opcodes.values)])
+        self.shapes = self._of_rows(_with_empty(*self.contents.coded(SHAPE)))
+        self.metadata = self.coded(METADATA)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.ids)
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """Of each instruction.
+
+        Raises:
+          ModuleError: one is not UTF-8.
+        """
+        octets, names = self._parts.octets, self._parts.names
+        texts = octets.gathered(Spans(names.begins, names.lengths + 1))
+        texts[np.cumsum(names.lengths + 1) - 1] = 0  # behind each
+        found = _text(texts.tobytes()).split("\0")[:-1]
+        return found if len(found) == len(self) else [*map(_text, octets.slices(names))]
+
+    @functools.cached_property
+    def _rows(self) -> RowsById:
+        return RowsById(self.first, self.ids)
 
     @functools.cached_property
     def in_computation(self) -> npt.NDArray[np.int32]:
@@ -176,15 +181,19 @@ class Columns:
     def coded(self, number: int) -> Coded:
         """A singular field of `xla.HloInstructionProto` by its number, as bytes."""
         if number not in self._coded:
-            self._coded[number] = Coded(*self.fields.coded(number))
+            self._coded[number] = self._of_rows(Coded(*self.contents.coded(number)))
         return self._coded[number]
+
+    def integers(self, number: int) -> Numbers:
+        """A singular integer of each instruction by its number, `[rows]`; 0 where it has none."""
+        return self.contents.integers(number)[self.codes]
+
+    def _of_rows(self, said: Coded) -> Coded:
+        return Coded(said.codes[self.codes], said.values)
 
     def row(self, computation: int, instruction_id: int) -> int:
         """The instruction of a computation that has an id; -1 for none."""
-        if computation not in self._rows:
-            first, last = self.first[computation : computation + 2].tolist()
-            self._rows[computation] = {each: first + n for n, each in enumerate(self.ids[first:last].tolist())}
-        return self._rows[computation].get(instruction_id, -1)
+        return int(self._rows.of(np.array([computation]), np.array([instruction_id], np.int64))[0])
 
     @functools.cached_property
     def roots(self) -> Numbers:
@@ -216,9 +225,9 @@ class Columns:
         Raises:
           ModuleError: the module lacks one: the proto is damaged.
         """
-        offsets, ids = self.fields.packed(CALLED_COMPUTATION_IDS)
-        known = np.array(self.computation_ids, np.int64)
-        numbers = _find(np.zeros(len(known), np.int64), known, np.zeros(len(ids), np.int64), ids)
+        offsets, ids = self._lists(CALLED_COMPUTATION_IDS)
+        known = RowsById(np.array([0, len(self.computation_ids)]), np.array(self.computation_ids, np.int64))
+        numbers = known.of(np.zeros(len(ids), np.int64), ids)
         if (numbers < 0).any():
             missing = int(ids[np.argmin(numbers)])
             raise ModuleError(f"Module {self.module.name} refers to a computation {missing} that it lacks.")
@@ -256,12 +265,20 @@ class Columns:
         return Links(np.append(0, np.cumsum(counts)), users[first])
 
     def _others(self, number: int) -> Links:
-        offsets, ids = self.fields.packed(number)
+        offsets, ids = self._lists(number)
         return Links(offsets, self._in_place(np.repeat(self.in_computation, np.diff(offsets)), ids))
+
+    def _lists(self, number: int) -> tuple[Numbers, Numbers]:
+        """The ids that a field lists: those of row `i` are `ids[offsets[i] : offsets[i + 1]]`."""
+        lists = self._parts.links[number]
+        offsets, ids = self._parts.octets.lists(lists.spans)
+        counts = np.zeros(len(self), np.int64)
+        counts[lists.rows] = np.diff(offsets)
+        return np.append(0, np.cumsum(counts)), ids
 
     def _in_place(self, computations: npt.NDArray[Any], ids: Numbers) -> Numbers:
         """The rows of ids in computations. Raises ModuleError where one lacks it."""
-        rows = _find(self.in_computation, self.ids, computations, ids)
+        rows = self._rows.of(computations, ids)
         if (rows < 0).any():
             first = int(np.argmin(rows))
             name = self.computation_names[int(computations[first])]
@@ -270,7 +287,7 @@ class Columns:
 
     def instruction(self, row: int) -> Any:
         """The `xla.HloInstructionProto` of a row."""
-        return self.message("xla.HloInstructionProto", self.fields.message(row))
+        return self.message("xla.HloInstructionProto", self._parts.message(row))
 
     def computation(self, number: int) -> Any:
         """The `xla.HloComputationProto` of a computation without its instructions."""
@@ -287,15 +304,19 @@ class Columns:
         except DecodeError as e:
             raise ModuleError(f"The module is damaged: {len(data)} bytes in it are no {name}: {e}.") from None
 
-    def _regular(self, messages: list[bytes]) -> Fields:
-        """The instructions' fields, each singular one once, each list in one piece, and of none too many."""
-        fields = Fields(messages)
-        irregular = fields.irregular(_SINGULAR, _PACKED)
+    def _regular(self, messages: Iterable[list[bytes]]) -> Parts:
+        """The instructions' parts, each singular field once, each list in one piece, and of none too many."""
+        parts = Parts(messages)
+        irregular = np.append(parts.contents.irregular(_SINGULAR), parts.misplaced)
         if not len(irregular):
-            return fields
-        for row in irregular.tolist():
-            messages[row] = _rewritten(self.message("xla.HloInstructionProto", messages[row]))
-        return Fields(messages)
+            return parts
+        written = [*map(parts.message, range(len(parts)))]
+        for row in np.flatnonzero(np.isin(parts.codes, irregular)).tolist():
+            written[row] = _rewritten(self.message("xla.HloInstructionProto", written[row]))
+        parts = Parts([written])
+        if len(parts.misplaced):
+            raise ModuleError("The module is damaged: the name, id or operands of an instruction are none.")
+        return parts
 
 
 def _rewritten(instruction: Any) -> bytes:
@@ -306,21 +327,6 @@ def _rewritten(instruction: Any) -> bytes:
             getattr(last, field.name).extend(values)
             instruction.ClearField(field.name)
     return bytes(instruction.SerializeToString() + last.SerializeToString())
-
-
-def _find(in_computation: npt.NDArray[Any], ids: Numbers, of_computation: npt.NDArray[Any], wanted: Numbers) -> Numbers:
-    """The rows that have wanted ids in the same computation, -1 for none; of equal ones the last."""
-    if not len(ids) or not len(wanted):
-        return np.full(len(wanted), -1)
-    known, codes = np.unique(ids, return_inverse=True)
-    place = np.searchsorted(known, wanted).clip(max=len(known) - 1)
-    keys = in_computation.astype(np.int64) * len(known) + codes
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    asked = of_computation.astype(np.int64) * len(known) + place
-    found = np.searchsorted(keys, asked, side="right") - 1
-    there = (known[place] == wanted) & (found >= 0) & (keys[found] == asked)
-    return np.where(there, order[found], -1)
 
 
 def _with_empty(codes: Numbers, values: list[bytes]) -> Coded:
@@ -337,53 +343,3 @@ def _text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError as e:
         raise ModuleError(f"The module is damaged: a text in it is not UTF-8: {e}.") from None
-
-
-def _outline(data: bytes) -> Any | None:
-    """A module in which each instruction is its bytes; None for what is none."""
-    module = _outlined(data, "Module")
-    if module is not None and _is_module(module):
-        return module
-    wrapper = _outlined(data, "Proto")
-    return wrapper.hlo_module if wrapper is not None and _is_module(wrapper.hlo_module) else None
-
-
-def _outlined(data: bytes, message: str) -> Any | None:
-    try:
-        return _outline_type(message).FromString(data)
-    except (DecodeError, UnicodeDecodeError, ValueError):
-        return None
-
-
-def _is_module(outline: Any) -> bool:
-    """HloProto and HloModuleProto share field 1, so bytes of one may parse as the other."""
-    return any(computation.id == outline.entry_computation_id for computation in outline.computations)
-
-
-@functools.cache
-def _outline_type(message: str) -> Any:
-    field = descriptor_pb2.FieldDescriptorProto
-    kinds = {"string": field.TYPE_STRING, "bytes": field.TYPE_BYTES, "int64": field.TYPE_INT64}
-    file = descriptor_pb2.FileDescriptorProto(name="outline.proto", package="outline", syntax="proto3")
-    for name, fields in _OUTLINE.items():
-        described = file.message_type.add(name=name)
-        for field_name, (number, kind, *repeated) in fields.items():
-            added = described.field.add(name=field_name, number=number, label=3 if repeated else 1)
-            added.type = kinds.get(kind, field.TYPE_MESSAGE)
-            if kind not in kinds:
-                added.type_name = f".outline.{kind}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"outline.{message}"))
-
-
-# Numbers are those of xla.HloProto, xla.HloModuleProto and xla.HloComputationProto; the rest stays as it is.
-_OUTLINE: dict[str, dict[str, tuple[Any, ...]]] = {
-    "Computation": {
-        "name": (1, "string"), "instructions": (2, "bytes", "repeated"), "id": (5, "int64"), "root_id": (6, "int64"),
-    },
-    "Module": {
-        "name": (1, "string"), "computations": (3, "Computation", "repeated"), "entry_computation_id": (6, "int64"),
-    },
-    "Proto": {"hlo_module": (1, "Module")},
-}  # fmt: skip

@@ -11,25 +11,23 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import ModuleError
-from inspector.hlo.varint_arrays import varint_ends, varints_at
-
-Numbers: TypeAlias = npt.NDArray[np.int64]
+from inspector.hlo.octets import Numbers, Octets, Spans
 
 TAIL = 0
 """The number (no field's) under which the rest of a message stands that has more than `MOST_FIELDS` fields."""
 
 MOST_FIELDS = 128
 
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+"""How a field is written: the low bits of its tag."""
+
 _BLOCK = 8192  # messages, so that what a step works on stays in the processor's cache
-_PADDING = 16  # so that an integer that the end cuts off is read as one that ends too late
-_MOST_BITS = 63
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -51,10 +49,10 @@ class Field:
 
 
 class Fields:
-    """The fields of messages that follow each other in a buffer.
+    """The fields of messages.
 
     Attributes:
-      data: the messages.
+      octets: the messages, one after the other.
       starts, ends: of each message, `[messages]`.
     """
 
@@ -64,18 +62,14 @@ class Fields:
         Raises:
           ModuleError: one is damaged: a field ends behind it, or is of no kind that there is.
         """
-        self.data = b"".join(messages)
+        self.octets = Octets(messages)
         lengths = np.fromiter(map(len, messages), np.int64, len(messages))
         self.ends = np.cumsum(lengths)
         self.starts = self.ends - lengths
-        self._fields = _read(np.frombuffer(self.data + bytes(_PADDING), np.uint8), self.starts, self.ends)
+        self._fields = _read(self.octets, self.starts, self.ends)
 
     def __len__(self) -> int:
         return len(self.starts)
-
-    def message(self, row: int) -> bytes:
-        """The bytes of one message."""
-        return self.data[self.starts[row] : self.ends[row]]
 
     @functools.cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -99,32 +93,16 @@ class Fields:
         found[field.rows] = field.values
         return found
 
-    def texts(self, number: int) -> list[str]:
-        """A singular text of each message; "" where it has none.
-
-        Raises:
-          ModuleError: one is not UTF-8.
-        """
-        contents, rows = self.contents(number), self.field(number).rows
-        try:
-            if len(rows) == len(self):
-                return [*map(bytes.decode, contents)]
-            found = dict(zip(rows.tolist(), map(bytes.decode, contents), strict=True))
-        except UnicodeDecodeError as e:
-            raise ModuleError(f"The module is damaged: a text in it is not UTF-8: {e}.") from None
-        return [found.get(row, "") for row in range(len(self))]
-
     def contents(self, number: int) -> list[bytes]:
         """The bytes of each occurrence of a field.
 
         Raises:
           ModuleError: one is an integer.
         """
-        field, data = self.field(number), self.data
+        field = self.field(number)
         if (field.lengths < 0).any():
             raise ModuleError(f"The module is damaged: field {number} of an instruction is an integer.")
-        ends = field.values + field.lengths
-        return [data[start:end] for start, end in zip(field.values.tolist(), ends.tolist(), strict=True)]
+        return self.octets.slices(Spans(field.values, field.lengths.astype(np.int64)))
 
     def coded(self, number: int) -> tuple[Numbers, list[bytes]]:
         """A singular field of each message as a number, and what each number stands for; -1 where it has none."""
@@ -136,47 +114,23 @@ class Fields:
 
     def without(self, numbers: Collection[int]) -> list[bytes]:
         """The bytes of each message without some of its fields."""
-        steps, lengths = np.zeros(len(self.data) + 1, np.int8), self.ends - self.starts
+        steps, lengths = np.zeros(self.octets.size + 1, np.int8), self.ends - self.starts
         for number in set(numbers):
             field = self.field(number)
             steps[field.begins] += 1
             steps[field.ends] -= 1
             lengths -= np.bincount(field.rows, field.ends - field.begins, len(self)).astype(np.int64)
-        left = np.frombuffer(self.data, np.uint8)[np.cumsum(steps[:-1], dtype=np.int8) == 0].tobytes()
+        kept = np.cumsum(steps[:-1], dtype=np.int8) == 0
+        left = np.frombuffer(self.octets.data, np.uint8, self.octets.size)[kept].tobytes()
         spans = np.append(0, np.cumsum(lengths)).tolist()
         return [left[start:end] for start, end in itertools.pairwise(spans)]
 
-    def packed(self, number: int) -> tuple[Numbers, Numbers]:
-        """A repeated integer of each message.
-
-        Returns:
-          `(offsets, values)`: those of message `i` are `values[offsets[i] : offsets[i + 1]]`.
-
-        Raises:
-          ModuleError: they are damaged.
-        """
-        field, data = self.field(number), b"".join(self.contents(number))
-        pieces = np.cumsum(field.lengths, dtype=np.int64)
-        try:
-            ends = varint_ends(data)
-            values = varints_at(data, ends)
-        except ValueError as e:
-            raise ModuleError(f"The module is damaged: {e}.") from None
-        if (np.frombuffer(data, np.uint8)[pieces[pieces > 0] - 1] >= 0x80).any():
-            raise ModuleError("The module is damaged: a list of integers in it does not end.")
-        counts = np.zeros(len(self), np.int64)
-        np.add.at(counts, field.rows, np.diff(np.searchsorted(ends, pieces), prepend=0))
-        return np.append(0, np.cumsum(counts)), values
-
-    def irregular(self, singular: Sequence[int], packed: Sequence[int]) -> Numbers:
-        """The messages in which a field occurs again, or is written as no other is: to be written anew."""
+    def irregular(self, singular: Sequence[int]) -> Numbers:
+        """The messages in which a field occurs again, or that have too many: to be written anew."""
         found = [self.field(TAIL).rows]
-        for number in (*singular, *packed):
+        for number in singular:
             rows = self.field(number).rows
             found.append(rows[1:][rows[1:] == rows[:-1]])
-        for number in packed:
-            field = self.field(number)
-            found.append(field.rows[field.lengths < 0])
         return np.unique(np.concatenate(found))
 
 
@@ -184,15 +138,39 @@ _NO_ROWS = np.zeros(0, np.int32)
 _NONE = Field(_NO_ROWS, np.zeros(0, np.int64), _NO_ROWS, _NO_ROWS, _NO_ROWS)
 
 
-def _read(buffer: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> Mapping[int, Field]:
+def contents(octets: Octets, kinds: Numbers, at: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """What fields hold.
+
+    Args:
+      octets: where they are.
+      kinds: how each is written.
+      at: behind its tag.
+
+    Returns:
+      `(values, lengths, behind)`: as `Field.values` and `Field.lengths`, and where the field ends; before its tag where
+      it is of no kind that there is.
+    """
+    has_length, is_integer = kinds == LENGTH, kinds == VARINT
+    if has_length.all():
+        values, begin = octets.varints(at)
+        return begin, values, begin + values
+    is_fixed = (kinds == FIXED64) | (kinds == FIXED32)
+    values, begin = octets.varints(np.where(is_fixed, octets.size, at))  # behind the messages there are zeros
+    begin = np.where(is_fixed, at, begin)
+    sizes = np.select([has_length, is_integer, is_fixed], [values, 0, np.where(kinds == FIXED64, 8, 4)], _NO_KIND)
+    return np.where(is_integer, values, begin), np.where(is_integer, -1, sizes), begin + sizes
+
+
+_NO_KIND = -(1 << 62)
+
+
+def _read(octets: Octets, starts: Numbers, ends: Numbers) -> Mapping[int, Field]:
     blocks = range(0, len(starts), _BLOCK)
-    steps = [step for first in blocks for step in _steps(buffer, first, starts, ends)]
+    steps = [step for first in blocks for step in _steps(octets, first, starts, ends)]
     return _by_number([np.concatenate(column) for column in zip(*steps, strict=True)]) if steps else {}
 
 
-def _steps(
-    buffer: npt.NDArray[np.uint8], first: int, starts: Numbers, ends: Numbers
-) -> Iterator[tuple[npt.NDArray[Any], ...]]:
+def _steps(octets: Octets, first: int, starts: Numbers, ends: Numbers) -> Iterator[tuple[npt.NDArray[Any], ...]]:
     """Rows, numbers, values, lengths and ends of the first field of each message of a block, then of the second, ..."""
     at, until = starts[first : first + _BLOCK], ends[first : first + _BLOCK]
     rows = np.arange(first, first + len(at), dtype=np.int32)
@@ -202,9 +180,9 @@ def _steps(
         if not len(rows):
             return
         begins = at
-        tags, at = _varints(buffer, begins)
-        values, lengths, behind, at = _contents(buffer, tags & 7, at)
-        if (at > until).any() or (at < behind).any() or (lengths < -1).any() or (tags < 8).any():
+        tags, behind = octets.varints(begins)
+        values, lengths, at = contents(octets, tags & 7, behind)
+        if (at > until).any() or (at < behind).any() or (tags < 8).any():
             raise ModuleError(
                 "The module is damaged: a field of an instruction ends behind it, or is of no known kind."
             )
@@ -217,24 +195,8 @@ def _steps(
         yield rows, np.full(len(rows), TAIL), at, *(each.astype(np.int32) for each in (until - at, at, until))
 
 
-def _contents(buffer: npt.NDArray[np.uint8], kinds: Numbers, at: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Of the contents of fields: `Field.values`, `Field.lengths` (-2 for no kind that there is), begin and end."""
-    has_length, is_integer = kinds == _LENGTH, kinds == _VARINT
-    if (has_length | is_integer).all():
-        values, begin = _varints(buffer, at)
-        lengths = np.where(has_length, np.where(values < 0, -2, values), -1)
-    else:
-        is_fixed = (kinds == _FIXED64) | (kinds == _FIXED32)
-        values, begin = _varints(buffer, np.where(is_fixed, len(buffer) - 1, at))  # the last is a zero
-        begin = np.where(is_fixed, at, begin)
-        lengths = np.select(
-            [has_length & (values >= 0), is_integer, is_fixed], [values, -1, np.where(kinds == _FIXED64, 8, 4)], -2
-        )
-    return np.where(lengths < 0, values, begin), lengths, begin, begin + np.maximum(lengths, 0)
-
-
 def _by_number(columns: Sequence[npt.NDArray[Any]]) -> Mapping[int, Field]:
-    rows, numbers, *contents = columns
+    rows, numbers, *others = columns
     small = numbers.max() < 1 << 16
     order = np.argsort(numbers.astype(np.uint16) if small else numbers, kind="stable")  # 16 bits: in linear time
     numbers = numbers[order]
@@ -243,21 +205,5 @@ def _by_number(columns: Sequence[npt.NDArray[Any]]) -> Mapping[int, Field]:
     for start, end in itertools.pairwise(cuts):
         these = order[start:end]
         these = these[np.argsort(rows[these], kind="stable")]
-        found[int(numbers[start])] = Field(rows[these], *(column[these] for column in contents))
+        found[int(numbers[start])] = Field(rows[these], *(column[these] for column in others))
     return found
-
-
-def _varints(buffer: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
-    """The integers at positions, and the positions behind them."""
-    first = buffer[at]
-    values: Any = (first & 0x7F).astype(np.int64)
-    behind = at + 1
-    more, shift = np.flatnonzero(first >= 0x80), 7
-    while len(more):
-        if shift > _MOST_BITS:
-            raise ModuleError("The module is damaged: an integer in it has more than 64 bits.")
-        byte = buffer[behind[more]].astype(np.int64)
-        values[more] |= (byte & 0x7F) << shift
-        behind[more] += 1
-        more, shift = more[byte >= 0x80], shift + 7
-    return values, behind

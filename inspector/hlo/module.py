@@ -14,7 +14,11 @@ from typing import Any
 
 from inspector.errors import ModuleError
 from inspector.hlo.alike import Alike, alike
-from inspector.hlo.columns import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, Columns
+from inspector.hlo.columns import Columns
+from inspector.hlo.field_numbers import (
+    BACKEND_CONFIG,
+    FRONTEND_ATTRIBUTES,
+)
 from inspector.hlo.group_mode import GroupMode, group_mode
 from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
@@ -152,12 +156,12 @@ class Module:
 
     def kind_attributes(self, without: Collection[int]) -> list[bytes]:
         """`Instruction.attributes` of the first of each kind."""
-        rows, fields = self.alike.first.tolist(), self.alike.fields
-        found = fields.without(without)
+        found = self.alike.attributes(without)
         if FRONTEND_ATTRIBUTES not in without:  # whose order is anybody's
-            noted = fields.field(FRONTEND_ATTRIBUTES)
-            for kind in noted.rows[noted.lengths > 0].tolist():
-                found[kind] = self.at(rows[kind]).attributes(without)
+            noted = self.columns.coded(FRONTEND_ATTRIBUTES)
+            for kind, row in enumerate(self.alike.first.tolist()):
+                if noted.at(row):
+                    found[kind] = self.at(row).attributes(without)
         return found
 
     @functools.cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -72,12 +73,9 @@ class Shape:
     @classmethod
     def from_proto(cls, proto: Any) -> Shape:
         """A `Shape` from an `xla.ShapeProto`."""
-        enum = proto.DESCRIPTOR.fields_by_name["element_type"].enum_type
-        value = enum.values_by_number.get(proto.element_type)
-        # OPAQUE_TYPE is spelled so because OPAQUE clashes with a macro; HLO text says opaque.
-        name = value.name.lower().removesuffix("_type") if value else f"type{proto.element_type}"
+        number = proto.element_type
         return cls(
-            name,
+            _type_names(proto.DESCRIPTOR).get(number) or f"type{number}",
             tuple(proto.dimensions),
             Layout.from_proto(proto.layout) if proto.HasField("layout") else None,
             tuple(cls.from_proto(element) for element in proto.tuple_shapes),
@@ -148,6 +146,14 @@ class Shape:
         sizes = ("<=" * d + str(n) for n, d in zip(self.dimensions, dynamic, strict=True))
         has_layout = self.layout and (self.layout.minor_to_major or self.layout != Layout(()))
         return f"{self.element_type}[{','.join(sizes)}]" + (str(self.layout) if has_layout else "")
+
+
+@functools.cache
+def _type_names(shape_type: Any) -> dict[int, str]:
+    """HLO's names of element types by their numbers in a type of message."""
+    values = shape_type.fields_by_name["element_type"].enum_type.values_by_number
+    # OPAQUE_TYPE is spelled so because OPAQUE clashes with a macro; HLO text says opaque.
+    return {number: value.name.lower().removesuffix("_type") for number, value in values.items()}
 
 
 def element_bits(element_type: str) -> int:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from inspector.hlo.alike import alike
 from inspector.hlo.backend_config import product_dimensions
-from inspector.hlo.columns import (
+from inspector.hlo.field_numbers import (
     BACKEND_CONFIG,
     CALLED_COMPUTATION_IDS,
     CONTROL_PREDECESSOR_IDS,
@@ -44,9 +44,8 @@ FREE = frozenset({"parameter", "constant", "async-update", "async-done"})
 
 _ELSEWHERE = FLOW | FREE
 
-# Of xla.HloInstructionProto, what costs nothing, and what is numbered or written anew.
+# Of xla.HloInstructionProto, what costs nothing.
 _UNCOUNTED = (METADATA, CONTROL_PREDECESSOR_IDS, SHARDING, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE)
-_RENUMBERED = (NAME, SHAPE, ID, OPERAND_IDS, CALLED_COMPUTATION_IDS)
 _INSTRUCTIONS = 2  # of xla.HloComputationProto
 
 # Libraries' calls that are one operation (xla/service/gpu/cublas_cudnn.h); XLA's own count for GPUs reads them so too.
@@ -105,7 +104,7 @@ class _Plain:
         self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
         self._codes: list[int] = columns.shapes.codes.tolist()
         self._kinds: list[int] = module.alike.kinds.tolist()
-        kept = module.alike.fields.without((*_RENUMBERED, *_UNCOUNTED, BACKEND_CONFIG))
+        kept = module.alike.attributes((SHAPE, *_UNCOUNTED, BACKEND_CONFIG))
         self._attributes = [data + _bytes(SHAPE, self._shape(row)) for data, row in zip(kept, first, strict=True)]
 
     @property

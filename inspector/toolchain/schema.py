@@ -106,6 +106,7 @@ class Schema:
         """
         self.source = source
         self._pool = descriptor_pool.DescriptorPool()
+        self._messages: dict[str, type[Message]] = {}
         try:
             for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file:
                 self._pool.Add(file)
@@ -118,11 +119,13 @@ class Schema:
         Raises:
           ModuleError: this schema has no such message.
         """
-        try:
-            descriptor = self._pool.FindMessageTypeByName(full_name)
-        except KeyError as e:
-            raise ModuleError(f"The protobuf schema of {self.source} has no message {full_name}.") from e
-        return message_factory.GetMessageClass(descriptor)
+        if full_name not in self._messages:
+            try:
+                descriptor = self._pool.FindMessageTypeByName(full_name)
+            except KeyError as e:
+                raise ModuleError(f"The protobuf schema of {self.source} has no message {full_name}.") from e
+            self._messages[full_name] = message_factory.GetMessageClass(descriptor)
+        return self._messages[full_name]
 
     def enum(self, full_name: str) -> EnumDescriptor:
         """The enum named, such as `"xla.PrimitiveType"`.

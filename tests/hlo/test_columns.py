@@ -13,8 +13,9 @@ import pytest
 
 from inspector.errors import ModuleError
 from inspector.hlo.alike import alike
-from inspector.hlo.columns import CHANNEL_ID, OPERAND_IDS, Columns, _find
+from inspector.hlo.columns import Columns
 from inspector.hlo.executions import places
+from inspector.hlo.field_numbers import CHANNEL_ID, OPERAND_IDS, PARAMETER_NUMBER
 from inspector.hlo.fields import MOST_FIELDS
 from inspector.hlo.module import Module
 from inspector.hlo.single import singles
@@ -42,6 +43,11 @@ def test_columns_hold_what_the_proto_holds(file: Path) -> None:
     listed = list(protos(proto))
     assert columns.names == [i.name for _, i in listed]
     assert columns.ids.tolist() == [i.id for _, i in listed]
+    assert [columns.metadata.at(row) for row in range(len(columns))] == [
+        i.metadata.SerializeToString() for _, i in listed
+    ]
+    assert columns.integers(PARAMETER_NUMBER).tolist() == [i.parameter_number for _, i in listed]
+    assert columns.integers(CHANNEL_ID).tolist() == [i.channel_id for _, i in listed]
     assert columns.in_computation.tolist() == [number for number, _ in listed]
     assert [columns.opcodes.values[code] for code in columns.opcodes.codes] == [i.opcode for _, i in listed]
     assert [columns.shapes.at(row) for row in range(len(columns))] == [i.shape.SerializeToString() for _, i in listed]
@@ -142,10 +148,10 @@ def test_operands_count_by_which_are_the_same_and_bodies_by_what_they_do() -> No
     assert kind_of(module, "x") != kind_of(module, "y")  # another number of parameter
 
 
-def test_the_first_of_each_kind_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_instructions_say_is_read_once_for_each_different_thing(monkeypatch: pytest.MonkeyPatch) -> None:
     module = module_of(TEXT)
-    assert len(module.alike.fields) == len(module.alike.first) < len(module.columns)
-    monkeypatch.setattr("inspector.hlo.alike.Fields", lambda messages: pytest.fail("read again"))
+    assert len(module.columns.contents) < len(module.columns)
+    monkeypatch.setattr("inspector.hlo.parts.Fields", lambda messages: pytest.fail("read again"))
     assert len(module.kind_attributes(())) == len(module.alike.first)
     assert singles(module)
 
@@ -267,6 +273,31 @@ def test_an_instruction_with_very_many_groups() -> None:
     assert found.replica_groups.expand().tolist()[-1] == [6 * MOST_FIELDS - 2, 6 * MOST_FIELDS - 1]
 
 
+def test_a_name_with_a_zero_byte() -> None:
+    proto = proto_of(module_of(TEXT))
+    proto.computations[-1].instructions[0].name = "x\0y"
+    names = [i.name for computation in proto.computations for i in computation.instructions]
+    assert changed(proto).columns.names == names
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (write_varint(1 << 3) + b"\x05", "name, id or operands"),  # a number for a name
+        (write_varint(35 << 3 | 2) + b"\x01x", "name, id or operands"),  # a text for an id
+        (_bytes(36, b"\x80"), "does not end"),
+        (_bytes(3, b"abc")[:-1], "ends behind it"),
+        (_bytes(36, b"abc")[:-1], "ends behind it"),
+        (write_varint(5 << 3 | 3), "no known kind"),
+        (write_varint(90 << 3 | 3), "no known kind"),
+    ],
+)
+def test_a_damaged_instruction_is_refused(written: bytes, said: str) -> None:
+    data = rewritten(proto_of(module_of(TEXT)), lambda data, instruction: written)
+    with pytest.raises(ModuleError, match=said):
+        _ = Columns(data).operands
+
+
 def test_what_is_not_written_is_empty() -> None:
     proto = proto_of(module_of(TEXT))
     instruction = proto.computations[-1].instructions[0]
@@ -291,17 +322,3 @@ def test_equal_ids_in_different_computations_are_different_instructions() -> Non
         assert [o.name for o in one.operands] == [o.name for o in other.operands]
         assert [o.name for o in one.users] == [o.name for o in other.users]
         assert one.is_root == other.is_root
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_ids_are_found_in_their_computation(seed: int) -> None:
-    source = np.random.default_rng(seed)
-    count, asked = source.integers(0, 30, 2).tolist()
-    in_computation, ids = np.sort(source.integers(0, 4, count)), source.integers(-2, 9, count)
-    of_computation, wanted = source.integers(0, 5, asked), source.integers(-3, 11, asked)
-    rows = {pair: row for row, pair in enumerate(zip(in_computation.tolist(), ids.tolist(), strict=True))}
-    expected = [rows.get(pair, -1) for pair in zip(of_computation.tolist(), wanted.tolist(), strict=True)]
-    assert _find(in_computation, ids, of_computation, wanted).tolist() == expected
-    none = np.array([], np.int64)
-    assert _find(none, none, of_computation, wanted).tolist() == [-1] * asked
-    assert _find(in_computation, ids, none, none).tolist() == []
