@@ -287,7 +287,7 @@ def _by_origin(listing: Listing, *, is_source: bool) -> _Lines:
     def of(origin: Origin) -> Sequence[int]:
         frames = ((frame.file, frame.line) for frame in origin.frames)
         # A library's lines are not shown: what it does belongs to the innermost line that is.
-        keys = ((None, frame) for frame in frames) if is_source else _keys(origin)
+        keys = ((_LINE, "", frame) for frame in frames) if is_source else _keys(origin)
         return next((lines[key] for key in keys if key in lines), ())
 
     def share(origins: tuple[Origin, ...]) -> Mapping[int | None, float]:
@@ -301,7 +301,8 @@ def _by_origin(listing: Listing, *, is_source: bool) -> _Lines:
     return share
 
 
-_Key = tuple[str | None, tuple[str, int] | None]
+_Key = tuple[int, str, tuple[str, int] | None]
+_NAME, _PRIMITIVE, _LINE = range(3)
 
 
 def _keys(origin: Origin) -> Iterator[_Key]:
@@ -312,11 +313,11 @@ def _keys(origin: Origin) -> Iterator[_Key]:
     """
     place = (origin.line.file, origin.line.line) if origin.line else None
     if place is None:
-        yield origin.op_name, None
+        yield _NAME, origin.op_name, None
         return
-    yield _own_name(origin.op_name), place
-    yield origin.op_name.rpartition("/")[2], place
-    yield None, place
+    yield _NAME, _own_name(origin.op_name), place
+    yield _PRIMITIVE, origin.op_name.rpartition("/")[2], place
+    yield _LINE, "", place
 
 
 def _is_constant(text: str) -> bool:
