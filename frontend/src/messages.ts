@@ -355,6 +355,8 @@ export interface RooflineRow {
   intensity: number | null;
   bound_by: string;
   least_s: number | null;
+  exposed_s: number | null;
+  beside: string[];
   share: number | null;
   source: SourceLine | null;
   unknown: string;
@@ -440,6 +442,9 @@ export interface Collective {
   operand_shapes: string[];
   result_shapes: string[];
   operand_bytes: number;
+  link_bytes: number | null;
+  least_s: number | null;
+  least_reason: string;
   executions: number | null;
   executions_reason: string;
   phases: string[];

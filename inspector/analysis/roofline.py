@@ -26,9 +26,9 @@ from inspector.analysis.phases import Phases, phases_text
 from inspector.analysis.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, group_row, grouped
 from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
-from inspector.analysis.schedule import Bound, Work, play
+from inspector.analysis.schedule import Bound, Played, Work, play
 from inspector.compilation.cost import InstructionCost
-from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, missing
+from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, missing, total
 from inspector.hlo.fused import Fused
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import NOWHERE, Origin
@@ -78,7 +78,7 @@ class Roofline:
         """One row a kernel, the slowest at its roof first, and the total.
 
         Columns: `name, opcode, executions, flops, main_memory_bytes, link_bytes, algorithm, intensity, bound_by,
-        least_s, share, scope, source_file, source_line, phase, unknown`: `flops`, bytes and `least_s` of all
+        least_s, exposed_s, share, scope, source_file, source_line, phase, unknown`: `flops`, bytes and `least_s` of all
         executions (of one where nobody knows how many), `intensity` in flops a byte, `share` of the total's `least_s`;
         scope, line and phase of a fusion that has none itself are those of what is in it. `unknown` says what is missing, and of a time known in part that it is "at least"
         that much.
@@ -99,7 +99,7 @@ class Roofline:
         """`groups` as a table, one row each.
 
         Columns: `name` (missing where nothing tells), `kernels`, `flops`, `main_memory_bytes`, `link_bytes`, `least_s`,
-        `share` (of the sum of all kernels' times, which the program's is less than where kernels run beside each
+        `exposed_s`, `share` (of the sum of all kernels' times, which the program's is less than where kernels run beside each
         other), `unknown`.
         """
         return make_table(GROUP_COLUMNS, map(group_row, self.groups(by)))
@@ -123,7 +123,7 @@ class Roofline:
 _COLUMNS: Mapping[str, Kind] = {
     "name": "text", "opcode": "text", "executions": "int", "flops": "float", "main_memory_bytes": "float",
     "link_bytes": "float", "algorithm": "text", "intensity": "float", "bound_by": "text", "least_s": "float",
-    "share": "float", "scope": "text", "source_file": "text", "source_line": "int", "phase": "text", UNKNOWN: "reasons",
+    "exposed_s": "float", "share": "float", "scope": "text", "source_file": "text", "source_line": "int", "phase": "text", UNKNOWN: "reasons",
 }  # fmt: skip
 
 
@@ -146,8 +146,10 @@ def roofline(
     exchanges = _exchanges(module, collectives, peak) if collectives is not None else {}
     timed = [_timed(each, multiplied, costs, peak, exchanges.get(each.instruction.name)) for each in kernels(module)]
     phases = Phases(module)
-    points = sorted((_point(each, phases) for each in timed), key=_rank)
-    return Roofline(peak, main, tuple(points), _total(module, timed, points, peak))
+    work = {t.exchange.starter if t.exchange and t.exchange.done else t.kernel.instruction.name: t.work for t in timed}
+    played = play(module, work)
+    points = sorted((_exposed(_point(each, phases), each, played, peak) for each in timed), key=_rank)
+    return Roofline(peak, main, tuple(points), _total(module, played, points, peak))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -307,9 +309,24 @@ def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
     return bound, AtLeast(parts[bound], doubts) if doubts else parts[bound]
 
 
-def _total(module: Module, timed: Sequence[_Timed], points: Sequence[Point], peak: Peak | Unavailable) -> Point:
-    work = {t.exchange.starter if t.exchange and t.exchange.done else t.kernel.instruction.name: t.work for t in timed}
-    spent, unknown = play(module, work)
+def _exposed(point: Point, timed: _Timed, played: Played, peak: Peak | Unavailable) -> Point:
+    """With what of its exchange no kernel hides."""
+    exchange = timed.exchange
+    if exchange is None:
+        return point
+    if isinstance(peak, Unavailable):
+        return dataclasses.replace(point, exposed_s=peak)
+    times = 1 if isinstance(point.executions, Unavailable) else point.executions
+    overlap = played.overlaps.get(exchange.starter) if exchange.done else None
+    if overlap is None:
+        return dataclasses.replace(point, exposed_s=exchange.communication.least_s * times)
+    doubts = missing(exchange.communication.least_s)
+    waits_s = AtLeast(overlap.waits_s, doubts) if doubts else overlap.waits_s
+    return dataclasses.replace(point, exposed_s=waits_s * times, beside=overlap.beside)
+
+
+def _total(module: Module, played: Played, points: Sequence[Point], peak: Peak | Unavailable) -> Point:
+    spent, unknown = played.spent, played.missing
     algorithms = " + ".join(dict.fromkeys(p.algorithm for p in points if p.algorithm))
     amounts = (spent.flops, spent.memory_bytes, spent.link_bytes)
     if isinstance(peak, Unavailable):
@@ -323,7 +340,8 @@ def _total(module: Module, timed: Sequence[_Timed], points: Sequence[Point], pea
         none = Unavailable(f"nobody knows what its kernels cost: {AtLeast(0, left_out).reason}")
         return Point(module.name, "", *amounts, 1, algorithms, none, none)
     least = AtLeast(seconds, left_out) if left_out else seconds
-    return Point(module.name, "", *amounts, 1, algorithms, bound, least)
+    exposed = total(p.exposed_s for p in points if not isinstance(p.exposed_s, Unavailable))
+    return Point(module.name, "", *amounts, 1, algorithms, bound, least, exposed_s=exposed)
 
 
 def _row(point: Point, total: Point) -> tuple[object, ...]:
@@ -333,7 +351,7 @@ def _row(point: Point, total: Point) -> tuple[object, ...]:
     intensity = point.intensity
     return (
         point.name, point.opcode, point.executions, point.flops, point.main_memory_bytes, point.link_bytes,
-        point.algorithm, None if isinstance(intensity, Unavailable) else intensity, point.bound_by, point.least_s, share,
+        point.algorithm, None if isinstance(intensity, Unavailable) else intensity, point.bound_by, point.least_s, point.exposed_s, share,
         point.scope, point.line.file if point.line else None, point.line.line if point.line else None, point.phase,
     )  # fmt: skip
 

@@ -23,6 +23,7 @@ class Group:
       points: the kernels, the slowest first.
       flops, main_memory_bytes, least_s: of all executions of all of them; `AtLeast` where a part is not known.
       link_bytes: that one device sends to others.
+      exposed_s: of the time on the links what no kernel hides, as of a `Point`.
       share: of the sum of all kernels' `least_s`; unavailable where that is nothing.
     """
 
@@ -32,6 +33,7 @@ class Group:
     main_memory_bytes: float
     link_bytes: float
     least_s: float
+    exposed_s: float
     share: float | Unavailable
 
     @property
@@ -42,7 +44,7 @@ class Group:
 
 GROUP_COLUMNS: Mapping[str, Kind] = {
     "name": "text", "kernels": "int", "flops": "float", "main_memory_bytes": "float", "link_bytes": "float",
-    "least_s": "float", "share": "float", UNKNOWN: "reasons",
+    "least_s": "float", "exposed_s": "float", "share": "float", UNKNOWN: "reasons",
 }  # fmt: skip
 
 
@@ -61,6 +63,7 @@ def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
             main_memory_bytes=_sum(each, "main_memory_bytes"),
             link_bytes=sum(point.link_bytes for point in each),
             least_s=spent[name],
+            exposed_s=_sum(each, "exposed_s"),
             share=float(spent[name]) / whole if whole else Unavailable("no kernel's time is known"),
         )
         for name, each in found.items()
@@ -71,7 +74,8 @@ def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
 def group_row(group: Group) -> tuple[object, ...]:
     """A row of `GROUP_COLUMNS`."""
     return (
-        group.name, len(group.points), group.flops, group.main_memory_bytes, group.link_bytes, group.least_s, group.share,
+        group.name, len(group.points), group.flops, group.main_memory_bytes, group.link_bytes, group.least_s,
+        group.exposed_s, group.share,
     )  # fmt: skip
 
 

@@ -23,6 +23,9 @@ class Point:
       bound_by: which roof it meets first; "nothing" when it neither computes nor moves anything.
       least_s: the time that it takes at that roof; `AtLeast` where a part of it is not known.
       origin: where it comes from: by its own metadata, and of a fusion without any by its root's, or what else is in it.
+      exposed_s: of the time on the links what no kernel hides, all executions, as the schedule has it when each kernel takes
+        its least time: an estimate; unavailable where times are not known.
+      beside: the kernels that run while an exchange is under way.
       phase: the part of a differentiated program (`analysis/phases.py`); None where nothing tells.
     """
 
@@ -37,6 +40,8 @@ class Point:
     least_s: float | Unavailable
     origin: Origin = NOWHERE
     phase: str | None = None
+    exposed_s: float | Unavailable = 0.0
+    beside: tuple[str, ...] = ()
 
     @property
     def scope(self) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from inspector.analysis.schedule import Work, play
+from inspector.analysis.schedule import Overlap, Spent, Work, play
 from inspector.errors import Missing
+from inspector.hlo.module import Module
 from tests.modules import module_of
 
 ASYNC = """HloModule m, is_scheduled=true
@@ -27,11 +30,16 @@ add {
 """
 
 
+def played(module: Module, work: Mapping[str, Work]) -> tuple[Spent, tuple[Missing, ...], Mapping[str, Overlap]]:
+    found = play(module, work)
+    return found.spent, found.missing, found.overlaps
+
+
 @pytest.mark.parametrize(("work_s", "link_s", "seconds"), [(3.0, 2.0, 4.0), (2.0, 5.0, 6.0), (0.0, 5.0, 6.0)])
 def test_an_exchange_runs_beside_what_stands_between(work_s: float, link_s: float, seconds: float) -> None:
     head, entry = ASYNC.split("ENTRY")
     module = module_of(f"{head}{ADD}\nENTRY{entry}")
-    spent, missing = play(
+    spent, missing, _ = played(
         module,
         {
             "start": Work(0.0, "nothing", 0.0, 0.0, 32.0, link_s, "done"),
@@ -66,7 +74,7 @@ ENTRY main {
 }
 """)
     least = Work(1.0, "memory", 8.0, 64.0)
-    spent, missing = play(module, {"cheap": least, "dear": least if same else Work(5.0, "compute", 80.0, 64.0)})
+    spent, missing, _ = played(module, {"cheap": least, "dear": least if same else Work(5.0, "compute", 80.0, 64.0)})
     assert (spent.seconds, spent.flops, spent.memory_bytes) == (1.0, 8.0, 64.0)
     held = Missing("r", "conditional", "held to the cheapest branch")
     assert missing == (() if same else (held,))
@@ -101,7 +109,7 @@ IN_LOOP = {"work": Work(2.0, "compute", 8.0, 64.0), "less": Work(0.5, "memory", 
 
 def test_a_loop_runs_its_body_as_often_as_is_known_and_its_condition_once_more() -> None:
     known = ', backend_config={"known_trip_count":{"n":"5"}}'
-    spent, missing = play(module_of(LOOP.replace(" KNOWN", known)), IN_LOOP)
+    spent, missing, _ = played(module_of(LOOP.replace(" KNOWN", known)), IN_LOOP)
     assert (spent.compute_s, spent.memory_s, spent.seconds) == (5 * 2.0, 6 * 0.5, 13.0)
     assert (spent.flops, spent.memory_bytes, spent.bound_by) == (5 * 8 + 6, 5 * 64 + 6 * 4, "compute")
     assert missing == ()
@@ -109,7 +117,7 @@ def test_a_loop_runs_its_body_as_often_as_is_known_and_its_condition_once_more()
 
 def test_a_loop_of_unknown_length_runs_once_and_is_named() -> None:
     unknown = LOOP.replace(" KNOWN", "").replace("n = s32[] constant(5)", "n = s32[] get-tuple-element(q), index=0")
-    spent, missing = play(module_of(unknown), IN_LOOP)
+    spent, missing, _ = played(module_of(unknown), IN_LOOP)
     assert (spent.compute_s, spent.memory_s, spent.flops) == (2.0, 0.5, 9.0)
     assert [each.name for each in missing] == ["w"]
 
@@ -128,10 +136,51 @@ ENTRY main {
   ROOT b = f32[8]{0} call(a), to_apply=twice
 }
 """)
-    spent, missing = play(module, {"work": Work(2.0, "compute", 8.0, 64.0)})
+    spent, missing, _ = played(module, {"work": Work(2.0, "compute", 8.0, 64.0)})
     assert (spent.seconds, spent.flops, spent.memory_bytes, missing) == (4.0, 16.0, 128.0, ())
 
 
 def test_nothing_takes_no_time() -> None:
-    spent, _ = play(module_of("HloModule m, is_scheduled=true\n\nENTRY main { ROOT x = f32[8]{0} parameter(0) }"), {})
+    spent, _, _ = played(
+        module_of("HloModule m, is_scheduled=true\n\nENTRY main { ROOT x = f32[8]{0} parameter(0) }"), {}
+    )
     assert (spent.seconds, spent.bound_by) == (0.0, "nothing")
+
+
+TWO = """HloModule m, is_scheduled=true
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  start.1 = f32[8]{0} all-reduce-start(x), replica_groups={}, to_apply=add
+  work.1 = f32[8]{0} sine(x)
+  start.2 = f32[8]{0} all-reduce-start(work.1), replica_groups={}, to_apply=add
+  work.2 = f32[8]{0} cosine(x)
+  done.1 = f32[8]{0} all-reduce-done(start.1)
+  done.2 = f32[8]{0} all-reduce-done(start.2)
+  ROOT after = f32[8]{0} add(done.1, done.2)
+}
+"""
+
+
+def test_what_of_an_exchange_is_exposed_and_what_hides_the_rest() -> None:
+    work = {
+        "start.1": Work(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
+        "start.2": Work(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),
+        "work.1": Work(3.0, "compute", 8.0, 64.0),
+        "work.2": Work(1.0, "compute", 8.0, 64.0),
+        "after": Work(1.0, "memory", 8.0, 96.0),
+    }
+    spent, _, overlaps = played(module_of(TWO), work)
+    # The first has 4 of its 5 seconds hidden; the second waits for the links until 5, and for its own 2.
+    assert overlaps == {
+        "start.1": Overlap("start.1", "done.1", 5.0, 1.0, ("work.1", "work.2")),
+        "start.2": Overlap("start.2", "done.2", 2.0, 2.0, ("work.2",)),
+    }
+    assert spent.communication_s == sum(each.waits_s for each in overlaps.values())
+    assert spent.seconds == 3 + 1 + 1 + 2 + 1

@@ -8,8 +8,12 @@ import pytest
 from jaxlib import _hlo
 
 from inspector.analysis.collectives import collectives
+from inspector.analysis.peaks import peak_of
+from inspector.compilation.target import Target
+from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
+from inspector.platforms import Peak
 from inspector.widgets.panes.collectives import Collective, _message
 
 HLO = """HloModule m
@@ -17,10 +21,13 @@ add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) 
 ENTRY e {{ p = f32[] parameter(0)  ROOT r = f32[] {operation} }}"""
 
 
-def row(operation: str, mesh: Mesh | None, count: int) -> Collective:
+UNKNOWN = Unavailable("nobody measured it")
+
+
+def row(operation: str, mesh: Mesh | None, count: int, peak: Peak | Unavailable = UNKNOWN) -> Collective:
     text = HLO.format(operation=operation)
     module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
-    (only,) = _message(0, "optimized", collectives(module, mesh, count, 1))["rows"]
+    (only,) = _message(0, "optimized", collectives(module, mesh, count, 1), peak)["rows"]
     return only
 
 
@@ -66,3 +73,17 @@ def test_pairs() -> None:
     many = row(f"collective-permute(p), source_target_pairs={{{ring}}}", None, 9000)
     assert (many["groups_cut"], many["group_count"]) == (True, 9000)
     assert many["groups"] == [[n, n + 1] for n in range(64)]
+
+
+def test_what_goes_over_links_and_how_long_that_takes() -> None:
+    gathered = "all-reduce(p), replica_groups={{0,1,2,3}}, to_apply=add"
+    mesh, peak = Mesh(("i",), (4,), "replica"), peak_of(Target("tpu:v5e:2x2"))
+    assert isinstance(peak, Peak)
+    assert isinstance(peak.interconnect_bytes_per_s, float)
+    found = row(gathered, mesh, 4, peak)
+    sent = 2 * (3 / 4) * 4  # all but a quarter of the four bytes, twice
+    assert found["link_bytes"] == sent
+    assert found["least_s"] == sent / (peak.interconnect_bytes_per_s / 2)
+    assert found["least_reason"] == ""
+    unknown = row(gathered, mesh, 4)
+    assert (unknown["link_bytes"], unknown["least_s"], unknown["least_reason"]) == (sent, None, "nobody measured it")

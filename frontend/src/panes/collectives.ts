@@ -2,7 +2,7 @@
 
 import { type Choice, segments } from "../lib/controls.ts";
 import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
-import { baseName, format, grouped } from "../lib/format.ts";
+import { baseName, format, formatSeconds, grouped } from "../lib/format.ts";
 import { STRONG } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
 import { listSplitter } from "../lib/splitter.ts";
@@ -82,7 +82,7 @@ class CollectivesPane implements Pane {
     this.drawn = found;
     this.focused = 0;
     this.sideRow = null;
-    const titles = ["collective", "axes", "groups", "operand", "bytes", "runs", "source"];
+    const titles = ["collective", "axes", "groups", "operand", "bytes", "runs", "links", "least time", "source"];
     const head = h(
       "tr",
       {},
@@ -119,6 +119,7 @@ class CollectivesPane implements Pane {
       h("td", {}, h("code", {}, row.operand_shapes.join(", "))),
       h("td", { class: "insp-number", title: "of one device, each time that it runs" }, bytes),
       h("td", { class: "insp-number", title: row.executions_reason || RUNS }, runs),
+      ...onLinks(row),
       h(
         "td",
         { title: [row.source?.file ?? "", row.source_from].filter(Boolean).join(": ") },
@@ -173,9 +174,27 @@ const PHASES: Record<string, string> = {
   backward: "backward pass",
   recomputed: "recomputed for the backward pass",
 };
-const NUMBERS = new Set(["bytes", "runs"]);
+const NUMBERS = new Set(["bytes", "runs", "links", "least time"]);
 const RUNS = "how often it runs in one execution of the program";
+const SENT = "that one device at least sends to others, all executions";
+const LEAST = "all executions, at the published speed of the links, without latency";
 const NONE_NOTE = "No instruction of this stage talks to another device.";
+
+/** What all executions send, and how long that takes at least. */
+function onLinks(row: messages.Collective): HTMLElement[] {
+  const times = row.executions ?? 1;
+  const part = row.least_reason && row.least_s !== null ? "≥ " : "";
+  const cell = (value: number | null, text: (value: number) => string, title: string): HTMLElement =>
+    h(
+      "td",
+      { class: "insp-number", title },
+      value === null ? h("span", { class: "insp-unavailable" }, "unknown") : text(value * times),
+    );
+  return [
+    cell(row.link_bytes, (value) => format(value, "bytes"), SENT),
+    cell(row.least_s, (value) => part + formatSeconds(value), row.least_reason || LEAST),
+  ];
+}
 
 function describe(row: messages.Collective): HTMLElement[] {
   const facts = [

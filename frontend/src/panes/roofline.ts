@@ -181,6 +181,7 @@ class RooflinePane extends CountedPane<"roofline"> {
         heading("flops", true),
         heading("bytes", true, "Of the main memory"),
         heading("links", true, "Bytes that one device sends to others"),
+        heading("exposed", true, "Of the time on the links what no kernel hides; estimated by least times"),
         heading(isKernels ? "source" : "slowest kernel"),
       ],
       rows.map((row) => rowOf(row, by)),
@@ -213,9 +214,16 @@ function rowOf(row: messages.RooflineRow, by: By): InstructionRow {
       number(row.flops, (value) => format(value, "count")),
       number(row.main_memory_bytes, (value) => format(value, "bytes")),
       number(row.link_bytes, (value) => (value ? format(value, "bytes") : "–")),
+      row.link_bytes ? exposedCell(row) : h("td", { class: "insp-number" }, "–"),
       isKernels ? sourceCell(row.source) : h("td", {}, h("code", {}, row.instruction)),
     ],
   };
+}
+
+/** What of an exchange nothing hides, and what runs beside it. */
+function exposedCell(row: messages.RooflineRow): HTMLElement {
+  const beside = row.beside.length ? `beside ${row.beside.join(", ")}` : "nothing runs beside it";
+  return numberCell(row.exposed_s, formatSeconds, row.exposed_s === null ? row.unknown || "not known" : beside);
 }
 
 function captionOf({ peak, total }: messages.Roofline): HTMLElement {
@@ -225,10 +233,14 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
     total?.least_s == null
       ? "least time unknown"
       : `at least ${formatSeconds(total.least_s)}${total.bound_by ? `, bound by ${total.bound_by}` : ""}`;
+  const links =
+    total?.link_bytes && total.exposed_s !== null
+      ? `; ${formatSeconds(total.exposed_s)} on links that no kernel hides`
+      : "";
   return h(
     "div",
     { class: "insp-roofline-caption" },
-    h("div", {}, h("b", {}, least), total?.unknown && h("span", { class: "insp-dim" }, ` (${total.unknown})`)),
+    h("div", {}, h("b", {}, least + links), total?.unknown && h("span", { class: "insp-dim" }, ` (${total.unknown})`)),
     h(
       "div",
       { class: "insp-dim", title: `${peak!.source}` },

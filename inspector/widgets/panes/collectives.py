@@ -9,12 +9,15 @@ from typing import Literal, TypedDict
 from inspector.analysis import collective as analysis
 from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.collectives import collectives
+from inspector.analysis.communication import communication
 from inspector.analysis.participation import Participation
+from inspector.analysis.peaks import peak_of
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
-from inspector.errors import Unavailable
+from inspector.errors import AtLeast, Unavailable
 from inspector.hlo import mesh as hlo
 from inspector.hlo.module import Module
+from inspector.platforms import Peak
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.panes.pane import Entry, Pane
@@ -69,6 +72,9 @@ class Collective(TypedDict):
       group_count: of all groups.
       group_sizes: how many ids the smallest group has, and the largest.
       operand_bytes: bytes of all operands on one device, each time that it runs.
+      link_bytes: that one device at least sends each time; None where only a run tells.
+      least_s: the time that this takes at the speed of the links; None where that is not known, with `least_reason`, which
+        also says what is left out.
       executions: how often it runs in one execution of the program, None when unknown; then `executions_reason`.
       phases: the parts of a differentiated program that it belongs to.
       source_from: which instruction `source` is from, or why there is none.
@@ -91,6 +97,9 @@ class Collective(TypedDict):
     operand_shapes: list[str]
     result_shapes: list[str]
     operand_bytes: int
+    link_bytes: float | None
+    least_s: float | None
+    least_reason: str
     executions: int | None
     executions_reason: str
     phases: list[str]
@@ -121,11 +130,12 @@ class CollectivesPane(Pane):
         mesh = program.program.mesh
         assert variant.lowered is not None, "what has a program was lowered"
         before = variant.lowered.module()
-        yield _message(variant.number, "hlo", collectives(before, mesh, *counts))
-        yield _message(variant.number, "optimized", collectives(module, mesh, *counts))
+        peak = peak_of(program.target, program.devices if isinstance(program, CompiledProgram) else ())
+        yield _message(variant.number, "hlo", collectives(before, mesh, *counts), peak)
+        yield _message(variant.number, "optimized", collectives(module, mesh, *counts), peak)
 
 
-def _message(variant: int, stage: messages.Stage, found: Found) -> Collectives:
+def _message(variant: int, stage: messages.Stage, found: Found, peak: Peak | Unavailable) -> Collectives:
     different = {id(one.who): one.who for one in found}
     groups = {key: _groups(who) for key, who in different.items()}
     return Collectives(
@@ -134,7 +144,7 @@ def _message(variant: int, stage: messages.Stage, found: Found) -> Collectives:
         program=stage,
         mesh=_mesh(found.mesh),
         note="" if len(found) else _why_none(found, stage),
-        rows=[_row(c, groups[id(c.who)], found) for c in found],
+        rows=[_row(c, groups[id(c.who)], found, peak) for c in found],
     )
 
 
@@ -164,7 +174,10 @@ def _mesh(mesh: hlo.Mesh | None) -> Mesh | None:
     )
 
 
-def _row(collective: analysis.Collective, groups: list[list[int]], found: Found) -> Collective:
+def _row(
+    collective: analysis.Collective, groups: list[list[int]], found: Found, peak: Peak | Unavailable
+) -> Collective:
+    exchange = communication(collective, peak)
     axes, inserted_by = collective.axes, collective.inserted_by
     executions, source_from = collective.executions, collective.source_from
     frame = collective.origin.line
@@ -184,6 +197,9 @@ def _row(collective: analysis.Collective, groups: list[list[int]], found: Found)
         operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
         result_shapes=[str(s.without_layout()) for s in collective.result_shapes],
         operand_bytes=collective.operand_bytes,
+        link_bytes=_known(exchange.link_bytes),
+        least_s=_known(exchange.least_s),
+        least_reason=peak.reason if isinstance(peak, Unavailable) else _left_out(exchange.least_s),
         executions=None if isinstance(executions, Unavailable) else executions,
         executions_reason=executions.reason if isinstance(executions, Unavailable) else "",
         phases=list(collective.phases),
@@ -192,6 +208,15 @@ def _row(collective: analysis.Collective, groups: list[list[int]], found: Found)
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
         members=_members(collective, found),
     )
+
+
+def _known(number: float) -> float | None:
+    """The number, or the known part of it where that is anything."""
+    return float(number) if number or not isinstance(number, AtLeast) else None
+
+
+def _left_out(number: float) -> str:
+    return number.reason if isinstance(number, AtLeast) else ""
 
 
 def _is_cut(who: Participation) -> bool:

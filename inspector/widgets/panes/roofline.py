@@ -22,6 +22,7 @@ from inspector.widgets.variants import Variant
 
 # More than anybody reads or tells apart in a picture.
 _SHOWN = 400
+_NAMED = 12  # kernels beside an exchange
 
 
 class RooflineRequest(TypedDict):
@@ -63,6 +64,8 @@ class RooflineRow(TypedDict):
       instruction: of the kernel, the slowest of several; the module's name for the whole program.
       kernels: how many there are.
       bound_by: which roof it meets first; "" of several.
+      exposed_s: of the time on the links what no kernel hides, an estimate by least times; None where it is not known.
+      beside: some kernels that run while an exchange is under way.
       share: of the time of all kernels.
       unknown: what is not known or known in part, and why; "" where all is known.
     """
@@ -77,6 +80,8 @@ class RooflineRow(TypedDict):
     intensity: float | None
     bound_by: str
     least_s: float | None
+    exposed_s: float | None
+    beside: list[str]
     share: float | None
     source: messages.SourceLine | None
     unknown: str
@@ -220,6 +225,8 @@ def _row_of(point: Point, spent: float) -> RooflineRow:
         intensity=_known(point.intensity),
         bound_by="" if isinstance(point.bound_by, Unavailable) else point.bound_by,
         least_s=least,
+        exposed_s=_known(point.exposed_s),
+        beside=[*point.beside[:_NAMED]],
         share=least / spent if least is not None and spent else None,
         source=_source(point),
         unknown="; ".join(unknown),
@@ -242,6 +249,8 @@ def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
         intensity=_known(group.intensity),
         bound_by="",
         least_s=float(group.least_s),
+        exposed_s=float(group.exposed_s),
+        beside=[],
         share=None if isinstance(group.share, Unavailable) else group.share,
         source=source,
         unknown=doubts[0] if doubts else "",
