@@ -60,6 +60,7 @@ def module_in(lines: Lines, fused: dict[str, str] | None = None, *, is_turned: b
     held = {outer: inner for inner, outer in fused.items()}
     seen = {name: f"{name}.fusion" if name in held else name for name in lines}
     entry, computations = [], []
+    numbers = {name: n for n, name in enumerate(name for name, (opcode, _) in lines.items() if opcode == "parameter")}
     for name, (opcode, operands) in lines.items():
         if name in held:
             inner_opcode, inner_operands = lines[held[name]]
@@ -73,7 +74,7 @@ def module_in(lines: Lines, fused: dict[str, str] | None = None, *, is_turned: b
             taken = ", ".join(seen[each] for each in given)
             entry.append(f"  {seen[name]} = {_SHAPE} fusion({taken}), kind=kLoop, calls={name}.fused")
         elif opcode == "parameter":
-            entry.append(f"  {name} = {_SHAPE} parameter({len(entry)})")
+            entry.append(f"  {name} = {_SHAPE} parameter({numbers[name]})")
         elif name not in fused:
             entry.append(_line(name, opcode, [seen[each] for each in operands]))
     ends = [seen[name] for name in _ends(lines)]
