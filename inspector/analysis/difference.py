@@ -235,7 +235,7 @@ def _rank(change: Change) -> int:
         return 2 + _NEXT.index(opcode)
     if opcode == "fusion":
         return 2 + len(_NEXT)
-    return last
+    return last if opcode else last - 1
 
 
 def _phrase(told: Sequence[Change], opcode: str, kind: Kind) -> str:

@@ -61,6 +61,10 @@ TABLE: Mapping[str, tuple[Sequence[tuple[Any, ...]], str]] = {
     "not told of groups": ([("split", "gelu.f", "gelu.f pair.f")], "1 fusion split"),
     "words without aspects": ([("split", "gelu.f", "gelu.f pair.f")], "1 fusion split"),
     "the module": ([("altered", "", "", Aspect("buffer donor", "", "x"))], "the module altered"),
+    "the module and an instruction": (
+        [("altered", "part", "part", LAYOUT), ("altered", "", "", Aspect("buffer donor", "", "x"))],
+        "the module altered, 1 slice altered (layout {0} → {1})",
+    ),
     "said otherwise": (
         [("regrouped", "gelu.f", "pair.f"), ("duplicated", "", "less"), ("deduplicated", "less", "")],
         "1 fusion exchanged, 1 subtract computed once more, 1 subtract computed once less",
