@@ -137,6 +137,14 @@ def asked(explorer: inspector.Explorer, **supposed: Any) -> dict[str, Any]:
     return reply
 
 
+def test_what_the_function_itself_says_is_told_too() -> None:
+    explorer = inspector.explore(lambda x, y: x + y, jnp.ones((4, 2)), jnp.ones((4, 2)))
+    reply = asked(explorer, batch={"x": 3})
+    assert reply["variant"] is None
+    assert "incompatible shapes" in reply["error"]["message"]
+    explorer.close()
+
+
 def test_a_browser_gets_the_variant_or_what_is_wrong() -> None:
     explorer = explored()
     reply = asked(explorer, rematerialise=["hidden"])

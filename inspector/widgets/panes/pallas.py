@@ -12,7 +12,7 @@ from inspector.analysis.pallas import Visits, visits
 from inspector.analysis.pallas_memory import HOW_SURE, VMEM, VmemBudget, vmem_budget
 from inspector.analysis.tpu_errors import KernelRefused, MemoryOverflow, advice, explain, explain_kernel, kernel_of
 from inspector.compilation.target import Target
-from inspector.errors import InspectorError, Unavailable
+from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import Operand, ParamField
 from inspector.hlo.source import Frame
@@ -54,7 +54,7 @@ class PallasPane(Pane):
             variant = self.context.variant(request["variant"])
             made = self.context.tune(*requested(request, variant, self.context.work()))
             reply["variant"] = made.number
-        except InspectorError as error:
+        except Exception as error:  # user code ran: whatever it is, it belongs beside what was asked
             reply["error"] = messages.error_of(error)
         self.context.publish(reply)
 

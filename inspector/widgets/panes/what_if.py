@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 from inspector.analysis.scopes import names_above, scope_of
 from inspector.compilation.program import Argument
 from inspector.compilation.tuning import WhatIf
-from inspector.errors import InspectorError, Unavailable
+from inspector.errors import Unavailable
 from inspector.stages.lowered import Lowered
 from inspector.units import format_array
 from inspector.widgets import messages
@@ -100,7 +100,7 @@ class WhatIfPane(Pane):
             what_if = variant.tuning.what_if.merge(WhatIf.of(**given))
             tuning = dataclasses.replace(variant.tuning, what_if=what_if)
             reply["variant"] = self.context.tune(variant.options, variant.target, tuning).number
-        except InspectorError as error:
+        except Exception as error:  # user code ran: whatever it is, it belongs beside what was asked
             reply["error"] = messages.error_of(error)
         self.context.publish(reply)
 
