@@ -140,7 +140,7 @@ def _interactions(page: Page, has_passes: bool) -> Iterator[Interaction]:
     yield Interaction("hover", "mousemove", lambda turn: page.mouse.move(*_point(page, turn)))
     yield Interaction("arrow key in a text", "keydown", lambda _: page.keyboard.press("ArrowDown"))
     yield Interaction("scroll", "wheel", lambda turn: page.mouse.wheel(0, 400 if turn % 4 < 2 else -400))
-    yield Interaction("fold", "click", lambda _: page.locator(f"{OPTIMIZED} .cm-foldGutter span:visible").first.click())
+    yield from _folding(page)
     yield from _searching(page)
     yield Interaction("pane switch", "click", _turns(page, "[data-tab=hlo]", "[data-tab=stablehlo]"))
     yield Interaction("panel switch", "click", _turns(page, "[data-tab=instructions]", "[data-tab=stats]"))
@@ -179,6 +179,15 @@ def _typing(page: Page, selector: str, text: str) -> Act:
         page.keyboard.press(text[turn % len(text)] if turn < len(text) else "Backspace")
 
     return act
+
+
+def _folding(page: Page) -> Iterator[Interaction]:
+    """Of the first computations, which are short."""
+    page.locator(f"{OPTIMIZED} .cm-scroller").evaluate("scroller => { scroller.scrollTop = 0; }")
+    page.wait_for_timeout(1000)
+    signs = page.locator(f"{OPTIMIZED} .cm-foldGutter span:visible")
+    signs.first.wait_for()
+    yield Interaction("fold", "click", lambda _: signs.first.click())
 
 
 def _searching(page: Page) -> Iterator[Interaction]:

@@ -3,10 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { counterpart, Folding, MOST_SHOWN } from "../src/graph/folding.ts";
+import { partiesOf } from "../src/graph/devices.ts";
 import { dotText } from "../src/graph/exports.ts";
 import { Layouts, type Layout, type Place } from "../src/graph/layered.ts";
 import { sceneOf } from "../src/graph/levels.ts";
 import { GraphModel, NOWHERE } from "../src/graph/model.ts";
+import type { Collective } from "../src/messages.ts";
 
 /** Instructions by what they are in and what they take; boxes by what they are in, the first the module's. */
 interface Described {
@@ -301,4 +303,52 @@ test("as DOT, open boxes are clusters and all edges are there", () => {
   assert.equal(text.match(/subgraph/g)?.length, 1);
   assert.equal(text.match(/->/g)?.length, scene.links.length + scene.hidden.length);
   assert.match(text, /subgraph "cluster_\d+" \{\n {4}label="second, forward";/);
+});
+
+test("parts that nothing connects do not make a strip, and none lies over another", () => {
+  const count = 16;
+  const rows = Object.fromEntries(
+    Array.from({ length: count }, (_, i) => i).flatMap((i) => [
+      [`a${i}`, { in: "main" }],
+      [`b${i}`, { in: "main", takes: [`a${i}`] }],
+    ]),
+  );
+  const found = model({ boxes: { main: { in: "" } }, rows: { ...rows, alone: { in: "main" } } });
+  const scene = sceneOf(new Folding(found));
+  const layout = new Layouts(() => ({ width: 100, height: 36 })).of(scene);
+  assert.ok(layout.size.width < 4 * layout.size.height, `${layout.size.width} x ${layout.size.height}`);
+  const places = [...layout.places.values()];
+  assert.equal(places.length, 2 * count + 1);
+  places.forEach((one, i) =>
+    places.slice(i + 1).forEach((other) => {
+      const isApart =
+        one.x + one.width <= other.x ||
+        other.x + other.width <= one.x ||
+        one.y + one.height <= other.y ||
+        other.y + other.height <= one.y;
+      assert.ok(isApart);
+    }),
+  );
+  for (const { points, stretch } of layout.lines) {
+    const [from, to] = [stretch.from, stretch.to].map((end) => layout.places.get(Number(end.slice(1)))!);
+    assert.ok(points[0]!.x >= from!.x && points[0]!.x <= from!.x + from!.width);
+    assert.ok(points.at(-1)!.x >= to!.x && points.at(-1)!.x <= to!.x + to!.width);
+  }
+});
+
+test("a node tells which devices work together in it, and in what is in it", () => {
+  const collective = (name: string, axes: string[] | null, size: number, is_pairs = false): Collective =>
+    ({ name, axes, group_sizes: [size, size], is_pairs }) as Collective;
+  const { texts, of } = partiesOf(SMALL, [
+    collective("b", ["data"], 4),
+    collective("d", ["data"], 4),
+    collective("e", null, 2),
+    collective("out", ["model"], 2, true),
+    collective("is not here", ["model"], 2),
+  ]);
+  assert.deepEqual(texts, ["data: 4 devices", "2 devices", "pairs along model"]);
+  assert.deepEqual(of.get(node(SMALL, "b")), [0]);
+  assert.deepEqual(of.get(node(SMALL, "second")), [0, 1]);
+  assert.deepEqual(of.get(SMALL.root), [0, 1, 2]);
+  assert.equal(of.get(node(SMALL, "a")), undefined);
 });

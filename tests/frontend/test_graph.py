@@ -254,3 +254,22 @@ def test_what_costs_more_or_less_than_in_another_variant(demo: OpenDemo) -> None
     )
     assert max(rose) == 100
     explorer.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_devices_that_work_together_have_a_colour_where_there_are_some(
+    demo: OpenDemo, theme: str, tmp_path: Path
+) -> None:
+    page = opened(demo, scenario="mesh", theme=theme)
+    colour = page.get_by_label("Colour of the nodes")
+    colour.select_option("devices")
+    legend = page.locator(".insp-g-legend .insp-g-key")
+    expect(legend).to_have_text(["model: 2 devices", "pairs along data", "data: 4 devices"])
+    together = page.locator(".insp-g-together.insp-g-node")
+    expect(together.first).to_contain_text("model: 2 devices")
+    fills = together.locator("> rect").evaluate_all("rects => rects.map(rect => getComputedStyle(rect).fill)")
+    assert len(set(fills)) == 3
+    page.screenshot(path=tmp_path / f"devices-{theme}.png")
+    page = opened(demo)
+    expect(colour.locator("option[value=devices]")).to_have_text("by devices: no collectives here")
+    expect(colour.locator("option[value=devices]")).to_be_disabled()

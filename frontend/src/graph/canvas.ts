@@ -1,51 +1,19 @@
 // A layout on screen: drawn, moved, zoomed, and walked through with the keyboard.
 
 import { drag, h, isForElement, oncePerFrame, svg, update } from "../lib/dom.ts";
-import { plural } from "../lib/format.ts";
 import { type Colouring, amountOf, amountText, heat, kindOf } from "./colours.ts";
-import { curve, head, thickness } from "./curves.ts";
 import type { Folding } from "./folding.ts";
-import type { Layout, Place, Point, Size } from "./layered.ts";
-import type { Link, Scene } from "./levels.ts";
+import type { Layout, Place, Point } from "./layered.ts";
+import type { Scene } from "./levels.ts";
+import { Lines } from "./lines.ts";
 import { type GraphModel, NOWHERE } from "./model.ts";
+import { shortened, spoken, subtitle } from "./words.ts";
 
 const ZOOM_STEP = 1.25;
 /** Where letters can still be read, and where they are larger than the app's. */
 const SMALLEST = 0.05;
 const LEGIBLE = 0.75;
 const LARGEST = 3;
-/** What is longer is drawn lighter. */
-const FAR = 300;
-/** Widths of letters: of titles, of boxes' titles, and of what stands below. */
-const CHARACTER = 6.2;
-const BOLD = 7;
-const SMALL = 5.7;
-const MOST_CHARACTERS = 32;
-
-/** How large a node is that is not open. */
-export function sizeOf(model: GraphModel, node: number): Size {
-  const title = shortened(model.label(node)).length * (model.isBox(node) ? BOLD : CHARACTER);
-  const signs = model.canOpen(node) ? 30 : 18;
-  return { width: Math.max(title + signs, subtitle(model, node).length * SMALL + 18, 70), height: 36 };
-}
-
-export function shortened(text: string): string {
-  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 9)}…${text.slice(-8)}` : text;
-}
-
-/** What stands below a node's title: what is done, and the shape; of a box how many instructions are in it. */
-export function subtitle(model: GraphModel, node: number): string {
-  if (model.isBox(node)) return plural(model.instructionsIn(node), "instruction");
-  return shortened([model.operation(node), model.shape(node)].filter(Boolean).join(" "));
-}
-
-/** What is read out: what is seen first, then the rest. */
-function spoken(model: GraphModel, node: number, words: string): string {
-  const seen = `${shortened(model.label(node))} ${words}`.trim();
-  const what = model.isBox(node) ? model.kind(node) : model.opcode(node);
-  return [seen, what, model.title(node)].join(", ");
-}
-
 export interface Shown {
   readonly folding: Folding;
   readonly scene: Scene;
@@ -71,13 +39,11 @@ export class GraphCanvas {
   current = NOWHERE;
   private isMoved = false;
   private pointed = NOWHERE;
-  private readonly edges = svg("g", { class: "insp-g-lines", "aria-hidden": "true" });
-  private readonly hints = svg("g", { class: "insp-g-hints", "aria-hidden": "true" });
+  private readonly lines = new Lines();
   private readonly nodes = svg("g", { class: "insp-g-nodes" });
-  private readonly moved = svg("g", {}, this.edges, this.nodes, this.hints);
+  private readonly moved = svg("g", {}, this.lines.edges, this.nodes, this.lines.hints);
   readonly picture = svg("svg", { class: "insp-g-picture" }, this.moved);
   private readonly elements = new Map<number, SVGGElement>();
-  private lines: { links: readonly Link[]; element: SVGElement }[] = [];
   private readonly apply = oncePerFrame(() => {
     const { x, y, scale } = this.view;
     this.moved.setAttribute("transform", `scale(${scale}) translate(${-x} ${-y})`);
@@ -110,7 +76,7 @@ export class GraphCanvas {
     if (before && after)
       this.view = { ...this.view, x: this.view.x + after.x - before.x, y: this.view.y + after.y - before.y };
     this.drawNodes(shown);
-    this.drawLines(shown);
+    this.lines.draw(shown.layout);
     if (!shown.layout.places.has(this.current)) this.current = shown.folding.standIn(this.current);
     this.reach(this.current);
     this.apply();
@@ -127,13 +93,17 @@ export class GraphCanvas {
       const amount = amounts.get(node) ?? NaN;
       element.style.setProperty("--heat", `${(100 * heat(amount, most)).toFixed(1)}%`);
       element.classList.toggle("insp-g-less", amount < 0);
-      element.classList.toggle("insp-g-unknown", colouring !== "kind" && amounts.has(node) && Number.isNaN(amount));
+      const isAmount = colouring !== "kind" && colouring !== "devices";
+      element.classList.toggle("insp-g-unknown", isAmount && amounts.has(node) && Number.isNaN(amount));
+      const [party] = model.partiesAt(node);
+      element.classList.toggle("insp-g-together", party !== undefined && !folding.isOpen(node));
+      if (party !== undefined) element.style.setProperty("--party", partyColour(party));
       const text = amountText(model, node, colouring);
       const words = element.querySelector(".insp-g-words")!;
       words.textContent = folding.isOpen(node) ? text : text || subtitle(model, node);
       update(element, { "aria-label": spoken(model, node, words.textContent) });
     }
-    this.element.dataset.colouring = colouring === "kind" ? "kind" : "amount";
+    this.element.dataset.colouring = colouring === "kind" || colouring === "devices" ? colouring : "amount";
     return most;
   }
 
@@ -242,10 +212,9 @@ export class GraphCanvas {
       if (model.canOpen(node)) update(element, { "aria-expanded": String(isOpen) });
       update(element, { "aria-level": String(model.depths[node]! - model.depths[scene.top]!) });
       element.style.transform = `translate(${place.x}px, ${place.y}px)`;
-      const [frame, sign, title, words] = [...element.children] as SVGElement[];
+      const [frame, sign, , words] = [...element.children] as SVGElement[];
       update(frame!, { width: String(place.width), height: String(place.height) });
       if (model.canOpen(node)) sign!.textContent = isOpen ? "▾" : "▸";
-      update(title!, { y: isOpen ? "15" : "15" });
       const end = isOpen ? { x: String(place.width - 8), y: "15", "text-anchor": "end" } : WORDS_BELOW;
       update(words!, end);
       this.nodes.append(element);
@@ -269,52 +238,16 @@ export class GraphCanvas {
       },
       svg("rect", { rx: model.isBox(node) ? 3 : 7 }),
       svg("text", { class: "insp-g-sign", x: 8, y: 15 }, ""),
-      svg("text", { class: "insp-g-title", x: model.canOpen(node) ? 20 : 9 }, shortened(model.label(node))),
+      svg("text", { class: "insp-g-title", y: 15, x: model.canOpen(node) ? 20 : 9 }, shortened(model.label(node))),
       " ", // between what is read out
       svg("text", { class: "insp-g-words" }, ""),
     );
   }
 
-  private drawLines({ layout }: Shown): void {
-    this.lines = layout.lines.map(({ stretch, points }) => {
-      const bytes = stretch.links.reduce((sum, link) => sum + link.bytes, 0);
-      const line = svg("path", { class: "insp-g-line", d: curve(points), "stroke-width": thickness(bytes).toFixed(2) });
-      const isFar = Math.abs(points[points.length - 1]!.y - points[0]!.y) > FAR;
-      const isEnd = stretch.to[0] === "n" && !stretch.enters;
-      const element = svg(
-        "g",
-        { class: isFar ? "insp-g-far" : "" },
-        line,
-        isEnd && svg("path", { class: "insp-g-head", d: head(points) }),
-      );
-      return { links: stretch.links, element };
-    });
-    this.edges.replaceChildren(...this.lines.map(({ element }) => element));
-  }
-
-  /** Lights the edges of a node, also those that are hidden otherwise. */
   private point(node: number): void {
     if (this.pointed === node || !this.shown) return;
     this.pointed = node;
-    const { folding, scene, layout } = this.shown;
-    const { model } = folding;
-    const isOf = ({ from, to }: Link): boolean =>
-      from === node || to === node || (folding.isOpen(node) && model.isWithin(from, node) !== model.isWithin(to, node));
-    for (const { links, element } of this.lines) {
-      element.classList.toggle("insp-g-lit", node !== NOWHERE && links.some(isOf));
-    }
-    const drawn = node === NOWHERE ? [] : scene.hidden.filter(isOf);
-    this.hints.replaceChildren(
-      ...drawn.map(({ from, to, bytes }) => {
-        const points = between(layout.places.get(from)!, layout.places.get(to)!);
-        return svg(
-          "g",
-          {},
-          svg("path", { class: "insp-g-line", d: curve(points), "stroke-width": thickness(bytes).toFixed(2) }),
-          svg("path", { class: "insp-g-head", d: head(points) }),
-        );
-      }),
-    );
+    this.lines.light(node, this.shown);
     this.listeners.onPoint(node);
   }
 
@@ -421,6 +354,11 @@ export class GraphCanvas {
   }
 }
 
+/** Of a kind of groups of devices, by its place among all. */
+export function partyColour(place: number): string {
+  return `var(--insp-group-${place % 8})`;
+}
+
 const WORDS_BELOW = { x: "9", y: "29", "text-anchor": "start" };
 
 const DIRECTIONS: Readonly<Record<string, Point>> = {
@@ -432,13 +370,4 @@ const DIRECTIONS: Readonly<Record<string, Point>> = {
 
 function middleOf({ x, y, width, height }: Place): Point {
   return { x: x + width / 2, y: y + height / 2 };
-}
-
-/** A line between nodes for which none was laid out. */
-function between(from: Place, to: Place): Point[] {
-  const [start, end] = [
-    { x: from.x + from.width / 2, y: from.y + from.height },
-    { x: to.x + to.width / 2, y: to.y },
-  ];
-  return [start, end];
 }

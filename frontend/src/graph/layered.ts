@@ -97,7 +97,56 @@ function renewed(lines: readonly Line[], { stretches }: Level): Line[] {
   return lines.map(({ stretch, points }) => ({ stretch: stretches.get(`${stretch.from}>${stretch.to}`)!, points }));
 }
 
+/** Parts of a box that nothing connects stand in rows: side by side in layers they would make a strip. */
 function arranged(level: Level, sizeOf: (node: number) => Size, open: ReadonlyMap<number, Inner>): Omit<Inner, "key"> {
+  const parts = level.ports.length ? [level] : partsOf(level);
+  if (parts.length < 2) return layered(level, sizeOf, open);
+  const inner = parts.map((part) => layered(part, sizeOf, open));
+  const frame = { width: 2 * MARGIN, height: 2 * MARGIN + HEADER };
+  const inside = inner.map(({ size }) => ({ width: size.width - frame.width, height: size.height - frame.height }));
+  const rows = rowsOf([...parts.keys()], (part) => inside[part]!);
+  const places = new Map<string, Place>();
+  const lines = inner.flatMap((part, i) => {
+    for (const [end, place] of part.places) places.set(end, moved(place, rows.places.get(i)!));
+    return part.lines.map(({ stretch, points }) => ({
+      stretch,
+      points: points.map((point) => moved(point, rows.places.get(i)!)),
+    }));
+  });
+  return { size: { width: rows.size.width + frame.width, height: rows.size.height + frame.height }, places, lines };
+}
+
+/** What is connected, and all that is alone, each as a level of its own; in the order of the nodes. */
+function partsOf(level: Level): Level[] {
+  const near = new Map<string, string[]>(level.nodes.map((node) => [endOf(node), []]));
+  for (const { from, to } of level.stretches.values()) {
+    near.get(from)!.push(to);
+    near.get(to)!.push(from);
+  }
+  const parts = new Map<string, { nodes: number[]; key: string }>();
+  const alone = { nodes: [] as number[], key: "" };
+  for (const node of level.nodes) {
+    const end = endOf(node);
+    if (parts.has(end)) parts.get(end)!.nodes.push(node);
+    else if (!near.get(end)!.length) alone.nodes.push(node);
+    else {
+      const part = { nodes: [node], key: end };
+      for (const waiting = [end]; waiting.length;) {
+        const next = waiting.pop()!;
+        if (parts.has(next)) continue;
+        parts.set(next, part);
+        waiting.push(...near.get(next)!);
+      }
+    }
+  }
+  const all = [...new Set(parts.values()), ...(alone.nodes.length ? [alone] : [])];
+  return all.map(({ nodes, key }) => {
+    const own = [...level.stretches].filter(([, { from }]) => key && parts.get(from)?.key === key);
+    return { box: level.box, nodes, ports: [], stretches: new Map(own) };
+  });
+}
+
+function layered(level: Level, sizeOf: (node: number) => Size, open: ReadonlyMap<number, Inner>): Omit<Inner, "key"> {
   const loose = looseIn(level);
   const block = rowsOf([...loose], sizeOf);
   const graph = new graphlib.Graph();

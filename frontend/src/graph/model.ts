@@ -1,5 +1,6 @@
 // The nodes and edges of a variant's module, as columns: its instructions, then the boxes that hold them.
 
+import type { Parties } from "./devices.ts";
 import { Gradual, PIECE } from "../lib/gradual.ts";
 import { decodeJson, decodeText } from "../lib/transport.ts";
 import type { GraphTable } from "../messages.ts";
@@ -40,6 +41,7 @@ export class GraphModel {
   /** All nodes, each behind what it is in. */
   readonly outerFirst: Int32Array;
   private before: Float32Array | null = null;
+  private together: Parties = { texts: [], of: new Map() };
   private costs: { readonly known: Float32Array; readonly atLeast: Uint8Array } | null = null;
 
   constructor(
@@ -87,6 +89,25 @@ export class GraphModel {
   /** What the nodes' counterparts in another variant cost, as `setCosts`; null to forget. */
   setBefore(known: Float32Array | null): void {
     this.before = known;
+  }
+
+  setParties(parties: Parties): void {
+    this.together = parties;
+  }
+
+  /** Of the whole module. */
+  get allParties(): Parties {
+    return this.together;
+  }
+
+  /** Groups of devices that work together in a node, in words. */
+  parties(node: number): string[] {
+    return this.partiesAt(node).map((place) => this.together.texts[place]!);
+  }
+
+  /** The same by their places among all. */
+  partiesAt(node: number): readonly number[] {
+    return this.together.of.get(node) ?? [];
   }
 
   /** How much more a node costs than its counterpart; NaN where it has none or nobody knows. */

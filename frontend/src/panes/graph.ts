@@ -5,14 +5,16 @@ import { fill, h, whenLaidOut } from "../lib/dom.ts";
 import { format, formatSeconds, plural } from "../lib/format.ts";
 import { whenIdle } from "../lib/gradual.ts";
 import { openMenu } from "../lib/menu.ts";
-import { GraphCanvas, type Shown, sizeOf } from "../graph/canvas.ts";
+import { GraphCanvas, partyColour, type Shown } from "../graph/canvas.ts";
 import { changeOf, type Colouring, KIND_WORDS, KINDS, textOf } from "../graph/colours.ts";
+import { partiesOf } from "../graph/devices.ts";
 import { dotText, pngBlob, save, svgText } from "../graph/exports.ts";
 import { Folding } from "../graph/folding.ts";
 import { Layouts } from "../graph/layered.ts";
 import { sceneOf } from "../graph/levels.ts";
 import { Minimap } from "../graph/minimap.ts";
 import { type GraphModel, NOWHERE, readGraph } from "../graph/model.ts";
+import { sizeOf } from "../graph/words.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
@@ -26,6 +28,7 @@ const COLOURINGS: readonly { readonly value: Colouring; readonly text: string }[
   { value: "flops", text: "by flops" },
   { value: "seconds", text: "by time bound" },
   { value: "alive", text: "by live range" },
+  { value: "devices", text: "by devices" },
 ];
 const CHANGES: readonly { readonly value: Colouring; readonly text: string }[] = [
   { value: "change:bytes", text: "bytes accessed" },
@@ -73,6 +76,7 @@ class GraphPane extends LinkedPane {
   private readonly stage = h("div", { class: "insp-g-stage" }, this.canvas.element, this.minimap.element, this.trail);
   private readonly foot = h("div", { class: "insp-g-foot" }, this.words, this.legend);
   private readonly kept = new WeakMap<Message<"graph">, Kept>();
+  private readonly collectives = new WeakMap<GraphModel, Message<"collectives">>();
   private readonly asked = new Set<string>();
   private message: Message<"graph"> | null = null;
   private shown: Shown | null = null;
@@ -109,6 +113,21 @@ class GraphPane extends LinkedPane {
     if (message.error) return this.say(failure(message.error, "There is no graph"));
     if (message !== this.message) this.open(message);
     this.takeCosts(variant.variant);
+  }
+
+  /** Which devices work together is known of collectives; without any the choice says why it is none. */
+  private takeDevices(variant: number): void {
+    const found = this.context.synced.latest("collectives", { variant, program: "optimized" });
+    const { model } = this.shown!.folding;
+    if (found && found !== this.collectives.get(model)) {
+      this.collectives.set(model, found);
+      model.setParties(partiesOf(model, found.rows));
+    }
+    const option = this.colouring.querySelector<HTMLOptionElement>("option[value=devices]")!;
+    option.disabled = !found?.rows.length;
+    const { text } = COLOURINGS.find(({ value }) => value === "devices")!;
+    option.textContent = option.disabled ? `${text}: no collectives here` : text;
+    if (option.disabled && this.colouring.value === "devices") this.colouring.value = "kind";
   }
 
   protected mark(): void {
@@ -180,6 +199,7 @@ class GraphPane extends LinkedPane {
     const [known, atLeast] = costs && !costs.error ? this.context.synced.parts(costs) : [];
     if (known && atLeast && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(atLeast));
     this.takeBefore(variant);
+    this.takeDevices(variant);
     this.colouring.title = costs?.error ? `No costs: ${costs.error.message}` : "What the colour of a node says";
     this.colour();
   }
@@ -285,6 +305,12 @@ class GraphPane extends LinkedPane {
     if (colouring === "kind") {
       const keys = KINDS.map((kind) => h("span", { class: `insp-g-key insp-g-of-${kind}` }, KIND_WORDS[kind]));
       return fill(this.legend, ...keys);
+    }
+    if (colouring === "devices") {
+      const { texts } = this.shown!.folding.model.allParties;
+      const key = (text: string, i: number): HTMLElement =>
+        h("span", { class: "insp-g-key insp-g-together", style: `--party:${partyColour(i)}` }, text);
+      return fill(this.legend, ...texts.map(key));
     }
     const costs = this.context.synced.latest("graph_costs", { variant: this.message?.variant ?? null });
     const waits = colouring !== "alive" && !costs;

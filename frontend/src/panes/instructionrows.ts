@@ -1,6 +1,6 @@
 // A table whose rows stand for instructions: chosen by click or key, lit with the selection.
 
-import { fill, h, update } from "../lib/dom.ts";
+import { fill, h, oncePerFrame, update } from "../lib/dom.ts";
 import { shortSource } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES, type Local } from "../state/local.ts";
@@ -8,11 +8,19 @@ import { CHOSEN, LEVEL_CLASSES, type Local } from "../state/local.ts";
 export interface InstructionRow {
   /** What a click selects: of several the one that counts most. */
   readonly instruction: string;
-  readonly cells: readonly (HTMLElement | false)[];
+  /** Made when the row is scrolled to. */
+  readonly cells: () => readonly (HTMLElement | false)[];
 }
+
+/** Rows made at once, more than a screen has; the next ones when the last of them come near. */
+const ROWS = 80;
+const NEAR_PX = 600;
 
 export class InstructionRows {
   readonly element: HTMLElement;
+  private readonly body = h("tbody");
+  private all: readonly InstructionRow[] = [];
+  /** Those that were made. */
   private rows: { instruction: string; element: HTMLTableRowElement }[] = [];
 
   constructor(
@@ -26,18 +34,34 @@ export class InstructionRows {
       "aria-label": label,
       onclick: (e) => this.choose(this.indexOf(e)),
       onkeydown: ((e: KeyboardEvent) => this.key(e)) as EventListener,
+      onscroll: oncePerFrame(() => this.scrolled()),
     });
   }
 
   show(note: string, head: readonly (HTMLElement | false)[], rows: readonly InstructionRow[]): void {
-    this.rows = rows.map(({ instruction, cells }, i) => ({
-      instruction,
-      element: h("tr", { tabindex: i ? -1 : 0, "aria-selected": "false" }, ...cells),
-    }));
-    const body = h("tbody", {}, ...this.rows.map(({ element }) => element));
-    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, h("tr", {}, ...head)), body);
+    this.all = rows;
+    this.rows = [];
+    fill(this.body);
+    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, h("tr", {}, ...head)), this.body);
     fill(this.element, note && h("div", { class: "insp-note" }, note), table);
+    this.element.scrollTop = 0;
+    this.grow();
+  }
+
+  private grow(): void {
+    const from = this.rows.length;
+    const made = this.all.slice(from, from + ROWS).map(({ instruction, cells }, i) => ({
+      instruction,
+      element: h("tr", { tabindex: from + i ? -1 : 0, "aria-selected": "false" }, ...cells()),
+    }));
+    this.rows.push(...made);
+    this.body.append(...made.map(({ element }) => element));
     this.mark();
+  }
+
+  private scrolled(): void {
+    const { scrollTop, clientHeight, scrollHeight } = this.element;
+    if (this.rows.length < this.all.length && scrollTop + clientHeight > scrollHeight - NEAR_PX) this.grow();
   }
 
   mark(): void {
@@ -57,6 +81,7 @@ export class InstructionRows {
     const index = this.indexOf(e);
     if (step === undefined || index < 0) return;
     e.preventDefault();
+    if (index + step >= this.rows.length) this.grow();
     const next = Math.max(0, Math.min(this.rows.length - 1, index + step));
     this.rows[next]!.element.focus({ preventScroll: false });
     this.choose(next);

@@ -94,7 +94,7 @@ function rowOf(row: messages.InstructionRow, index: number): InstructionRow {
     numberCell(value, (known) => format(known, unit), value === null ? row.unknown || "not known" : grouped(value));
   return {
     instruction: row.name,
-    cells: [
+    cells: () => [
       h("td", { class: "insp-number insp-dim" }, String(index + 1)),
       h("th", { scope: "row", title: `${row.name} in ${row.computation}` }, row.name),
       h("td", {}, h("span", { class: "insp-tok-op" }, row.opcode)),

@@ -202,7 +202,7 @@ class MemoryPane extends LinkedPane {
     const line = cell(buffers.line);
     return {
       instruction: cell(buffers.instruction),
-      cells: [
+      cells: () => [
         h("th", { scope: "row", title: name }, name || dim("not known")),
         h("td", { class: "insp-number", title: `${grouped(bytes)} bytes` }, format(bytes, "bytes")),
         shareCell(bytes / Math.max(1, total)),

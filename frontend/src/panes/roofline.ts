@@ -197,7 +197,7 @@ function rowOf(row: messages.RooflineRow, by: By): InstructionRow {
   const name = by === "line" && row.source ? shortSource(row.source) : row.name;
   return {
     instruction: row.instruction,
-    cells: [
+    cells: () => [
       h("th", { scope: "row", title: row.name ?? "" }, name ?? h("span", { class: "insp-dim" }, "not known")),
       isKernels
         ? h("td", {}, h("span", { class: "insp-tok-op" }, row.opcode))

@@ -18,6 +18,7 @@ import {
   groupOf,
   groupsOf,
   isSameLayout,
+  isSamePlacing,
   type Layout,
   type Preset,
   PRESETS,
@@ -131,9 +132,13 @@ export class Workspace {
   }
 
   private change(layout: Layout): void {
+    const before = this.layout;
     this.layout = layout;
     this.layouts.keep(layout);
-    this.draw();
+    const isWhole = this.isNarrow || this.maximised !== null || !isSamePlacing(before, layout);
+    if (isWhole) return this.draw();
+    for (const [key, group] of groupsOf(layout))
+      if (groupAt(before, key)!.active !== group.active) this.redraw(key, group);
   }
 
   private onWidth(width: number): void {
@@ -147,8 +152,23 @@ export class Workspace {
     this.draw();
   }
 
+  /** One group alone: what is moved on the page is laid out anew, editors too. */
+  private redraw(key: GroupKey, group: Group): void {
+    this.keepingFocus(() => {
+      for (const pane of group.panes) this.panes.get(pane)!.setVisible(false);
+      const before = this.boxes.get(key)!;
+      before.replaceWith(this.group(key, group));
+      this.resize();
+      this.showActiveTabs();
+      this.panes.get(group.active)!.setVisible(true);
+    });
+  }
+
   private draw(): void {
-    const focused = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement) : null;
+    this.keepingFocus(() => this.drawAll());
+  }
+
+  private drawAll(): void {
     for (const pane of this.panes.values()) pane.setVisible(false);
     this.boxes.clear();
     this.columns = [];
@@ -157,11 +177,13 @@ export class Workspace {
     this.resize();
     this.showActiveTabs();
     for (const name of this.shownPanes()) this.panes.get(name)?.setVisible(true);
-    if (focused) this.focus(focused);
   }
 
-  /** What had the focus before all was drawn, its tab where that is new, or the first one: keys are heard where it is. */
-  private focus(before: HTMLElement): void {
+  /** What has the focus keeps it, or its tab where that is new, or the first one: keys are heard where the focus is. */
+  private keepingFocus(draw: () => void): void {
+    const before = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement) : null;
+    draw();
+    if (!before) return;
     const find = (which: string): HTMLElement | null => this.root.querySelector(`[role=tab]${which}`);
     const tab = find(`[data-tab="${before.dataset["tab"]}"]`) ?? find("[aria-selected=true]");
     (before.isConnected ? before : tab)?.focus({ preventScroll: true });

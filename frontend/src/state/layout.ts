@@ -139,14 +139,18 @@ export function isSameLayout(one: Layout, other: Layout): boolean {
 
 /** A layout in which no pane was moved, as it is usual for another width, with the same panes at the front. */
 export function fitted(layout: Layout, shape: Shape, usual: (shape: Shape) => Layout): Layout {
-  const placing = (each: Layout): string =>
-    JSON.stringify([each.columns.map(({ groups }) => groups.map(({ panes }) => panes)), each.dock?.panes, each.hidden]);
-  const own = placing(layout);
-  const isUsual = SHAPES.some((each) => placing(usual(each)) === own);
-  if (!isUsual || placing(usual(shape)) === own) return layout;
-  const fronts = groupsOf(layout).map(([, { active }]) => active);
   const { dockOpen, dockShare } = layout;
+  const isUsual = (each: Shape): boolean => isSamePlacing({ ...usual(each), dockOpen }, layout);
+  if (!SHAPES.some(isUsual) || isUsual(shape)) return layout;
+  const fronts = groupsOf(layout).map(([, { active }]) => active);
   return { ...fronts.reverse().reduce(activate, usual(shape)), dockOpen, dockShare };
+}
+
+/** Whether the panes stand in the same groups, whatever is at the front and how large the groups are. */
+export function isSamePlacing(one: Layout, other: Layout): boolean {
+  const key = ({ columns, dock, hidden, dockOpen }: Layout): string =>
+    JSON.stringify([columns.map(({ groups }) => groups.map(({ panes }) => panes)), dock?.panes, hidden, dockOpen]);
+  return key(one) === key(other);
 }
 
 /** Every group with its key, those of the columns first. */
