@@ -65,7 +65,10 @@ def read_located_text(text: str, root: Root = Root()) -> Listing:  # noqa: B008 
     stripped = [_strip(line, reader) for line in body]
     lines = [line for line, _ in stripped]
     locations = _spread_over_regions(lines, [location for _, location in stripped])
-    return Listing.of("\n".join(lines), [root.trim(entry) for entry in _origins(lines, locations)])
+    entries = _origins(lines, locations)
+    trimmed = {id(entry): entry for entry in entries}  # lines share them
+    trimmed = {number: root.trim(entry) for number, entry in trimmed.items()}
+    return Listing.of("\n".join(lines), [trimmed[id(entry)] for entry in entries])
 
 
 def _strip(line: str, reader: _Reader) -> tuple[str, _Location | None]:

@@ -99,7 +99,8 @@ class _Plain:
         self._columns = columns
         self.calls = frozenset(module.calls_to(_AS_OPERATIONS))
         self._operands: tuple[list[int], list[int]] = columns.operands.offsets.tolist(), columns.operands.rows.tolist()
-        self._calling = set(columns.called.having.tolist())
+        self._calling = frozenset(columns.called.having.tolist())
+        self._special = self._calling | self.calls
         messages = [columns.message("xla.ShapeProto", data) for data in columns.shapes.values]
         self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
         self._codes: list[int] = columns.shapes.codes.tolist()
@@ -181,10 +182,15 @@ class _Plain:
         found, number = self._module.computations[computation], numbers[computation]
         rows, proto = found.rows, found.proto
         before = rows.start - 1 - last
-        written = [
-            _bytes(_INSTRUCTIONS, self._instruction(row, row - before, [r - before for r in self._taken(row)], numbers))
-            for row in rows
-        ]
+        attributes, kinds, (offsets, operands) = self._attributes, self._kinds, self._operands
+        written: list[bytes] = []
+        for row in rows:
+            taking = tuple([other - before for other in operands[offsets[row] : offsets[row + 1]]])
+            if row in self._special:
+                said = self._instruction(row, row - before, taking, numbers)
+            else:  # as there, for the many
+                said = _named(row - before) + attributes[kinds[row]] + _packed(OPERAND_IDS, taking)
+            written += _head(_INSTRUCTIONS, len(said)), said
         return b"".join([
             _text(1, f"c{number}"), *written, _bytes(4, _plain_program(proto.program_shape).SerializeToString()),
             _number(5, number), _number(6, found.root.row - before), _number(7, int(proto.is_fusion_computation)),

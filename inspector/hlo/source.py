@@ -119,7 +119,8 @@ class Root:
     def trim(self, origins: Iterable[Origin]) -> tuple[Origin, ...]:
         """The origins that name an operation, without the frames above the function."""
         named = (o for o in origins if o.op_name != self.scope or not o.op_name)
-        return tuple(dict.fromkeys(dataclasses.replace(o, frames=self._below(o.frames)) for o in named))
+        found = [Origin(o.op_name, self._below(o.frames)) for o in named]
+        return tuple(dict.fromkeys(found) if len(found) > 1 else found)  # a hash goes through all frames
 
     def _below(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         first, last = self.lines

@@ -25,7 +25,8 @@ _OWN = pathlib.Path(__file__).parent.parent
 
 def jaxpr_listing(facts: JaxprFacts, root: Root) -> Listing:
     """A jaxpr with the origins of each line."""
-    return Listing.of(facts.text, [origins_of(places, root) for places in facts.places])
+    known = {places: origins_of(places, root) for places in dict.fromkeys(facts.places)}
+    return Listing.of(facts.text, [known[places] for places in facts.places])
 
 
 def origins_of(places: Iterable[Place], root: Root) -> tuple[Origin, ...]:
