@@ -73,6 +73,12 @@ BRANCHES = """{0}.a {{
 GATHER = "channel_id=1, replica_groups={{0,1}}, dimensions={0}, use_global_device_ids=true"
 
 
+def _carrying_more(text: str) -> str:
+    """With a second element, which takes what the third does."""
+    text = text.replace("(s32[], f32[8]{0})", "(s32[], f32[8]{0}, f32[8]{0})").replace("index=1", "index=2")
+    return text.replace("tuple(l.i, l.s)", "tuple(l.i, l.s, l.s)")
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     before: str
@@ -130,6 +136,11 @@ CASES = {
             reducer("sum", "add"), reducer("again", "add"), entry=P + Q + Z + TWO_SUMS.format("sum", "again"), ends="r1, r2"
         ),
         (),
+    ),
+    "a loop carries one more": Case(
+        program(loop("l"), entry=P + Q + run("l", "p"), ends="l.out"),
+        program(_carrying_more(loop("l")), entry=P + Q + _carrying_more(run("l", "q, p")), ends="l.out"),
+        (("altered", "l.init", "l.init", "elements 2 → 3"), ("altered", "l", "l", "elements 2 → 3")),
     ),
     "a fusion appeared": Case(
         program(entry=P, ends="p"),
