@@ -788,6 +788,7 @@ export interface RunComparison {
   type: "run_comparison";
   variant: number;
   outputs: string;
+  verdict: string;
   is_same: boolean | null;
   speed: string;
   is_faster: boolean | null;

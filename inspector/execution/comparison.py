@@ -66,16 +66,23 @@ class Comparison(Tabular):
             if len(self.differences) > 1
             else "the output differs"
         )
+        bound = self.bound
+        return f"{said}: {bound.reason}" if isinstance(bound, Unavailable) else f"{said}, by {bound}"
+
+    @property
+    def bound(self) -> str | Unavailable:
+        """How far the outputs that are not equal differ at most, in words; unavailable where one cannot be subtracted."""
+        unlike = [each for each in self.differences if each.differing]
         ulps = [each.ulps for each in unlike if not isinstance(each.ulps, Unavailable)]
-        if len(ulps) == len(unlike) and max(ulps) <= _FEW_ULPS:
-            return f"{said}, by at most {max(ulps):,} ulp{'s' if max(ulps) > 1 else ''}"
+        if len(ulps) == len(unlike) and max(ulps, default=0) <= _FEW_ULPS:
+            return f"at most {max(ulps, default=0):,} ulp{'s' if max(ulps, default=0) > 1 else ''}"
         largest = [float(each.largest) for each in unlike if not isinstance(each.largest, Unavailable)]
         if len(largest) < len(unlike):
-            return f"{said}: {next(e.largest.reason for e in unlike if isinstance(e.largest, Unavailable))}"
+            return next(each.largest for each in unlike if isinstance(each.largest, Unavailable))
         scaled = [each.scaled for each in unlike if isinstance(each.scaled, float)]
         if len(scaled) == len(unlike):
-            return f"{said}, by at most {max(scaled):.2g} of an output's largest value"
-        return f"{said}, by at most {max(largest):.2g}"
+            return f"at most {max(scaled):.2g} of an output's largest value"
+        return f"at most {max(largest):.2g}"
 
     def table(self) -> pd.DataFrame:
         """One row an output; the columns are the attributes of `Difference`."""

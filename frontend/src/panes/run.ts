@@ -112,13 +112,7 @@ class RunPane implements Pane {
       h(
         "td",
         { class: same === false ? "insp-run-differs" : "insp-dim", title: comparison?.outputs ?? "" },
-        !comparison
-          ? ""
-          : same === null
-            ? "not comparable"
-            : same
-              ? "equal"
-              : comparison.outputs.replace(/.*, by /, "differ by "),
+        comparison?.verdict ?? "",
       ),
       h("td", { class: "insp-number" }, formatSeconds(result.min_s)),
       h("td", { class: "insp-number" }, formatSeconds(result.iqr_s)),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 
 from inspector.errors import CancelledError, ExecutionError, Unavailable
-from inspector.execution.comparison import Outcome, compare_outcomes, speed
+from inspector.execution.comparison import Comparison, Outcome, compare_outcomes, speed
 from inspector.execution.difference import Difference
 from inspector.units import format_bytes
 from inspector.widgets import messages
@@ -112,6 +112,7 @@ class RunComparison(TypedDict):
 
     Attributes:
       outputs: how far the outputs agree, or why they cannot be compared.
+      verdict: the same in few words.
       is_same: whether all are equal; None where they cannot be compared.
       speed: which is faster, or why nothing can be said.
       is_faster: True, False (slower), or None where the difference is no more than noise.
@@ -120,6 +121,7 @@ class RunComparison(TypedDict):
     type: Literal["run_comparison"]
     variant: int
     outputs: str
+    verdict: str
     is_same: bool | None
     speed: str
     is_faster: bool | None
@@ -262,7 +264,7 @@ def run_comparison(variant: int, run: Outcome, baseline: Outcome) -> RunComparis
     """How a variant's run differs from the baseline's, for the pane."""
     faster = speed(run.durations_s, baseline.durations_s)
     message = RunComparison(
-        type="run_comparison", variant=variant, outputs="", is_same=None, rows=[],
+        type="run_comparison", variant=variant, outputs="", verdict="not comparable", is_same=None, rows=[],
         speed=faster.reason if isinstance(faster, Unavailable) else faster.words,
         is_faster=None if isinstance(faster, Unavailable) or not faster.is_known else faster.ratio > 1,
     )  # fmt: skip
@@ -271,10 +273,16 @@ def run_comparison(variant: int, run: Outcome, baseline: Outcome) -> RunComparis
     except ExecutionError as error:
         message["outputs"] = str(error)
         return message
-    message["outputs"], message["is_same"] = found.words, found.same
+    message["outputs"], message["is_same"], message["verdict"] = found.words, found.same, _verdict(found)
     unlike = sorted(found.differences, key=lambda each: not each.differing)
     message["rows"] = [_difference(each) for each in unlike[:_SHOWN_ARRAYS]]
     return message
+
+
+def _verdict(found: Comparison) -> str:
+    if found.same:
+        return "equal"
+    return "differ" if isinstance(found.bound, Unavailable) else f"differ by {found.bound}"
 
 
 def _difference(each: Difference) -> OutputDifference:
