@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
+import threading
+
+_SOON_S = 2.0
 
 
 def give_back() -> None:
@@ -12,3 +15,10 @@ def give_back() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def give_back_soon() -> None:
+    """Gives back a moment later, when whoever still held a part has let go of it, such as the variable of a caller."""
+    timer = threading.Timer(_SOON_S, give_back)
+    timer.daemon = True
+    timer.start()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import threading
 
 import pytest
 
+from inspector import freed
 from tests.conftest import RunPython
 
 
@@ -32,3 +34,12 @@ def test_what_is_free_is_given_back(one_device_python: RunPython) -> None:
     full, kept, given = map(int, done.stdout.split())
     assert kept - given > (full - 1000) // 4
     assert given < full // 2
+
+
+def test_what_others_hold_a_moment_longer_is_given_back_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = threading.Event()
+    monkeypatch.setattr(freed, "_SOON_S", 0.05)
+    monkeypatch.setattr(freed, "give_back", given.set)
+    freed.give_back_soon()
+    assert not given.is_set()
+    assert given.wait(10)

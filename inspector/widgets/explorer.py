@@ -353,6 +353,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._end()
         if is_large:
             collect()  # a module refers to itself
+            freed.give_back_soon()  # what the caller's variable holds
         else:
             freed.give_back()
 

@@ -81,6 +81,8 @@ def test_a_large_program_goes_when_its_explorer_is_closed(monkeypatch: pytest.Mo
     work.finish(0, hlo_proto=own.SerializeToString())
     explorer.wait(10)._drain(None)  # what the thread has under way holds the module
     module = weakref.ref(explorer._compiles.board._modules[0])
+    soon: list[str] = []
+    monkeypatch.setattr("inspector.freed.give_back_soon", lambda: soon.append("back"))
     del work
     gc.disable()
     try:
@@ -88,6 +90,7 @@ def test_a_large_program_goes_when_its_explorer_is_closed(monkeypatch: pytest.Mo
         assert module() is None
     finally:
         gc.enable()
+    assert soon == ["back"]  # once the variable `explorer` is gone too
 
 
 def test_free_memory_is_given_back_once_a_program_is_shown_and_once_it_is_collected(
