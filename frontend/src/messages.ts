@@ -357,6 +357,7 @@ export interface RooflineRow {
   least_s: number | null;
   exposed_s: number | null;
   beside: string[];
+  filled: number | null;
   share: number | null;
   source: SourceLine | null;
   unknown: string;

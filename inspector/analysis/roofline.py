@@ -21,9 +21,10 @@ from inspector.analysis.collective import Collective
 from inspector.analysis.collectives import Collectives
 from inspector.analysis.communication import Communication, communication
 from inspector.analysis.kernels import Kernel, kernels
+from inspector.analysis.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.analysis.operations import operations
 from inspector.analysis.phases import Phases, phases_text
-from inspector.analysis.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, group_row, grouped
+from inspector.analysis.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, filled_by, group_row, grouped
 from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
 from inspector.analysis.schedule import Bound, Played, Work, play
@@ -78,7 +79,7 @@ class Roofline:
         """One row a kernel, the slowest at its roof first, and the total.
 
         Columns: `name, opcode, executions, flops, main_memory_bytes, link_bytes, algorithm, intensity, bound_by,
-        least_s, exposed_s, share, scope, source_file, source_line, phase, unknown`: `flops`, bytes and `least_s` of all
+        least_s, exposed_s, filled, share, scope, source_file, source_line, phase, unknown`: `flops`, bytes and `least_s` of all
         executions (of one where nobody knows how many), `intensity` in flops a byte, `share` of the total's `least_s`;
         scope, line and phase of a fusion that has none itself are those of what is in it. `unknown` says what is missing, and of a time known in part that it is "at least"
         that much.
@@ -99,7 +100,7 @@ class Roofline:
         """`groups` as a table, one row each.
 
         Columns: `name` (missing where nothing tells), `kernels`, `flops`, `main_memory_bytes`, `link_bytes`, `least_s`,
-        `exposed_s`, `share` (of the sum of all kernels' times, which the program's is less than where kernels run beside each
+        `exposed_s`, `filled`, `share` (of the sum of all kernels' times, which the program's is less than where kernels run beside each
         other), `unknown`.
         """
         return make_table(GROUP_COLUMNS, map(group_row, self.groups(by)))
@@ -123,7 +124,7 @@ class Roofline:
 _COLUMNS: Mapping[str, Kind] = {
     "name": "text", "opcode": "text", "executions": "int", "flops": "float", "main_memory_bytes": "float",
     "link_bytes": "float", "algorithm": "text", "intensity": "float", "bound_by": "text", "least_s": "float",
-    "exposed_s": "float", "share": "float", "scope": "text", "source_file": "text", "source_line": "int", "phase": "text", UNKNOWN: "reasons",
+    "exposed_s": "float", "filled": "float", "share": "float", "scope": "text", "source_file": "text", "source_line": "int", "phase": "text", UNKNOWN: "reasons",
 }  # fmt: skip
 
 
@@ -188,6 +189,7 @@ class _Timed:
       cost: what it costs.
       exchange: with other devices; None for none.
       algorithm: as in `Point`.
+      filled: as in `Point`.
       compute_s, memory_s: at the roofs; `AtLeast` where a part is not known, unavailable where nothing is.
     """
 
@@ -197,6 +199,7 @@ class _Timed:
     algorithm: str
     compute_s: float | Unavailable
     memory_s: float | Unavailable
+    filled: float | Unavailable = NO_PRODUCT
 
     @property
     def flops(self) -> float | Unavailable:
@@ -245,7 +248,19 @@ def _timed(
     if exchange is not None and kernel.instruction.opcode != "fusion":
         return dataclasses.replace(timed, memory_s=memory_s)
     compute_s, algorithm = _computing(kernel.instruction, multiplied, costs, peak)
-    return dataclasses.replace(timed, compute_s=compute_s, memory_s=memory_s, algorithm=algorithm)
+    share = _filled(kernel.instruction, multiplied, costs, peak)
+    return dataclasses.replace(timed, compute_s=compute_s, memory_s=memory_s, algorithm=algorithm, filled=share)
+
+
+def _filled(
+    kernel: Instruction, multiplied: Fused, costs: Mapping[str, InstructionCost], peak: Peak
+) -> float | Unavailable:
+    """The share of the matrix unit that a kernel's products fill at most, each by its flops."""
+    found = [(filled(product, peak.matrix_unit), costs[product.name].flops) for product in multiplied.of(kernel)]
+    known = [(share, _number(flops)) for share, flops in found if not isinstance(share, Unavailable) and flops]
+    if len(known) < len(found) or not known:
+        return next((share for share, _ in found if isinstance(share, Unavailable)), NO_PRODUCT)
+    return mean_filled(known)
 
 
 def _computing(
@@ -282,6 +297,7 @@ def _point(timed: _Timed, phases: Phases) -> Point:
         algorithm=timed.algorithm,
         bound_by=bound,
         least_s=_times(least, times),
+        filled=timed.filled,
         origin=(origin := _origin(kernel.instruction)),
         phase=phases_text(phases.of(kernel.instruction, origin.op_name)),
     )
@@ -341,7 +357,7 @@ def _total(module: Module, played: Played, points: Sequence[Point], peak: Peak |
         return Point(module.name, "", *amounts, 1, algorithms, none, none)
     least = AtLeast(seconds, left_out) if left_out else seconds
     exposed = total(p.exposed_s for p in points if not isinstance(p.exposed_s, Unavailable))
-    return Point(module.name, "", *amounts, 1, algorithms, bound, least, exposed_s=exposed)
+    return Point(module.name, "", *amounts, 1, algorithms, bound, least, exposed_s=exposed, filled=filled_by(points))
 
 
 def _row(point: Point, total: Point) -> tuple[object, ...]:
@@ -351,7 +367,8 @@ def _row(point: Point, total: Point) -> tuple[object, ...]:
     intensity = point.intensity
     return (
         point.name, point.opcode, point.executions, point.flops, point.main_memory_bytes, point.link_bytes,
-        point.algorithm, None if isinstance(intensity, Unavailable) else intensity, point.bound_by, point.least_s, point.exposed_s, share,
+        point.algorithm, None if isinstance(intensity, Unavailable) else intensity, point.bound_by, point.least_s, point.exposed_s,
+        None if isinstance(point.filled, Unavailable) else point.filled, share,
         point.scope, point.line.file if point.line else None, point.line.line if point.line else None, point.phase,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from inspector.analysis.matrix_unit import NO_PRODUCT, mean_filled
 from inspector.analysis.roofline_point import Point, flops_a_byte
 from inspector.errors import AtLeast, Missing, Unavailable, total
 from inspector.tables import UNKNOWN, Kind
@@ -24,6 +25,7 @@ class Group:
       flops, main_memory_bytes, least_s: of all executions of all of them; `AtLeast` where a part is not known.
       link_bytes: that one device sends to others.
       exposed_s: of the time on the links what no kernel hides, as of a `Point`.
+      filled: the share of the matrix unit that their products fill at most.
       share: of the sum of all kernels' `least_s`; unavailable where that is nothing.
     """
 
@@ -34,6 +36,7 @@ class Group:
     link_bytes: float
     least_s: float
     exposed_s: float
+    filled: float | Unavailable
     share: float | Unavailable
 
     @property
@@ -44,7 +47,7 @@ class Group:
 
 GROUP_COLUMNS: Mapping[str, Kind] = {
     "name": "text", "kernels": "int", "flops": "float", "main_memory_bytes": "float", "link_bytes": "float",
-    "least_s": "float", "exposed_s": "float", "share": "float", UNKNOWN: "reasons",
+    "least_s": "float", "exposed_s": "float", "filled": "float", "share": "float", UNKNOWN: "reasons",
 }  # fmt: skip
 
 
@@ -64,6 +67,7 @@ def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
             link_bytes=sum(point.link_bytes for point in each),
             least_s=spent[name],
             exposed_s=_sum(each, "exposed_s"),
+            filled=filled_by(each),
             share=float(spent[name]) / whole if whole else Unavailable("no kernel's time is known"),
         )
         for name, each in found.items()
@@ -75,8 +79,18 @@ def group_row(group: Group) -> tuple[object, ...]:
     """A row of `GROUP_COLUMNS`."""
     return (
         group.name, len(group.points), group.flops, group.main_memory_bytes, group.link_bytes, group.least_s,
-        group.exposed_s, group.share,
+        group.exposed_s, None if isinstance(group.filled, Unavailable) else group.filled, group.share,
     )  # fmt: skip
+
+
+def filled_by(points: Iterable[Point]) -> float | Unavailable:
+    """The share of the matrix unit that the products of kernels fill at most."""
+    pairs = [
+        (p.filled, float(p.flops))
+        for p in points
+        if not isinstance(p.filled, Unavailable) and not isinstance(p.flops, Unavailable) and p.flops
+    ]
+    return mean_filled(pairs) if pairs else NO_PRODUCT
 
 
 def _shared(point: Point, by: GroupedBy) -> str | None:

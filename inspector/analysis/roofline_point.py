@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from inspector.analysis.matrix_unit import NO_PRODUCT
 from inspector.analysis.schedule import Bound
 from inspector.errors import Unavailable
 from inspector.hlo.source import NOWHERE, Frame, Origin
@@ -26,6 +27,7 @@ class Point:
       exposed_s: of the time on the links what no kernel hides, all executions, as the schedule has it when each kernel takes
         its least time: an estimate; unavailable where times are not known.
       beside: the kernels that run while an exchange is under way.
+      filled: the share of the chip's matrix unit that its products fill at most, by their flops; the rest is padding.
       phase: the part of a differentiated program (`analysis/phases.py`); None where nothing tells.
     """
 
@@ -42,6 +44,7 @@ class Point:
     phase: str | None = None
     exposed_s: float | Unavailable = 0.0
     beside: tuple[str, ...] = ()
+    filled: float | Unavailable = NO_PRODUCT
 
     @property
     def scope(self) -> str:

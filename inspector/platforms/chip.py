@@ -33,6 +33,7 @@ class Peak:
       note: what the figures were made from, where that is not plain.
       linked_devices: how many devices these links join; 0 for all of a slice.
       switches_reduce: whether the links' switches add up what passes them (NVLink SHARP).
+      matrix_unit: multipliers along each side of its matrix unit, a square; 0 where none is published.
     """
 
     chip: str
@@ -45,6 +46,7 @@ class Peak:
     note: str = ""
     linked_devices: int = 0
     switches_reduce: bool = False
+    matrix_unit: int = 0
 
     @classmethod
     def published(
@@ -61,6 +63,7 @@ class Peak:
         unknown_links: Unavailable = NOT_PUBLISHED,
         linked_devices: int = 0,
         switches_reduce: bool = False,
+        matrix_unit: int = 0,
     ) -> Self:
         """From figures as makers write them: operations and bytes a second in tera and giga, None for links that are unknown."""
         return cls(
@@ -74,6 +77,7 @@ class Peak:
             note,
             linked_devices,
             switches_reduce,
+            matrix_unit,
         )  # fmt: skip
 
 

@@ -10,10 +10,15 @@ from inspector.platforms.chip import GIB, MIB, Chip, Peak, Vmem
 from inspector.platforms.platform import SCRATCH, Platform
 from inspector.platforms.topologies import Slices
 
+_WIDE = ("v6e", "tpu7x")  # docs.cloud.google.com/tpu/docs/system-architecture-tpu-vm, of matrix units
+
 
 def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib: int, ici_giga: float | None) -> Peak:
     source = f"https://docs.cloud.google.com/tpu/docs/{chip}"
-    return Peak.published(chip, tera, giga, gib * GIB, ici_giga, source, vmem_bytes=vmem_mib * MIB)
+    side = 256 if chip in _WIDE else 128
+    return Peak.published(
+        chip, tera, giga, gib * GIB, ici_giga, source, vmem_bytes=vmem_mib * MIB, matrix_unit=side
+    )  # fmt: skip
 
 
 # The limits of VMEM are those that libtpu 0.0.42.1 and 0.0.50.1 say when a kernel asks for too much;

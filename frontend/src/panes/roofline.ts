@@ -182,6 +182,7 @@ class RooflinePane extends CountedPane<"roofline"> {
         heading("bytes", true, "Of the main memory"),
         heading("links", true, "Bytes that one device sends to others"),
         heading("exposed", true, "Of the time on the links what no kernel hides; estimated by least times"),
+        heading("unit", true, "The share of the TPU's matrix unit that products fill at most; the rest is padding"),
         heading(isKernels ? "source" : "slowest kernel"),
       ],
       rows.map((row) => rowOf(row, by)),
@@ -215,6 +216,7 @@ function rowOf(row: messages.RooflineRow, by: By): InstructionRow {
       number(row.main_memory_bytes, (value) => format(value, "bytes")),
       number(row.link_bytes, (value) => (value ? format(value, "bytes") : "–")),
       row.link_bytes ? exposedCell(row) : h("td", { class: "insp-number" }, "–"),
+      h("td", { class: "insp-number" }, row.filled === null ? "–" : `${(100 * row.filled).toFixed(0)} %`),
       isKernels ? sourceCell(row.source) : h("td", {}, h("code", {}, row.instruction)),
     ],
   };

@@ -66,6 +66,7 @@ class RooflineRow(TypedDict):
       bound_by: which roof it meets first; "" of several.
       exposed_s: of the time on the links what no kernel hides, an estimate by least times; None where it is not known.
       beside: some kernels that run while an exchange is under way.
+      filled: the share of a TPU's matrix unit that its products fill at most; None without any, or where nothing tells.
       share: of the time of all kernels.
       unknown: what is not known or known in part, and why; "" where all is known.
     """
@@ -82,6 +83,7 @@ class RooflineRow(TypedDict):
     least_s: float | None
     exposed_s: float | None
     beside: list[str]
+    filled: float | None
     share: float | None
     source: messages.SourceLine | None
     unknown: str
@@ -227,6 +229,7 @@ def _row_of(point: Point, spent: float) -> RooflineRow:
         least_s=least,
         exposed_s=_known(point.exposed_s),
         beside=[*point.beside[:_NAMED]],
+        filled=_known(point.filled),
         share=least / spent if least is not None and spent else None,
         source=_source(point),
         unknown="; ".join(unknown),
@@ -251,6 +254,7 @@ def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
         least_s=float(group.least_s),
         exposed_s=float(group.exposed_s),
         beside=[],
+        filled=_known(group.filled),
         share=None if isinstance(group.share, Unavailable) else group.share,
         source=source,
         unknown=doubts[0] if doubts else "",
