@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -194,6 +194,15 @@ class Columns:
     def row(self, computation: int, instruction_id: int) -> int:
         """The instruction of a computation that has an id; -1 for none."""
         return int(self._rows.of(np.array([computation]), np.array([instruction_id], np.int64))[0])
+
+    def rows_with(self, computation: int, ids: Sequence[int]) -> list[int]:
+        """The instructions of a computation that have ids.
+
+        Raises:
+          ModuleError: it lacks one: the proto is damaged.
+        """
+        found: list[int] = self._in_place(np.full(len(ids), computation), np.array(ids, np.int64)).tolist()
+        return found
 
     @functools.cached_property
     def roots(self) -> Numbers:

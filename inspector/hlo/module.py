@@ -218,7 +218,8 @@ class Computation:
         scheduled = self.module.proto.schedule.sequences
         if self.id not in scheduled:
             return self.instructions
-        return tuple(map(self.instruction_by_id, scheduled[self.id].instruction_ids))
+        rows = self.module.columns.rows_with(self.number, scheduled[self.id].instruction_ids)
+        return tuple(map(self.module.at, rows))
 
     def instruction_by_id(self, instruction_id: int) -> Instruction:
         """The instruction with that id.
