@@ -5,9 +5,7 @@ import { fill, h, whenLaidOut } from "../lib/dom.ts";
 import { format, formatSeconds, plural } from "../lib/format.ts";
 import { whenIdle } from "../lib/gradual.ts";
 import { openMenu } from "../lib/menu.ts";
-import { GraphCanvas, partyColour, type Shown } from "../graph/canvas.ts";
-import { changeOf, type Colouring, KIND_WORDS, KINDS, textOf } from "../graph/colours.ts";
-import { partiesOf } from "../graph/devices.ts";
+import { GraphCanvas, type Shown } from "../graph/canvas.ts";
 import { dotText, pngBlob, save, svgText } from "../graph/exports.ts";
 import { Folding } from "../graph/folding.ts";
 import { Layouts } from "../graph/layered.ts";
@@ -18,23 +16,11 @@ import { sizeOf } from "../graph/words.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
+import { GraphColours } from "./graphcolours.ts";
 import { LinkedPane } from "./linked.ts";
 import type { Context, Pane } from "./pane.ts";
 import { awaited, failure, unfinished } from "./states.ts";
 
-const COLOURINGS: readonly { readonly value: Colouring; readonly text: string }[] = [
-  { value: "kind", text: "by kind" },
-  { value: "bytes", text: "by bytes accessed" },
-  { value: "flops", text: "by flops" },
-  { value: "seconds", text: "by time bound" },
-  { value: "alive", text: "by live range" },
-  { value: "devices", text: "by devices" },
-];
-const CHANGES: readonly { readonly value: Colouring; readonly text: string }[] = [
-  { value: "change:bytes", text: "bytes accessed" },
-  { value: "change:flops", text: "flops" },
-  { value: "change:seconds", text: "time bound" },
-];
 /** Lines of a text that light boxes: of more a reader sees only that there are many. */
 const MOST_LIT = 2000;
 
@@ -48,11 +34,6 @@ let count = 0;
 
 class GraphPane extends LinkedPane {
   readonly element = h("div", { class: "insp-graph" });
-  private readonly colouring = h("select", {
-    class: "insp-select",
-    "aria-label": "Colour of the nodes",
-    onchange: () => this.colour(),
-  });
   private readonly search = h("input", {
     type: "search",
     class: "insp-g-search",
@@ -64,7 +45,6 @@ class GraphPane extends LinkedPane {
   private readonly findings = h("span", { class: "insp-g-findings insp-dim", role: "status" });
   private readonly trail = h("nav", { class: "insp-g-trail", "aria-label": "Boxes around what is shown" });
   private readonly words = h("div", { class: "insp-g-caption" });
-  private readonly legend = h("div", { class: "insp-g-legend" });
   private readonly canvas = new GraphCanvas(`insp-graph-${count++}`, {
     onPoint: (node) => this.tell(node),
     onChoose: (node) => this.choose(node),
@@ -72,11 +52,11 @@ class GraphPane extends LinkedPane {
     onLeave: (node) => this.leave(node),
     onMove: () => this.minimap.move(),
   });
+  private readonly colours = new GraphColours(this.context, this.canvas, () => this.tell(NOWHERE));
   private readonly minimap = new Minimap(this.canvas);
   private readonly stage = h("div", { class: "insp-g-stage" }, this.canvas.element, this.minimap.element, this.trail);
-  private readonly foot = h("div", { class: "insp-g-foot" }, this.words, this.legend);
+  private readonly foot = h("div", { class: "insp-g-foot" }, this.words, this.colours.legend);
   private readonly kept = new WeakMap<Message<"graph">, Kept>();
-  private readonly collectives = new WeakMap<GraphModel, Message<"collectives">>();
   private readonly asked = new Set<string>();
   private message: Message<"graph"> | null = null;
   private shown: Shown | null = null;
@@ -85,11 +65,10 @@ class GraphPane extends LinkedPane {
 
   constructor(context: Context) {
     super(context, "graph");
-    this.offerColours(null);
     this.tools.append(
       this.search,
       this.findings,
-      this.colouring,
+      this.colours.colouring,
       toolButton("minus", "Zoom out (−)", this.canvas.zoomOut),
       toolButton("plus", "Zoom in (+)", this.canvas.zoomIn),
       toolButton("fit", "Show all (0)", () => this.shown && this.canvas.fit(0)),
@@ -112,22 +91,8 @@ class GraphPane extends LinkedPane {
     }
     if (message.error) return this.say(failure(message.error, "There is no graph"));
     if (message !== this.message) this.open(message);
-    this.takeCosts(variant.variant);
-  }
-
-  /** Which devices work together is known of collectives; without any the choice says why it is none. */
-  private takeDevices(variant: number): void {
-    const found = this.context.synced.latest("collectives", { variant, program: "optimized" });
-    const { model } = this.shown!.folding;
-    if (found && found !== this.collectives.get(model)) {
-      this.collectives.set(model, found);
-      model.setParties(partiesOf(model, found.rows));
-    }
-    const option = this.colouring.querySelector<HTMLOptionElement>("option[value=devices]")!;
-    option.disabled = !found?.rows.length;
-    const { text } = COLOURINGS.find(({ value }) => value === "devices")!;
-    option.textContent = option.disabled ? `${text}: no collectives here` : text;
-    if (option.disabled && this.colouring.value === "devices") this.colouring.value = "kind";
+    this.colours.show(this.shown!.folding.model, variant.variant);
+    this.tell(NOWHERE);
   }
 
   protected mark(): void {
@@ -193,54 +158,13 @@ class GraphPane extends LinkedPane {
     return kept;
   }
 
-  private takeCosts(variant: number): void {
-    const { model } = this.shown!.folding;
-    const costs = this.context.synced.latest("graph_costs", { variant });
-    const [known, atLeast] = costs && !costs.error ? this.context.synced.parts(costs) : [];
-    if (known && atLeast && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(atLeast));
-    this.takeBefore(variant);
-    this.takeDevices(variant);
-    this.colouring.title = costs?.error ? `No costs: ${costs.error.message}` : "What the colour of a node says";
-    this.colour();
-  }
-
-  /** What the same cost in the variant that this one is compared with, once a colour asks for it. */
-  private takeBefore(variant: number): void {
-    const { synced } = this.context;
-    const reference = synced.referenceOf(variant);
-    const baseline = reference === variant ? null : reference;
-    this.offerColours(baseline);
-    if (baseline === null || !changeOf(this.colouring.value as Colouring)) return;
-    const before = synced.latest("graph_before", { variant, baseline });
-    const [known] = before && !before.error ? synced.parts(before) : [];
-    this.shown!.folding.model.setBefore(known ? new Float32Array(known) : null);
-    const key = `${variant}/${baseline}/before`;
-    if (before || this.asked.has(key) || synced.variants.get(baseline)?.state !== "done") return;
-    this.asked.add(key);
-    synced.send({ type: "graph_before", variant, baseline });
-  }
-
-  private offerColours(baseline: number | null): void {
-    const { value } = this.colouring;
-    const option = ({ value, text }: (typeof COLOURINGS)[number]): HTMLElement => h("option", { value }, text);
-    const label = `change against ${this.context.synced.variants.get(baseline ?? -1)?.label}`;
-    const choices = [...COLOURINGS, ...(baseline === null ? [] : CHANGES)];
-    if (this.colouring.querySelector("optgroup")?.label === (baseline === null ? undefined : label) && value) return;
-    fill(
-      this.colouring,
-      ...COLOURINGS.map(option),
-      baseline !== null && h("optgroup", { label }, ...CHANGES.map(option)),
-    );
-    this.colouring.value = choices.some((choice) => choice.value === value) ? value : "kind";
-  }
-
   private redraw({ folding, layouts }: Kept, anchor: number | null): void {
     const scene = sceneOf(folding);
     this.shown = { folding, scene, layout: layouts.of(scene) };
     this.canvas.show(this.shown, anchor);
     this.minimap.show(this.shown);
     this.drawTrail();
-    this.drawLegend();
+    this.colours.draw();
     this.tell(NOWHERE);
     this.mark();
   }
@@ -290,53 +214,6 @@ class GraphPane extends LinkedPane {
   private choose(row: number): void {
     const { model } = this.shown!.folding;
     this.context.local.selectInstruction("graph", "optimized", model.name(row));
-  }
-
-  private colour(): void {
-    if (!this.shown) return;
-    if (changeOf(this.colouring.value as Colouring)) this.takeBefore(this.message!.variant);
-    this.drawLegend();
-    this.tell(NOWHERE);
-  }
-
-  private drawLegend(): void {
-    const colouring = this.colouring.value as Colouring;
-    const most = this.canvas.colour(colouring);
-    if (colouring === "kind") {
-      const keys = KINDS.map((kind) => h("span", { class: `insp-g-key insp-g-of-${kind}` }, KIND_WORDS[kind]));
-      return fill(this.legend, ...keys);
-    }
-    if (colouring === "devices") {
-      const { texts } = this.shown!.folding.model.allParties;
-      const key = (text: string, i: number): HTMLElement =>
-        h("span", { class: "insp-g-key insp-g-together", style: `--party:${partyColour(i)}` }, text);
-      return fill(this.legend, ...texts.map(key));
-    }
-    const costs = this.context.synced.latest("graph_costs", { variant: this.message?.variant ?? null });
-    const waits = colouring !== "alive" && !costs;
-    const missing = waits ? "being counted" : this.missing(colouring, costs?.error?.message ?? "");
-    if (changeOf(colouring) && most > 0) {
-      const end = (amount: number): HTMLElement => h("span", {}, textOf(amount, colouring));
-      return fill(this.legend, end(-most), h("span", { class: "insp-g-scale insp-g-both" }), end(most));
-    }
-    if (!(most > 0)) return fill(this.legend, h("span", { class: "insp-dim" }, missing));
-    fill(this.legend, h("span", {}, "0"), h("span", { class: "insp-g-scale" }), h("span", {}, textOf(most, colouring)));
-  }
-
-  private missing(colouring: Colouring, error: string): string {
-    const { unscheduled } = this.shown!.folding.model.table;
-    if (changeOf(colouring)) return this.withoutChange();
-    if (colouring === "alive") return unscheduled || "no live ranges here";
-    if (error) return `not known: ${error}`;
-    return colouring === "seconds" ? "no published roofs for this chip: see Roofline" : "nothing here has any";
-  }
-
-  private withoutChange(): string {
-    const { synced } = this.context;
-    const variant = this.message!.variant;
-    const before = synced.latest("graph_before", { variant, baseline: synced.referenceOf(variant) });
-    if (!before) return "being compared";
-    return before.error ? `not known: ${before.error.message}` : "nothing here has changed";
   }
 
   private drawTrail(): void {

@@ -13,7 +13,7 @@ export interface InstructionRow {
 }
 
 /** Rows made at once, more than a screen has; the next ones when the last of them come near. */
-const ROWS = 80;
+const ROWS = 50;
 const NEAR_PX = 600;
 
 export class InstructionRows {
