@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, Position, expect
@@ -393,3 +394,35 @@ def test_it_stays_fluid_with_three_columns_of_200_000_lines(demo: OpenDemo) -> N
         100, 15 * short
     )  # of fifty times the lines; a slow machine is slow at both
     assert page.locator(".insp-column .cm-line").count() < 1000
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_wrapped_lines_go_on_further_in_and_break_between_operands(demo: OpenDemo, theme: str, tmp_path: Path) -> None:
+    page = demo("mlp", theme=theme)
+    page.set_viewport_size({"width": 900, "height": 900})
+    pane = page.locator("[data-pane=optimized]")
+    wrap = page.get_by_role("button", name="Wrap long lines").last
+    wrap.click()
+    expect(pane.locator(".cm-line.insp-hanging").first).to_be_visible()
+    long = pane.locator(".cm-line.insp-hanging", has_text=re.compile("fusion|parameter"))
+    found = long.evaluate_all(
+        """lines => lines.flatMap(line => {
+          const range = document.createRange();
+          range.selectNodeContents(line);
+          const rows = [];
+          for (const {left, top} of range.getClientRects()) {
+            const last = rows.at(-1);
+            if (last && Math.abs(top - last.top) < 9) last.left = Math.min(left, last.left);
+            else rows.push({left, top});
+          }
+          return rows.length > 1 ? [rows.map(({left}) => left)] : [];
+        })"""
+    )
+    page.screenshot(path=tmp_path / f"wrapped-{theme}.png")
+    assert found
+    for first, *others in found:
+        assert all(left > first + 15 for left in others)
+    scroller = pane.locator(".cm-scroller")
+    assert scroller.evaluate("s => s.scrollWidth - s.clientWidth") <= 1
+    wrap.click()
+    expect(pane.locator(".insp-hanging")).to_have_count(0)

@@ -24,6 +24,7 @@ import { costGutter } from "./costgutter.ts";
 import type { TextDocument } from "./documents.ts";
 import { expandAt } from "./expand.ts";
 import { frameBlocks } from "./frames.ts";
+import { wrapped } from "./hanging.ts";
 import { hideDetails, highlighting } from "./highlighting.ts";
 import { hovering } from "./hover.ts";
 import { nameAt } from "./names.ts";
@@ -93,7 +94,7 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
       for (const effect of transactions.flatMap((t) => t.effects))
         if (effect.is(setSearchQuery)) events.onSearch?.(effect.value);
     }),
-    wrapping.of(options.wrap ? EditorView.lineWrapping : []),
+    wrapping.of(options.wrap ? wrapped : []),
     detailing.of(options.details ? [] : hideDetails(document.language)),
     keys(events),
     mouse(document, events),
@@ -134,7 +135,7 @@ export function light(view: EditorView, value: Lights): void {
 }
 
 export function setWrapping(view: EditorView, wrap: boolean): void {
-  view.dispatch({ effects: wrapping.reconfigure(wrap ? EditorView.lineWrapping : []) });
+  view.dispatch({ effects: wrapping.reconfigure(wrap ? wrapped : []) });
 }
 
 export function setDetails(view: EditorView, document: TextDocument, details: boolean): void {
