@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import fnmatch
 import itertools
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -110,7 +110,7 @@ def rematerialised(jaxpr: Any, scopes: Sequence[str], axis_env: Sequence[tuple[H
     results = program.add(jaxpr, program.inputs(jaxpr), source_info_util.new_name_stack())
     blocks = program.blocks()
     for scope in scopes:
-        if not any(_key([scope], block.steps[0].stack) for block in blocks):
+        if not any(_key([scope], step.stack) for block in blocks for step in block.steps):
             raise ParameterError(_nothing(scope, program.steps))
     evaluation = _Evaluation(program.steps, blocks, results)
     made = jax.make_jaxpr(evaluation, axis_env=list(axis_env) or None)(*jaxpr.in_avals)
@@ -243,22 +243,34 @@ def _key(scopes: Sequence[str], stack: Any) -> str:
     names = path_of(str(stack))
     for scope in scopes:
         length = scope.count("/") + 1
+        pattern = re.compile(".*".join(map(re.escape, scope.split("*"))))
         for end in range(length, len(names) + 1):
-            if fnmatch.fnmatchcase("/".join(names[end - length : end]), scope):
+            if pattern.fullmatch("/".join(names[end - length : end])):
                 return "/".join(names[:end])
     return ""
 
 
+_WRAPPED = re.compile(r"(?:jit|pjit|jvp|transpose|vmap|pmap|remat|checkpoint|shard_map|xla_pmap)\((.*)\)")
+
+
 def path_of(stack: str) -> list[str]:
     """The names of a name stack without JAX's transformations: `transpose(jvp(layer))/attention` -> layer, attention."""
-    names = []
-    for part in stack.split("/"):
-        name = part
-        while name.endswith(")") and "(" in name:
-            name = name.partition("(")[2][:-1]
-        if name and name != _RECOMPUTED:
-            names.append(name)
+    names: list[str] = []
+    for part in _parts(stack):
+        wrapped = _WRAPPED.fullmatch(part)
+        names += path_of(wrapped[1]) if wrapped else [part] if part not in ("", _RECOMPUTED) else []
     return names
+
+
+def _parts(stack: str) -> Iterator[str]:
+    """Cut at the slashes that stand in no brackets."""
+    depth, start = 0, 0
+    for position, character in enumerate(stack):
+        depth += (character in "([") - (character in ")]")
+        if character == "/" and depth <= 0:
+            yield stack[start:position]
+            start = position + 1
+    yield stack[start:]
 
 
 def _nothing(scope: str, steps: Sequence[_Step]) -> str:

@@ -22,6 +22,9 @@ NO_PRODUCT = Unavailable("it multiplies no matrices")
 def filled(product: Instruction, side: int) -> float | Unavailable:
     """The share of the unit's multipliers that a product fills at most, over 0 and up to 1.
 
+    A convolution is held to products over its input features, one for each place of its window; a compiler that lays few
+    features and a window side by side fills more.
+
     Args:
       product: a dot or a convolution.
       side: multipliers along each side of the unit; 0 for none.

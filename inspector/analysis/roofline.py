@@ -29,7 +29,7 @@ from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
 from inspector.analysis.schedule import Bound, Played, Work, play
 from inspector.compilation.cost import InstructionCost
-from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, missing, total
+from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, missing
 from inspector.hlo.fused import Fused
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import NOWHERE, Origin
@@ -356,7 +356,8 @@ def _total(module: Module, played: Played, points: Sequence[Point], peak: Peak |
         none = Unavailable(f"nobody knows what its kernels cost: {AtLeast(0, left_out).reason}")
         return Point(module.name, "", *amounts, 1, algorithms, none, none)
     least = AtLeast(seconds, left_out) if left_out else seconds
-    exposed = total(p.exposed_s for p in points if not isinstance(p.exposed_s, Unavailable))
+    unknown_links = [part for p in points if isinstance(p.exposed_s, AtLeast) for part in missing(p.exposed_s)]
+    exposed = AtLeast(spent.communication_s, unknown_links) if unknown_links else spent.communication_s
     return Point(module.name, "", *amounts, 1, algorithms, bound, least, exposed_s=exposed, filled=filled_by(points))
 
 

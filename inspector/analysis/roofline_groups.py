@@ -85,12 +85,13 @@ def group_row(group: Group) -> tuple[object, ...]:
 
 def filled_by(points: Iterable[Point]) -> float | Unavailable:
     """The share of the matrix unit that the products of kernels fill at most."""
-    pairs = [
-        (p.filled, float(p.flops))
-        for p in points
-        if not isinstance(p.filled, Unavailable) and not isinstance(p.flops, Unavailable) and p.flops
-    ]
-    return mean_filled(pairs) if pairs else NO_PRODUCT
+    pairs, reasons = list[tuple[float, float]](), list[Unavailable]()
+    for point in points:
+        if isinstance(point.filled, Unavailable):
+            reasons += [point.filled] if point.filled != NO_PRODUCT else []
+        elif not isinstance(point.flops, Unavailable) and point.flops:
+            pairs.append((point.filled, float(point.flops)))
+    return mean_filled(pairs) if pairs else next(iter(reasons), NO_PRODUCT)
 
 
 def _shared(point: Point, by: GroupedBy) -> str | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from inspector.errors import OptionError, ParameterError, check_bool
 from inspector.hlo.pallas import Params, by_kernel
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,8 +47,9 @@ class WhatIf:
         """
         sizes, dtypes = _pairs("batch", batch), _pairs("dtype", dtype)
         for path, size in sizes:
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            if isinstance(size, bool) or not hasattr(type(size), "__index__") or size < 1:
                 raise ParameterError(f"batch gives {path} the length {size!r}. Expected 1 or more.")
+        sizes = tuple((path, operator.index(size)) for path, size in sizes)
         named = tuple((path, str(getattr(given, "__name__", given))) for path, given in dtypes)
         return cls(_names("donate", donate), named, sizes, _names("rematerialise", rematerialise))
 
@@ -61,8 +65,8 @@ class WhatIf:
         """Both, the other's on top."""
         return WhatIf(
             tuple(dict.fromkeys((*self.donate, *other.donate))),
-            tuple({**dict(self.dtypes), **dict(other.dtypes)}.items()),
-            tuple({**dict(self.batch), **dict(other.batch)}.items()),
+            _on_top(self.dtypes, other.dtypes),
+            _on_top(self.batch, other.batch),
             tuple(dict.fromkeys((*self.rematerialise, *other.rematerialise))),
         )
 
@@ -145,6 +149,12 @@ AS_IT_IS = Tuning()
 
 def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _on_top(pairs: tuple[tuple[str, T], ...], others: tuple[tuple[str, T], ...]) -> tuple[tuple[str, T], ...]:
+    """Later ones hold: those of a name above others too."""
+    named = dict(others)
+    return (*(pair for pair in pairs if pair[0] not in named), *others)
 
 
 def _names(parameter: str, given: Any) -> tuple[str, ...]:

@@ -157,8 +157,8 @@ class Shower:
     def failed(self, error: CompilationError) -> None:
         """There is none: the error takes along what was told of the buffers, as of a program that does not fit."""
         if self._told is not None and self._told.buffer_assignment:
-            module, assignment = self._told.hlo_proto, self._told.buffer_assignment
-            error.buffers = Buffers.of(joined_hlo_proto(module, assignment)).to_bytes()
+            proto = joined_hlo_proto(self._told.hlo_proto, self._told.buffer_assignment)
+            error.buffers = Buffers.of(proto).to_bytes()
 
     def result(self, compiled: CompiledProgram) -> None:
         """There is a result, which has all that was not shown before."""

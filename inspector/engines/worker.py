@@ -135,13 +135,14 @@ class WorkerEngine:
         show = Shower(job, request, self.name)
         try:
             report, said = lane.ask(job, WorkerRequest(message, compiling(request), request.options, show.report, show))
-        except WorkerDiedError as e:  # junk among the passes to enable is one of the things that kill XLA
-            if not warnings:
-                raise
-            raise type(e)(" ".join([str(e), *warnings])) from e
         except CompilationError as e:
             show.failed(e)
-            raise
+            if not warnings or not isinstance(e, WorkerDiedError):
+                raise
+            # Junk among the passes to enable is one of the things that kill XLA.
+            said_too = type(e)(" ".join([str(e), *warnings]))
+            said_too.buffers = e.buffers
+            raise said_too from e
         compiled = make_compiled(
             request, self.name, report, queue_s=queue_s, total_s=job.elapsed_s,
             warnings=(*warnings, *warnings_in(said)),

@@ -74,6 +74,10 @@ def _functions_of(given: Any) -> list[str]:
 
 def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
     """Opens what is not a function. `check_opened` must have let it pass."""
+    if isinstance(given, Lowered) and overrides.what_if and given.again is not None:
+        overrides.refuse("a Lowered is lowered already, its kernels with it")
+        what_if = given.supposed.merge(overrides.what_if)
+        return given.again.lower(platform or given.program.platform, given.again.chip, what_if)
     if overrides.what_if.changes_arguments:
         raise ParameterError(
             f"A {type(given).__name__} has the shapes and dtypes of the call that it was made of: dtype and batch cannot"
@@ -84,6 +88,11 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
     overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
     if isinstance(given, stages.Lowered):
         return _open_stage(given, platform, overrides)
+    if overrides.what_if:
+        raise ParameterError(
+            f"A {type(given).__name__} is given as it is, without its function, so it cannot be lowered for another call."
+            " Pass the function and its arguments."
+        )
     if isinstance(given, (Program, CompiledProgram)):
         return _open_program(given if isinstance(given, Program) else given.program, platform)
     if isinstance(given, Lowered):

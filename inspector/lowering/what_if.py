@@ -30,6 +30,7 @@ def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
     arrays = [path for path, (_, leaf) in zip(paths, leaves, strict=True) if _is_array(leaf)]
     for name, _ in (*what_if.dtypes, *what_if.batch):
         check_known(name, arrays)
+    _check_dtypes(what_if, [(path, leaf) for path, (_, leaf) in zip(paths, leaves, strict=True) if _is_array(leaf)])
     changed = [_changed(path, leaf, what_if) for path, (_, leaf) in zip(paths, leaves, strict=True)]
     found: Given = jax.tree_util.tree_unflatten(tree, changed)
     return found
@@ -81,6 +82,11 @@ def fitted(value: Any, shape: Sequence[int], dtype: str) -> Any:
     """An argument's value for a program that takes it with another dtype, or with more or less along the first axis."""
     if not _is_array(value) or (tuple(value.shape), str(value.dtype)) == (tuple(shape), dtype):
         return value
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(tuple(shape), dtype) if value.shape[1:] == tuple(shape[1:]) else value
+    if jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
+        is_longer = value.shape[1:] == tuple(shape[1:]) and value.shape[:1] not in ((), (0,))
+        return value[np.arange(shape[0]) % value.shape[0]] if is_longer else value
     array = np.asarray(value)
     if array.shape[1:] == tuple(shape[1:]) and array.shape[:1] != tuple(shape[:1]) and array.shape[:1] != (0,):
         array = np.resize(array, tuple(shape))  # again from its start where that is more
@@ -95,6 +101,16 @@ def check_known(name: str, paths: Sequence[str]) -> None:
     """
     if not any(covers(name, path) for path in paths):
         raise ParameterError(f"No array argument is called {name!r}. There are {_listed(paths)}.")
+
+
+def _check_dtypes(what_if: WhatIf, arrays: Sequence[tuple[str, Any]]) -> None:
+    """Refuses a dtype for what has no array to take it."""
+    for name, dtype in what_if.dtypes:
+        below = [leaf.dtype for path, leaf in arrays if covers(name, path) and path != name]
+        if below and not any(jax.numpy.issubdtype(each, jax.numpy.floating) for each in below):
+            raise ParameterError(
+                f"Nothing below {name!r} is an array of floating-point numbers, to be {dtype}. Name one array."
+            )
 
 
 def _listed(paths: Sequence[str]) -> str:
@@ -116,8 +132,9 @@ def _changed(path: str, leaf: Any, what_if: WhatIf) -> Any:
             shape = (length, *shape[1:])
     if (shape, dtype) == (tuple(leaf.shape), leaf.dtype):
         return leaf
+    is_weak = dtype == leaf.dtype and bool(getattr(leaf, "weak_type", False))
     sharding = leaf.sharding if getattr(leaf, "committed", isinstance(leaf, jax.ShapeDtypeStruct)) else None
-    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=is_weak)
 
 
 def _is_array(leaf: Any) -> bool:
@@ -126,6 +143,12 @@ def _is_array(leaf: Any) -> bool:
 
 def _dtype(name: str, given: str) -> Any:
     try:
-        return jax.numpy.dtype(given)
+        dtype = jax.numpy.dtype(given)
     except TypeError as error:
         raise ParameterError(f"dtype gives {name} {given!r}. Expected a dtype's name, such as 'bfloat16'.") from error
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise ParameterError(
+            f"dtype gives {name} {given!r}, which JAX takes for {jax.dtypes.canonicalize_dtype(dtype)} as it is set now."
+            " Set jax_enable_x64."
+        )
+    return dtype

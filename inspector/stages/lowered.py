@@ -28,7 +28,7 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf
-from inspector.errors import CompilationError, ParameterError, Unavailable, check_bool
+from inspector.errors import CompilationError, ModuleError, ParameterError, Unavailable, check_bool
 from inspector.hlo.held import held
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
@@ -86,7 +86,7 @@ class Lowered(Portable):
         known of how it was lowered.
       timings: seconds by step: `trace_s` (the function to a jaxpr), `lower_s` (that to StableHLO); what is not there was
         not done here.
-      again: lowers it for another platform, where its function is still there; or None. Never compared nor pickled.
+      again: lowers it for another platform, or of another call, where its function is still there; or None. Never compared nor pickled.
     """
 
     program: Program
@@ -172,15 +172,24 @@ class Lowered(Portable):
             return found
         parsed = Target.parse(target)
         if found.is_of_program and isinstance(error, CompilationError):
-            found = dataclasses.replace(found, timeline=self.timeline_until(error, parsed))
+            found = dataclasses.replace(found, timeline=self.timeline_until(error, parsed, "tpu"))
         return dataclasses.replace(found, advice=advice(found, self.kernels, parsed.chip, self.program.arguments))
 
-    def timeline_until(self, error: CompilationError, target: Target) -> Timeline | Unavailable:
-        """What was to lie in which memory, when, of a compile that failed after XLA had assigned the buffers."""
+    def timeline_until(self, error: CompilationError, target: Target, platform: str = "") -> Timeline | Unavailable:
+        """What was to lie in which memory, when, of a compile that failed after XLA had assigned the buffers.
+
+        Args:
+          error: which it failed with.
+          target: for what.
+          platform: whose compiler's error it is, where that is known; "" for the target's.
+        """
         if not error.buffers:
             return NOT_ASSIGNED
-        platform = platforms.named(target.platform or self.program.platform).name
-        return timeline(Buffers.from_bytes(error.buffers).hlo_proto, platform, peak_of(target))
+        names = platforms.named(platform or target.platform or self.program.platform).name
+        try:
+            return timeline(Buffers.from_bytes(error.buffers).hlo_proto, names, peak_of(target))
+        except ModuleError as unreadable:
+            return Unavailable(str(unreadable))
 
     def collectives(self) -> Collectives:
         """The collectives of the HLO, with their replica groups and the axes that these mean."""
@@ -266,7 +275,8 @@ class Lowered(Portable):
           dtype: dtypes by argument; of several arrays those that are floating-point numbers get it.
           batch: lengths of the first axis by argument.
           rematerialise: name scopes whose values are computed again for the backward pass in place of being kept, as
-            `jax.checkpoint` around them does; "*" stands for anything in a name.
+            `jax.checkpoint` around them does; "*" stands for anything in a name. A scope that is entered anew right after
+            its end is taken for one: layers of a stack need names of their own.
 
         Raises:
           ParameterError: no such argument, dtype or scope; nothing of it is kept for a backward pass; or the function is gone.

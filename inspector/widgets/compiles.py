@@ -114,7 +114,10 @@ class Compiles:
 
     def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant:
         """As `start`, but what lowering says is raised: it belongs beside what was typed."""
-        self.lowerings.get(target, self.lowerings.adapted(target, tuning))
+        with self._lock:
+            self.check_open()
+            lowerings = self.lowerings
+        lowerings.get(target, lowerings.adapted(target, tuning))
         return self.start(options, target, tuning)
 
     def cancel(self, variant: Variant) -> None:

@@ -206,7 +206,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           dtype: dtypes by argument; see `Lowered.what_if`.
           batch: lengths of the first axis by argument.
           rematerialise: name scopes whose values are computed again for the backward pass.
-          options: of the compile.
+          options: of the compile; None for the baseline's.
           target: for what; None for the baseline's target.
 
         Returns:
@@ -219,7 +219,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
         tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(supposed))
         chosen = Target.parse(target if target is not None else self.baseline.target)
-        return self._compiles.start(Options.of(options), chosen, tuning)
+        said = self.baseline.options if options is None else Options.of(options)
+        return self._compiles.start(said, chosen, tuning)
 
     def _add(self, options: Options, text: str) -> None:
         """From the controls, on the comm's thread: lowering for another platform, which runs user code, is done later."""

@@ -1,4 +1,4 @@
-"""An Explorer's program as often as it was lowered: for each platform, and with each tuning of its Pallas kernels."""
+"""An Explorer's program as often as it was lowered: for each platform, and with each tuning."""
 
 from __future__ import annotations
 

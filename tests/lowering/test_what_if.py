@@ -222,6 +222,23 @@ def test_with_random_keys_and_no_use_of_a_key_behind_the_barrier() -> None:
     np.testing.assert_allclose(ran, jax.grad(loss)(jnp.ones(8), jax.random.key(3)), rtol=1e-5)
 
 
+def test_a_scope_by_any_name_that_jax_takes() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        for name in ("decoder/block0", "dense(128)", "block[0]"):
+            with jax.named_scope(name):
+                x = jnp.sin(jnp.tanh(x @ w))
+        return jnp.sum(x**2)
+
+    lowered = inspector.lower(jax.grad(loss), jnp.ones((4, 4)), jnp.ones((2, 4)))
+    for scope in ("decoder/block0", "block0", "dense(128)", "block[0]", "block[*]", "*"):
+        assert "optimization_barrier" in lowered.what_if(rematerialise=scope).stablehlo, scope
+
+
+def test_a_scope_within_another_that_is_supposed_too(lowered: Lowered) -> None:
+    both = lowered.what_if(rematerialise="layer_0").what_if(rematerialise="layer_0/mlp")
+    assert tanhs(both) == tanhs(lowered.what_if(rematerialise="layer_0"))
+
+
 # --------------------------------------------------------------------------- refusals
 
 
@@ -232,6 +249,7 @@ def test_with_random_keys_and_no_use_of_a_key_behind_the_barrier() -> None:
         ({"donate": "w"}, "No array argument is called 'w'"),
         ({"dtype": {"x": "bf17"}}, "dtype gives x 'bf17'"),
         ({"dtype": 3}, "Expected a mapping by argument"),
+        ({"dtype": {"x": "float64"}}, "which JAX takes for float32 as it is set now"),
         ({"batch": {"x": 0}}, "gives x the length 0"),
         ({"batch": {"x": True}}, "gives x the length True"),
         ({"rematerialise": "nope"}, "Nothing under 'nope' can be rematerialised.*layer_0, mlp, layer_1"),
@@ -263,7 +281,40 @@ def test_a_module_without_its_function() -> None:
         inspector.lower(text).what_if(donate="arg0")
 
 
+def test_integers_do_not_become_floating_point_numbers_by_the_name_above_them() -> None:
+    lowered = inspector.lower(lambda t: t["n"] + 1, {"n": jnp.arange(3)})
+    with pytest.raises(ParameterError, match="Nothing below 't' is an array of floating-point numbers"):
+        lowered.what_if(dtype={"t": "bfloat16"})
+
+
+def test_a_lowered_that_is_opened_again_keeps_its_call(lowered: Lowered, arguments: Any) -> None:
+    explorer = inspector.explore(lowered)
+    donated = explorer.what_if(donate="ws")
+    shorter = explorer.what_if(batch={"x": 8})
+    assert donated.lowered is not None
+    assert shorter.lowered is not None
+    assert [a.donated for a in donated.lowered.inputs] == [True, True, True, False]
+    assert shorter.lowered.inputs[3].shape == (8, 16)
+    explorer.close()
+    explorer = inspector.explore("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }")
+    assert "without its function" in str(explorer.what_if(donate="arg0").failure)
+    explorer.close()
+
+
+def test_a_weak_type_stays_where_the_dtype_does() -> None:
+    x, y = jnp.full((8, 4), 2.0), jnp.ones((8, 4), "bfloat16")
+    lowered = inspector.lower(lambda x, y: x * y, x, y)
+    assert lowered.what_if(batch={"x": 4, "y": 4}).outputs[0].dtype == lowered.outputs[0].dtype == "bfloat16"
+
+
 # --------------------------------------------------------------------------- values
+
+
+def test_what_comes_later_is_on_top_also_of_names_below() -> None:
+    first = WhatIf.of(dtype={"params": "float32", "params['w']": "float16"})
+    both = first.merge(WhatIf.of(dtype={"params": "bfloat16"}))
+    assert both.dtypes == (("params['w']", "float16"), ("params", "bfloat16"))
+    assert WhatIf.of(batch={"x": np.int64(8)}).batch == (("x", 8),)
 
 
 def test_names_cover_what_is_below_them() -> None:
@@ -289,3 +340,7 @@ def test_values_are_made_to_fit() -> None:
     np.testing.assert_array_equal(fitted(x, (5, 2), "float32"), np.concatenate([x, x[:2]]))
     assert fitted(x, (3, 4), "float32") is x  # another program's: whoever runs it says so
     assert fitted("text", (3, 2), "float32") == "text"
+    shape = jax.ShapeDtypeStruct((3, 2), "float32")
+    assert fitted(shape, (6, 2), "bfloat16") == jax.ShapeDtypeStruct((6, 2), "bfloat16")
+    keys = jax.random.split(jax.random.key(0), 4)
+    assert fitted(keys, (6,), str(keys.dtype)).shape == (6,)

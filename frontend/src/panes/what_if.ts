@@ -19,7 +19,7 @@ const KINDS: Choice<Kind>[] = [
   { value: "batch", text: "Batch", title: "Another length of the first axis" },
   { value: "rematerialise", text: "Rematerialise", title: "Compute values of a scope again for the backward pass" },
 ];
-const DTYPES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "float64"];
+const DTYPES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"];
 const SHOWN = ["peak_bytes", "argument_bytes", "temp_bytes", "flops", "bytes_accessed"];
 let count = 0;
 
@@ -29,7 +29,10 @@ class WhatIfPane implements Pane {
   readonly element = h("div", { class: "insp-what-if insp-scroll", tabindex: 0, "aria-label": "What if" });
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
-  private readonly kind = new Switcher<Kind>("What is supposed", KINDS, "donate", () => this.drawForm());
+  private readonly kind = new Switcher<Kind>("What is supposed", KINDS, "donate", () => {
+    this.drawForm();
+    this.draw();
+  });
   private readonly form = h("form", { class: "insp-what-if-form" });
   private readonly said = h("div", { class: "insp-what-if-said", role: "alert" });
   private readonly table = h("div");
@@ -67,20 +70,21 @@ class WhatIfPane implements Pane {
       this.drawForm();
       fill(this.element, h("div", { class: "insp-what-if-top" }, this.kind.element, this.form), this.said, this.table);
     }
+    for (const button of this.form.querySelectorAll("button")) {
+      button.disabled = this.context.synced.notebookKernel === "gone";
+      button.title = button.disabled ? "The kernel is gone. Run the cell again." : NOTHING;
+    }
     this.drawTable();
   }
 
   private drawForm(): void {
     const known = this.known!;
-    const isGone = this.context.synced.notebookKernel === "gone";
     this.said.textContent = "";
     const send = textButton("Compile as a variant", NOTHING, () => this.send());
-    send.disabled = isGone;
-    if (isGone) send.title = "The kernel is gone. Run the cell again.";
     if (this.kind.value === "rematerialise") return fill(this.form, ...this.scopeField(known), send);
     const fits: Record<Exclude<Kind, "rematerialise">, (a: messages.SupposedArgument) => boolean> = {
       donate: (a) => !a.donated,
-      dtype: (a) => a.dtype !== "" || a.what.includes("arrays"),
+      dtype: (a) => a.dtype !== "",
       batch: (a) => a.length !== null,
     };
     const offered = known.arguments.filter(fits[this.kind.value]);

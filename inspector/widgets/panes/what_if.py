@@ -28,7 +28,7 @@ class SupposedArgument(TypedDict):
     Attributes:
       path: its name.
       what: the array's dtype and shape, or how many there are below the name.
-      dtype: of all of them that are floating-point numbers; "" where these differ or none is.
+      dtype: of those that are floating-point numbers; "" where none is.
       length: of their first axes; None where these differ or one has none.
       donated: whether all of them are donated already.
     """
@@ -112,6 +112,8 @@ def suppositions(lowered: Lowered) -> Suppositions:
         return Suppositions(type="suppositions", arguments=[], scopes=[], note=note)
     below: dict[str, list[Argument]] = {}
     for argument in lowered.inputs:
+        if argument.weak_type and not argument.shape:
+            continue  # a number of Python's
         for name in names_above(argument.path):
             below.setdefault(name, []).append(argument)
     # What holds a single array is that array.
@@ -130,7 +132,7 @@ def _argument(name: str, found: list[Argument]) -> SupposedArgument:
     return SupposedArgument(
         path=name,
         what=format_array(found[0].dtype, found[0].shape) if len(found) == 1 else f"{len(found)} arrays",
-        dtype=dtypes.pop() if len(dtypes) == 1 else "",
+        dtype=" and ".join(sorted(dtypes)),
         length=lengths.pop() if len(lengths) == 1 else None,
         donated=all(a.donated for a in found),
     )
