@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -16,13 +17,24 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.compilation.options import Options
-    from inspector.compilation.request import CompileRequest
     from inspector.compilation.target import Target
     from inspector.compilation.tuning import Tuning
     from inspector.stages.lowered import Lowered
     from inspector.widgets.app import App
     from inspector.widgets.panes.registry import Line
     from inspector.widgets.work import Work
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Start:
+    """What a variant begins with: the compile of a program, or why there is none."""
+
+    options: Options
+    target: Target
+    tuning: Tuning
+    lowered: Lowered | None = None
+    job: Job[CompiledProgram] | None = None
+    error: Exception | None = None
 
 
 class Compiles:
@@ -101,12 +113,14 @@ class Compiles:
             try:
                 lowered = lowerings.get(target, tuning)
             except Exception as error:  # user code ran: anything may come out of it
-                return self._register_failed(options, target, tuning, error)
+                with self._lock:
+                    self.check_open()
+                    return self._register(_Start(options, target, tuning, error=error))
             request = lowered.request(options, target)
             job = work.submit(request)
             with self._lock:
                 if not self._is_closed and self.lowerings is lowerings:
-                    variant = self._register(request, job, lowered, tuning)
+                    variant = self._register(_Start(request.options, request.target, tuning, lowered, job))
                     break
             job.cancel()  # closed, or lowered again: this was the old program
         self.board.follow(variant, job, self._refresh)
@@ -175,38 +189,49 @@ class Compiles:
         """Lowers under another axis environment and starts over with the options of all variants.
 
         Returns:
-          The new baseline, None where the Explorer was closed meanwhile.
+          The new baseline, None where the Explorer was closed meanwhile. Of the others those that cannot be lowered so are
+          variants that have failed.
 
         Raises:
-          Exception: whatever user code, lowering or a request raises; nothing has changed then.
+          Exception: whatever user code, lowering or the baseline's request raises; nothing has changed then.
         """
         again = self.lowerings.under(axes)
         texts = self.board.lowered(again.lowered)
-        asked = [(v.options, self.work.suit(again.lowered, v.target)) for v in self.variants]
-        tunings, pins = [v.tuning for v in self.variants], [v.is_pinned for v in self.variants]
-        programs = [again.get(*pair) for pair in zip((t for _, t in asked), tunings, strict=True)]
-        requests = [program.request(*pair) for program, pair in zip(programs, asked, strict=True)]
-        jobs = [self.work.submit(request) for request in requests]
-        entries = list(zip(requests, jobs, programs, tunings, strict=True))
+        before = self.variants
+        starts = [self._again(again, variant) for variant in before]
         with self._lock:
             cancels: list[Callable[[], object]] = []
             variants: list[Variant] = []
             if self._is_closed:
-                cancels.extend(job.cancel for job in jobs)
+                cancels.extend(start.job.cancel for start in starts if start.job is not None)
             else:
                 cancels.extend(self._forget(variant) for variant in self.variants)
                 self.lowerings = again
                 self.board.publish_all(texts)
-                variants = [self._register(*entry) for entry in entries]
-                for variant, is_pinned in zip(variants, pins, strict=True):
-                    if is_pinned:
+                variants = [self._register(start) for start in starts]
+                for variant, old in zip(variants, before, strict=True):
+                    if old.is_pinned:
                         self.pin(variant, True)
         for cancel in cancels:
             cancel()
-        for variant, job in zip(variants, jobs, strict=False):  # no variants where it is closed
-            self.board.follow(variant, job, self._refresh)
+        for variant in variants:
+            if variant.job is not None:
+                self.board.follow(variant, variant.job, self._refresh)
         self._refresh()
         return variants[0] if variants else None
+
+    def _again(self, lowerings: Lowerings, variant: Variant) -> _Start:
+        """A variant under another axis environment; raises only what is wrong with the baseline."""
+        target = variant.target
+        try:
+            target = self.work.suit(lowerings.lowered, target)
+            lowered = lowerings.get(target, variant.tuning)
+            request = lowered.request(variant.options, target)
+            return _Start(request.options, request.target, variant.tuning, lowered, self.work.submit(request))
+        except Exception as error:  # user code ran: anything may come out of it
+            if variant.is_baseline:
+                raise
+            return _Start(variant.options, target, variant.tuning, error=error)
 
     def close(self) -> None:
         """Cancels what is under way, and lets go of all programs."""
@@ -223,27 +248,19 @@ class Compiles:
         with self._lock:
             del self.lowerings, self.work
 
-    def _register(
-        self, request: CompileRequest, job: Job[CompiledProgram], lowered: Lowered, tuning: Tuning
-    ) -> Variant:
+    def _register(self, start: _Start) -> Variant:
         """Adds a variant; the caller holds the lock."""
-        number = next(self._numbers)
-        variant = Variant(number, not self._variants, request.options, request.target, lowered, tuning, job)
+        number, lowered = next(self._numbers), start.lowered
+        variant = Variant(
+            number, not self._variants, start.options, start.target, lowered, start.tuning, start.job, start.error
+        )
+        if variant.job is None:
+            variant.shown.set()
         self._variants[number] = variant
         self._name_all()
         self.board.begin(variant)
-        if lowered is not self.lowered:
+        if lowered is not None and lowered is not self.lowered:
             self.board.publish_all(self.board.lowered(lowered, number))
-        return variant
-
-    def _register_failed(self, options: Options, target: Target, tuning: Tuning, error: Exception) -> Variant:
-        with self._lock:
-            self.check_open()
-            variant = Variant(next(self._numbers), not self._variants, options, target, None, tuning, error=error)
-            variant.shown.set()
-            self._variants[variant.number] = variant
-            self._name_all()
-            self.board.begin(variant)
         return variant
 
     def _forget(self, variant: Variant) -> Callable[[], None]:

@@ -12,6 +12,7 @@ import inspector
 from inspector.engines.inline import InlineEngine
 from inspector.widgets.panes.what_if import suppositions
 from inspector.widgets.variants import Variant
+from tests.widgets.fakes import ask_to_lower
 
 
 def step(params: dict[str, Any], x: Any) -> Any:
@@ -112,6 +113,23 @@ def test_what_cannot_be_lowered_is_a_variant_that_failed() -> None:
     with pytest.raises(inspector.errors.ParameterError):
         explorer.what_if(batch={"x": -1})
     assert len(explorer.variants) == 2
+    explorer.close()
+
+
+def test_what_cannot_be_lowered_keeps_nothing_else_from_other_axes() -> None:
+    explorer = inspector.explore(lambda x, y: jax.lax.psum(x, "i") + y, X, X, axis_env=[("i", 1)])
+    explorer.what_if(donate="nobody")
+    donated = explorer.what_if(donate="x")
+    explorer.pin(donated)
+    ask_to_lower(explorer, "i=2")
+    explorer.wait(120)
+    baseline, failed, donated = explorer.variants
+    assert baseline.lowered is explorer.lowered
+    assert explorer.lowered.program.mesh is not None
+    assert explorer.lowered.program.mesh.axis_sizes == (2,)
+    assert (failed.state, failed.label) == ("failed", "donated nobody")
+    assert "No array argument is called 'nobody'" in str(failed.failure)
+    assert (donated.state, donated.is_pinned) == ("done", True)
     explorer.close()
 
 
