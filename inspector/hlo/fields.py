@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import ModuleError
-from inspector.hlo.octets import Numbers, Octets, Spans
+from inspector.hlo.octets import BLOCK, Numbers, Octets, Spans
 
 TAIL = 0
 """The number (no field's) under which the rest of a message stands that has more than `MOST_FIELDS` fields."""
@@ -26,8 +26,6 @@ MOST_FIELDS = 128
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 """How a field is written: the low bits of its tag."""
-
-_BLOCK = 8192  # messages, so that what a step works on stays in the processor's cache
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -164,15 +162,30 @@ def contents(octets: Octets, kinds: Numbers, at: Numbers) -> tuple[Numbers, Numb
 _NO_KIND = -(1 << 62)
 
 
+def check_ends(behind: Numbers, at: Numbers, ends: Numbers) -> None:
+    """Refuses fields that are not within their messages.
+
+    Args:
+      behind: where each field ends, as `contents` says it.
+      at: where it begins, or behind its tag.
+      ends: of its message.
+
+    Raises:
+      ModuleError: one ends before it begins, as of no kind that there is, or behind its message.
+    """
+    if (behind < at).any() or (behind > ends).any():
+        raise ModuleError("The module is damaged: a field of an instruction ends behind it, or is of no known kind.")
+
+
 def _read(octets: Octets, starts: Numbers, ends: Numbers) -> Mapping[int, Field]:
-    blocks = range(0, len(starts), _BLOCK)
+    blocks = range(0, len(starts), BLOCK)
     steps = [step for first in blocks for step in _steps(octets, first, starts, ends)]
     return _by_number([np.concatenate(column) for column in zip(*steps, strict=True)]) if steps else {}
 
 
 def _steps(octets: Octets, first: int, starts: Numbers, ends: Numbers) -> Iterator[tuple[npt.NDArray[Any], ...]]:
     """Rows, numbers, values, lengths and ends of the first field of each message of a block, then of the second, ..."""
-    at, until = starts[first : first + _BLOCK], ends[first : first + _BLOCK]
+    at, until = starts[first : first + BLOCK], ends[first : first + BLOCK]
     rows = np.arange(first, first + len(at), dtype=np.int32)
     some = at < until
     rows, at, until = rows[some], at[some], until[some]
@@ -182,10 +195,9 @@ def _steps(octets: Octets, first: int, starts: Numbers, ends: Numbers) -> Iterat
         begins = at
         tags, behind = octets.varints(begins)
         values, lengths, at = contents(octets, tags & 7, behind)
-        if (at > until).any() or (at < behind).any() or (tags < 8).any():
-            raise ModuleError(
-                "The module is damaged: a field of an instruction ends behind it, or is of no known kind."
-            )
+        check_ends(at, behind, until)
+        if (tags < 8).any():
+            raise ModuleError("The module is damaged: a field of an instruction has the number 0.")
         yield rows, tags >> 3, values, *(each.astype(np.int32) for each in (lengths, begins, at))
         on = at < until
         if not on.all():

@@ -18,11 +18,13 @@ from inspector.varints import read_varint
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
+BLOCK = 8192
+"""Positions or messages that are read at once, so that what a step works on stays in the processor's cache."""
+
 _LINE = 64  # bytes that are compared at once
 _LINES = 4  # of a range; few have more, and of these the rest is compared as bytes
 _ALL = (1 << 64) - 1
 _PADDING = 2 * _LINE  # so that what is read at the end, or just behind it, lies within
-_BLOCK = 8192  # positions, so that what a step works on stays in the processor's cache
 _WORD, _WORD_BYTES = np.uint64, 8
 
 _STOPS = _WORD(0x8080808080808080)
@@ -167,8 +169,8 @@ class Octets:
         count = len(ranges[0].begins)
         sums, others = np.zeros((2, count), _WORD)
         for spans in ranges:
-            for start in range(0, count, _BLOCK):
-                block = slice(start, start + _BLOCK)
+            for start in range(0, count, BLOCK):
+                block = slice(start, start + BLOCK)
                 self._add(sums[block], others[block], spans[block])
         codes, first = numbered(sums)
         if (others[first][codes] == others).all():

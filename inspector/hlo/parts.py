@@ -13,16 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from inspector.errors import ModuleError
 from inspector.hlo.field_numbers import CALLED_COMPUTATION_IDS, CONTROL_PREDECESSOR_IDS, ID, NAME, OPERAND_IDS
-from inspector.hlo.fields import LENGTH, VARINT, Fields, contents
-from inspector.hlo.octets import Numbers, Octets, Spans
+from inspector.hlo.fields import LENGTH, VARINT, Fields, check_ends, contents
+from inspector.hlo.octets import BLOCK, Numbers, Octets, Spans
 from inspector.varints import write_varint
 
 LINKS = (OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS)
 """The lists of ids, ascending; right behind the instruction's own."""
-
-_BLOCK = 8192  # messages, so that what a step works on stays in the processor's cache
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +61,7 @@ class Parts:
         self.octets, lengths = Octets(pieces), np.array(sizes, np.int64)
         ends = np.cumsum(lengths)
         self.messages = Spans(ends - lengths, lengths)
-        blocks = [self._block(ends[b : b + _BLOCK], lengths[b : b + _BLOCK]) for b in range(0, len(ends), _BLOCK)]
+        blocks = [self._block(ends[b : b + BLOCK], lengths[b : b + BLOCK]) for b in range(0, len(ends), BLOCK)]
         names, middles, ids, *links, tails = zip(*blocks, strict=True) if blocks else [()] * 7
         self.names = _joined(names)
         self.ids = np.concatenate([_NONE, *ids])
@@ -142,8 +139,7 @@ def _behind(octets: Octets, number: int, at: Numbers, ends: Numbers) -> Numbers:
 
 
 def _checked(behind: Numbers, at: Numbers, ends: Numbers) -> Numbers:
-    if (behind < at).any() or (behind > ends).any():
-        raise ModuleError("The module is damaged: a field of an instruction ends behind it, or is of no known kind.")
+    check_ends(behind, at, ends)
     return behind
 
 
