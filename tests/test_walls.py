@@ -20,7 +20,9 @@ from tests.wall_types import Surface
 
 PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
 
-BASE = frozenset({"errors", "files", "freed", "packages", "settings", "subprocesses", "tables", "units", "varints"})
+BASE = frozenset(
+    {"errors", "files", "freed", "name_stacks", "packages", "settings", "subprocesses", "tables", "units", "varints"}
+)
 TOP = frozenset({"", "caching", "exploring", "effects", "ledger", "sweeps", "progress", "magics"})
 
 # What each room may import of ours, beside itself and the base modules: rooms that stand above it here. The modules that

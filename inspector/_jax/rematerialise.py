@@ -25,9 +25,9 @@ from jax._src.named_sharding import UNSPECIFIED
 from inspector._jax.jaxprs import open_jaxpr
 from inspector._jax.stages import Traced, with_jaxpr
 from inspector.errors import ParameterError
+from inspector.name_stacks import RECOMPUTED, names_of
 
 _CALLS = ("jit", "pjit")
-_RECOMPUTED = "rematted_computation"  # as `jax.checkpoint` calls it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _repeated(block: _Block, values: dict[int, Any]) -> dict[int, Any]:
     values |= {number: barred[number] for number in behind if number in barred}
     made: dict[int, Any] = {}
     known = collections.ChainMap(made, entering | barred)
-    start = source_info_util.new_name_stack(_RECOMPUTED)
+    start = source_info_util.new_name_stack(RECOMPUTED)
     for step in block.steps:
         made |= zip(step.results, _call(step, start + step.stack, known), strict=True)
     return made
@@ -240,7 +240,7 @@ def _is_plain(equation: Any) -> bool:
 
 def _key(scopes: Sequence[str], stack: Any) -> str:
     """The way to one of the scopes, itself included; "" for what is in none of them."""
-    names = path_of(str(stack))
+    names = _path_of(stack)
     for scope in scopes:
         length = scope.count("/") + 1
         pattern = re.compile(".*".join(map(re.escape, scope.split("*"))))
@@ -250,31 +250,12 @@ def _key(scopes: Sequence[str], stack: Any) -> str:
     return ""
 
 
-_WRAPPED = re.compile(r"(?:jit|pjit|jvp|transpose|vmap|pmap|remat|checkpoint|shard_map|xla_pmap)\((.*)\)")
-
-
-def path_of(stack: str) -> list[str]:
-    """The names of a name stack without JAX's transformations: `transpose(jvp(layer))/attention` -> layer, attention."""
-    names: list[str] = []
-    for part in _parts(stack):
-        wrapped = _WRAPPED.fullmatch(part)
-        names += path_of(wrapped[1]) if wrapped else [part] if part not in ("", _RECOMPUTED) else []
-    return names
-
-
-def _parts(stack: str) -> Iterator[str]:
-    """Cut at the slashes that stand in no brackets."""
-    depth, start = 0, 0
-    for position, character in enumerate(stack):
-        depth += (character in "([") - (character in ")]")
-        if character == "/" and depth <= 0:
-            yield stack[start:position]
-            start = position + 1
-    yield stack[start:]
+def _path_of(stack: Any) -> list[str]:
+    return [name for name in names_of(str(stack)) if name != RECOMPUTED]
 
 
 def _nothing(scope: str, steps: Sequence[_Step]) -> str:
-    known = list(dict.fromkeys(name for step in steps for name in path_of(str(step.stack))))
+    known = list(dict.fromkeys(name for step in steps for name in _path_of(step.stack)))
     backward = any(step.is_backward for step in steps)
     why = (
         "Its backward pass takes nothing of that scope, or the scope is inside a loop, a branch or a function with a derivative"

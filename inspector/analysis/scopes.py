@@ -10,10 +10,10 @@ import dataclasses
 import re
 
 from inspector.hlo.source import merged_names, phases
+from inspector.name_stacks import RECOMPUTED, cut, names_of
 
-_WRAPPED = re.compile(r"^(?:jit|pjit|jvp|transpose|vmap|pmap|remat|checkpoint|shard_map|xla_pmap)\((.*)\)$")
 _OF_JAX = frozenset({
-    "while", "body", "cond", "closed_call", "core_call", "checkpoint", "remat", "remat2", "rematted_computation",
+    "while", "body", "cond", "closed_call", "core_call", "checkpoint", "remat", "remat2", RECOMPUTED,
     "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin", "pjit", "shard_map", "main",
 })  # fmt: skip
 _BRANCH = re.compile(r"^branch_\d+_fun$")
@@ -34,34 +34,19 @@ class Scope:
 
 def scope_of(op_name: str) -> Scope:
     """The scope of an operation by JAX's name stack; of what XLA merged, that of the first."""
-    stack = _split(next(merged_names(op_name)))
+    stack = [*cut(next(merged_names(op_name)))]
     inner = stack[1:-1] if stack and stack[0].startswith(("jit(", "pjit(", "pmap(")) else stack[:-1]
-    path = tuple(name for part in inner for name in _unwrapped(part))
+    path = tuple(name for part in inner for name in names_of(part) if not _is_of_jax(name))
     return Scope(path, " + ".join(phases(op_name)))
 
 
 def operation_of(op_name: str) -> str:
     """What JAX calls the operation itself, such as `dot_general`; "" for an argument's name and where nothing tells."""
-    return _split(next(merged_names(op_name)))[-1] if "/" in op_name else ""
+    return [*cut(next(merged_names(op_name)))][-1] if "/" in op_name else ""
 
 
-def _unwrapped(part: str) -> list[str]:
-    """The names in one part of a stack: none in `transpose(jvp())`, one in `jvp(layer)`."""
-    wrapped = _WRAPPED.match(part)
-    if wrapped:
-        return [name for inner in _split(wrapped[1]) for name in _unwrapped(inner)]
-    return [] if not part or part in _OF_JAX or _BRANCH.match(part) else [part]
-
-
-def _split(stack: str) -> list[str]:
-    """Cut at the slashes that stand in no brackets."""
-    parts, depth, start = [], 0, 0
-    for position, character in enumerate(stack):
-        depth += (character in "([") - (character in ")]")
-        if character == "/" and depth <= 0:
-            parts.append(stack[start:position])
-            start = position + 1
-    return [*parts, stack[start:]]
+def _is_of_jax(name: str) -> bool:
+    return name in _OF_JAX or bool(_BRANCH.match(name))
 
 
 _PLACES = re.compile(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[([^\]]*)\]|\.?(\w+)")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from inspector.name_stacks import RECOMPUTED, cut
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
@@ -67,7 +69,7 @@ def phases(op_name: str) -> tuple[str, ...]:
 
 
 def _phase(name: str) -> str:
-    if "rematted_computation" in name:
+    if RECOMPUTED in name:
         return "recomputed"
     if "transpose(" in name:
         return "backward"
@@ -81,20 +83,9 @@ def merged_names(op_name: str) -> Iterator[str]:
     for name in op_name.split(";"):
         scope, separator, group = ("", "(", name[1:]) if name.startswith("(") else name.partition("/(")
         if separator and group.endswith(")") and ":" in group:
-            yield from (f"{scope}/{part}" if scope else part for part in _parts(group[:-1]))
+            yield from (f"{scope}/{part}" if scope else part for part in cut(group[:-1], ":"))
         else:
             yield name
-
-
-def _parts(group: str) -> Iterator[str]:
-    """Cut at the colons that stand in no brackets."""
-    depth, start = 0, 0
-    for position, character in enumerate(group):
-        depth += (character in "([") - (character in ")]")
-        if character == ":" and depth == 0:
-            yield group[start:position]
-            start = position + 1
-    yield group[start:]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,0 +1,32 @@
+"""JAX's name stacks, such as `jit(step)/transpose(jvp(attention))/dot_general`, in their parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+RECOMPUTED = "rematted_computation"
+"""What JAX calls the part of a program that `jax.checkpoint` has computed once more."""
+
+_WRAPPED = re.compile(r"(?:jit|pjit|jvp|transpose|vmap|pmap|remat|checkpoint|shard_map|xla_pmap)\((.*)\)")
+
+
+def names_of(stack: str) -> Iterator[str]:
+    """The names in a stack without the transformations around them: step, attention and dot_general."""
+    for part in cut(stack):
+        wrapped = _WRAPPED.fullmatch(part)
+        if wrapped:
+            yield from names_of(wrapped[1])
+        elif part:
+            yield part
+
+
+def cut(text: str, separator: str = "/") -> Iterator[str]:
+    """The parts of a text between the separators that stand in no brackets."""
+    depth, start = 0, 0
+    for position, character in enumerate(text):
+        depth += (character in "([") - (character in ")]")
+        if character == separator and depth <= 0:
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]
