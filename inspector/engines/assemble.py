@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,12 +21,11 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply
 from inspector.engines import messages
+from inspector.engines.readable import readable
 from inspector.errors import CompilationError, OptionError, TargetError, Unavailable
 from inspector.platforms import PLATFORMS
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 
 def check_request(request: CompileRequest) -> None:
@@ -119,8 +117,8 @@ def make_compiled(
         engine=engine,
         hlo=report.hlo,
         hlo_proto=report.hlo_proto,
-        memory=_readable("memory", lambda: _memory(report, recorded["buffers"], request.program.platform)),
-        cost=_readable("cost", lambda: _cost(report.cost)),
+        memory=readable("memory", lambda: _memory(report, recorded["buffers"], request.program.platform)),
+        cost=readable("cost", lambda: _cost(report.cost)),
         timings={**report.timings, "queue_s": queue_s, "total_s": total_s},
         executable=report.executable,
         versions=report.versions,
@@ -148,7 +146,7 @@ class Shower:
             self._preview = self._early(self._told)
             self._job.show(self._preview)
         elif self._preview is not None:
-            self._show_counted(self._preview, _readable("cost", lambda: _cost(messages.read_counted(header))))
+            self._show_counted(self._preview, readable("cost", lambda: _cost(messages.read_counted(header))))
 
     def report(self, header: messages.Header, blobs: Sequence[bytes]) -> Report:
         """That report, which refers to what came before it."""
@@ -179,7 +177,7 @@ class Shower:
             engine=self._engine,
             hlo=early.hlo,
             hlo_proto=early.hlo_proto,
-            memory=_readable("memory", lambda: assigned_memory(early.buffer_assignment, request.program.platform)),
+            memory=readable("memory", lambda: assigned_memory(early.buffer_assignment, request.program.platform)),
             cost=COUNTING,
             elapsed_s=self._job.elapsed_s,
         )
@@ -192,16 +190,7 @@ def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply
 
 def _recorded(report: Report, name: str, read: Callable[[bytes], T]) -> T | Unavailable:
     value = report.recorded.get(name, not_asked_for(name))
-    return value if isinstance(value, Unavailable) else _readable(name, lambda: read(value))
-
-
-def _readable(name: str, read: Callable[[], T | Unavailable]) -> T | Unavailable:
-    """What a part of the answer says, or why it cannot be read: the rest of the compile is as good as without it."""
-    try:
-        return read()
-    except Exception as e:
-        _log.exception("The %s of a compile could not be read.", name)
-        return Unavailable(f"what the compiler told of it could not be read ({type(e).__name__}: {e})")
+    return value if isinstance(value, Unavailable) else readable(name, lambda: read(value))
 
 
 def _memory(report: Report, buffers: Buffers | Unavailable, platform: str) -> Memory | Unavailable:

@@ -6,9 +6,8 @@ In the process that compiles. The products leave it as bytes, for `Compiled` to 
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +19,7 @@ from inspector.compilation.records.pass_metadata import timed_passes
 from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
 from inspector.compilation.records.phases import Span
 from inspector.compilation.records.texts import TextsBuilder
+from inspector.engines.readable import readable
 from inspector.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from inspector._jax.report import Report
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 _INITIAL = "before_optimizations.txt"
 _METADATA = ".metadata.textproto"
@@ -113,7 +111,7 @@ class Recording:
             "buffers": lambda: self._buffers.read(module),
             "assembly": lambda: self._assembly.read(module, report.executable),
         }
-        return {name: _guarded(name, read[name]) for name in sorted(self._products)}
+        return {name: readable(name, read[name]) for name in sorted(self._products)}
 
     def _span(self, module: str, timings: Mapping[str, float]) -> Span | None:
         """XLA's part of the compile, on the wall clock; None of one that had no end."""
@@ -126,15 +124,6 @@ class Recording:
     def assignment(self, report: Report) -> bytes:
         """XLA's text of the buffer assignment, b"" where it wrote none; for compiles that dump no protos."""
         return _of_module(self._assignments, _module_name(report.hlo)) or b""
-
-
-def _guarded(name: str, read: Callable[[], bytes | Unavailable]) -> bytes | Unavailable:
-    """What was recorded, or why not: the compile itself has ended well."""
-    try:
-        return read()
-    except Exception as e:
-        _log.exception("The recorded %s could not be read.", name)
-        return Unavailable(f"what the compiler wrote could not be read ({type(e).__name__}: {e})")
 
 
 class _PassFiles:
