@@ -75,7 +75,7 @@ def test_the_grid_plays_to_its_end(pane: Page) -> None:
 
 def test_only_changed_fields_are_asked_for_and_what_is_wrong_is_said(pane: Page) -> None:
     pane.get_by_text("Compile with these").click()
-    expect(pane.locator(".insp-params-said")).to_have_text("Nothing is changed. Change a field first.")
+    expect(pane.locator(".insp-refused")).to_have_text("Nothing is changed. Change a field first.")
     pane.get_by_label("vmem_limit_bytes").fill("20 MiB")
     pane.get_by_label("disable_bounds_checks").select_option("true")
     pane.get_by_text("Compile with these").click()
@@ -88,9 +88,9 @@ def test_only_changed_fields_are_asked_for_and_what_is_wrong_is_said(pane: Page)
     pane.evaluate(
         "([id, error]) => demo.emit({type: 'tuned', id: id + 1, variant: null, error})", [request["id"], wrong]
     )
-    expect(pane.locator(".insp-params-said")).to_have_text("")  # the reply to another's request
+    expect(pane.locator(".insp-refused")).to_have_text("")  # the reply to another's request
     pane.evaluate("([id, error]) => demo.emit({type: 'tuned', id, variant: null, error})", [request["id"], wrong])
-    expect(pane.locator(".insp-params-said")).to_have_text("vmem_limit_bytes is 0.")
+    expect(pane.locator(".insp-refused")).to_have_text("vmem_limit_bytes is 0.")
 
 
 def test_a_field_that_this_jax_lacks_cannot_be_typed(pane: Page) -> None:

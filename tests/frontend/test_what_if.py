@@ -52,7 +52,7 @@ def test_suppositions_are_compiled_and_compared(demo: OpenDemo, theme: str, widt
     pane.get_by_role("button", name="Rematerialise", exact=True).click()
     pane.get_by_label("Name scope").fill("nowhere")
     compile_it.click()
-    until(page, exchange, pane.locator(".insp-what-if-said", has_text="Nothing under 'nowhere'"))
+    until(page, exchange, pane.locator(".insp-refused", has_text="Nothing under 'nowhere'"))
     page.screenshot(path=tmp_path / f"what-if-refused-{theme}.png")
     pane.get_by_label("Name scope").fill("hidden")
     compile_it.click()

@@ -3,23 +3,25 @@
 import { textButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
+import { NewVariant } from "./newvariant.ts";
 import type { Context } from "./pane.ts";
 
 export class ParamsForm {
   readonly element = h("section", { class: "insp-params" });
-  private readonly said = h("p", { class: "insp-params-said", role: "alert" });
+  private readonly request: NewVariant;
   private readonly inputs = new Map<string, HTMLInputElement | HTMLSelectElement>();
-  private requestId = -1;
   private row: messages.Kernel | null = null;
   private variant = 0;
 
-  constructor(private readonly context: Context) {}
+  constructor(context: Context) {
+    this.request = new NewVariant(context, this.element, "tuned");
+  }
 
   show(row: messages.Kernel, variant: number): void {
     this.row = row;
     this.variant = variant;
     this.inputs.clear();
-    this.said.textContent = "";
+    this.request.say("");
     const lines = row.params.map((p) => this.line(p));
     const compile = textButton(
       "Compile with these",
@@ -38,17 +40,12 @@ export class ParamsForm {
         ? h("table", { class: "insp-table" }, h("tbody", {}, ...lines))
         : h("p", { class: "insp-unavailable" }, "This JAX tells no compiler parameters for the kernel's backend."),
       h("div", { class: "insp-params-buttons" }, lines.length > 0 && compile, !row.interpret && interpret),
-      this.said,
+      this.request.said,
     );
   }
 
-  /** What came of the last request: the new variant comes to the front, or the error is said here. */
   receive(): void {
-    const tuned = this.context.synced.reply("tuned", this.requestId);
-    if (!tuned) return;
-    this.element.classList.remove("insp-busy");
-    this.said.textContent = tuned.error?.message ?? "";
-    if (tuned.variant !== null) this.context.local.setActive(tuned.variant);
+    this.request.receive();
   }
 
   private line(param: messages.KernelParam): HTMLElement {
@@ -84,13 +81,8 @@ export class ParamsForm {
       const value = this.inputs.get(p.name)?.value;
       return value === undefined || value === p.value ? [] : [[p.name, value]];
     });
-    if (!interpret && !changed.length) {
-      this.said.textContent = "Nothing is changed. Change a field first.";
-      return;
-    }
-    this.said.textContent = "";
-    this.element.classList.add("insp-busy");
-    this.requestId = this.context.synced.ask({
+    if (!interpret && !changed.length) return this.request.say("Nothing is changed. Change a field first.");
+    this.request.ask({
       type: "tune",
       variant: this.variant,
       kernel: this.row.number,

@@ -6,6 +6,7 @@ import { type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
 import { stateMark } from "./labels.ts";
+import { NewVariant } from "./newvariant.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { empty } from "./states.ts";
 import { content } from "./stats.ts";
@@ -34,13 +35,13 @@ class WhatIfPane implements Pane {
     this.draw();
   });
   private readonly form = h("form", { class: "insp-what-if-form" });
-  private readonly said = h("div", { class: "insp-what-if-said", role: "alert" });
+  private readonly request: NewVariant;
   private readonly table = h("div");
   private readonly ends: (() => void)[];
   private known: messages.Suppositions | null = null;
-  private requestId = -1;
 
   constructor(private readonly context: Context) {
+    this.request = new NewVariant(context, this.form, "supposed");
     this.form.addEventListener("submit", (e) => {
       e.preventDefault();
       this.send();
@@ -49,7 +50,7 @@ class WhatIfPane implements Pane {
     this.ends = [
       follow(context, "what_if", this.drawing),
       local.signal.on(["active"], this.drawing.request),
-      synced.signal.on(["supposed"], () => this.receive()),
+      synced.signal.on(["supposed"], () => this.request.receive()),
     ];
   }
 
@@ -68,7 +69,12 @@ class WhatIfPane implements Pane {
     if (known !== this.known) {
       this.known = known;
       this.drawForm();
-      fill(this.element, h("div", { class: "insp-what-if-top" }, this.kind.element, this.form), this.said, this.table);
+      fill(
+        this.element,
+        h("div", { class: "insp-what-if-top" }, this.kind.element, this.form),
+        this.request.said,
+        this.table,
+      );
     }
     for (const button of this.form.querySelectorAll("button")) {
       button.disabled = this.context.synced.notebookKernel === "gone";
@@ -79,7 +85,7 @@ class WhatIfPane implements Pane {
 
   private drawForm(): void {
     const known = this.known!;
-    this.said.textContent = "";
+    this.request.say("");
     const send = textButton("Compile as a variant", NOTHING, () => this.send());
     if (this.kind.value === "rematerialise") return fill(this.form, ...this.scopeField(known), send);
     const fits: Record<Exclude<Kind, "rematerialise">, (a: messages.SupposedArgument) => boolean> = {
@@ -128,13 +134,8 @@ class WhatIfPane implements Pane {
       (this.form.elements.namedItem(name) as HTMLInputElement | null)?.value.trim() ?? "";
     const [argument, value] = [field("argument"), field("value")];
     const kind = this.kind.value;
-    if (kind === "rematerialise" && !value) {
-      this.said.textContent = "Name a scope first.";
-      return;
-    }
-    this.said.textContent = "";
-    this.form.classList.add("insp-busy");
-    this.requestId = this.context.synced.ask({
+    if (kind === "rematerialise" && !value) return this.request.say("Name a scope first.");
+    this.request.ask({
       type: "suppose",
       variant: this.context.synced.baseline!,
       donate: kind === "donate" ? [argument] : [],
@@ -142,15 +143,6 @@ class WhatIfPane implements Pane {
       batch: kind === "batch" ? { [argument]: Number(value) } : {},
       rematerialise: kind === "rematerialise" ? value.split(",").map((name) => name.trim()) : [],
     });
-  }
-
-  /** What came of the last request: the new variant comes to the front, or the error is said here. */
-  private receive(): void {
-    const reply = this.context.synced.reply("supposed", this.requestId);
-    if (!reply) return;
-    this.form.classList.remove("insp-busy");
-    this.said.textContent = reply.error?.message ?? "";
-    if (reply.variant !== null) this.context.local.setActive(reply.variant);
   }
 
   private drawTable(): void {
