@@ -12,7 +12,8 @@ import { empty } from "./states.ts";
 import { content } from "./stats.ts";
 import "../styles/what_if.css";
 
-type Kind = "donate" | "dtype" | "batch" | "rematerialise";
+type OfArgument = "donate" | "dtype" | "batch";
+type Kind = OfArgument | "rematerialise";
 
 const KINDS: Choice<Kind>[] = [
   { value: "donate", text: "Donate", title: "The program may reuse the buffers of an argument" },
@@ -30,11 +31,9 @@ class WhatIfPane implements Pane {
   readonly element = h("div", { class: "insp-what-if insp-scroll", tabindex: 0, "aria-label": "What if" });
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
-  private readonly kind = new Switcher<Kind>("What is supposed", KINDS, "donate", () => {
-    this.drawForm();
-    this.draw();
-  });
+  private readonly kind = new Switcher<Kind>("What is supposed", KINDS, "donate", () => this.drawForm());
   private readonly form = h("form", { class: "insp-what-if-form" });
+  private readonly compile = textButton("Compile as a variant", NOTHING, () => this.send());
   private readonly request: NewVariant;
   private readonly table = h("div");
   private readonly ends: (() => void)[];
@@ -44,7 +43,7 @@ class WhatIfPane implements Pane {
     this.request = new NewVariant(context, this.form, "supposed");
     this.form.addEventListener("submit", (e) => {
       e.preventDefault();
-      this.send();
+      this.compile.click();
     });
     const { synced, local } = context;
     this.ends = [
@@ -76,45 +75,23 @@ class WhatIfPane implements Pane {
         this.table,
       );
     }
-    for (const button of this.form.querySelectorAll("button")) {
-      button.disabled = this.context.synced.notebookKernel === "gone";
-      button.title = button.disabled ? "The kernel is gone. Run the cell again." : NOTHING;
-    }
+    this.compile.disabled = this.context.synced.notebookKernel === "gone";
+    this.compile.title = this.compile.disabled ? "The kernel is gone. Run the cell again." : NOTHING;
     this.drawTable();
   }
 
   private drawForm(): void {
-    const known = this.known!;
+    const kind = this.kind.value;
     this.request.say("");
-    const send = textButton("Compile as a variant", NOTHING, () => this.send());
-    if (this.kind.value === "rematerialise") return fill(this.form, ...this.scopeField(known), send);
-    const fits: Record<Exclude<Kind, "rematerialise">, (a: messages.SupposedArgument) => boolean> = {
-      donate: (a) => !a.donated,
-      dtype: (a) => a.dtype !== "",
-      batch: (a) => a.length !== null,
-    };
-    const offered = known.arguments.filter(fits[this.kind.value]);
-    if (!offered.length) return fill(this.form, h("span", { class: "insp-dim" }, NONE[this.kind.value]));
-    const argument = h(
-      "select",
-      { name: "argument", class: "insp-select", "aria-label": "Argument" },
-      ...offered.map(({ path, what }) => h("option", { value: path }, `${path}: ${what}`)),
-    );
-    const fields: HTMLElement[] = [argument];
-    if (this.kind.value === "dtype") {
-      const dtypes = DTYPES.map((name) => h("option", { value: name }, name));
-      fields.push(h("select", { name: "value", class: "insp-select", "aria-label": "Dtype" }, ...dtypes));
-    }
-    if (this.kind.value === "batch") {
-      const half = (): string => String(Math.max(1, Math.floor((offered[argument.selectedIndex]?.length ?? 2) / 2)));
-      const length = h("input", { name: "value", type: "number", min: "1", value: half(), "aria-label": "Length" });
-      argument.addEventListener("change", () => (length.value = half()));
-      fields.push(length);
-    }
-    fill(this.form, ...fields, send);
+    if (kind === "rematerialise") return fill(this.form, ...this.scopeField(), this.compile);
+    const { fits, none } = ARGUMENTS[kind];
+    const offered = this.known!.arguments.filter(fits);
+    if (!offered.length) return fill(this.form, h("span", { class: "insp-dim" }, none));
+    fill(this.form, ...argumentFields(kind, offered), this.compile);
   }
 
-  private scopeField(known: messages.Suppositions): HTMLElement[] {
+  private scopeField(): HTMLElement[] {
+    const { scopes } = this.known!;
     const list = `insp-scopes-${count++}`;
     return [
       h("input", {
@@ -122,10 +99,10 @@ class WhatIfPane implements Pane {
         type: "text",
         list,
         spellcheck: "false",
-        placeholder: known.scopes[0] ? `${known.scopes[0]}, or layer_*` : "name of a scope",
+        placeholder: scopes[0] ? `${scopes[0]}, or layer_*` : "name of a scope",
         "aria-label": "Name scope",
       }),
-      h("datalist", { id: list }, ...known.scopes.map((value) => h("option", { value }))),
+      h("datalist", { id: list }, ...scopes.map((value) => h("option", { value }))),
     ];
   }
 
@@ -189,11 +166,30 @@ class WhatIfPane implements Pane {
   }
 }
 
-const NONE: Record<Kind, string> = {
-  donate: "All arguments are donated already.",
-  dtype: "No argument is an array of floating-point numbers.",
-  batch: "No argument has a first axis.",
-  rematerialise: "",
+/** The arguments of which something can be supposed, and what is said where there are none. */
+const ARGUMENTS: Record<OfArgument, { fits: (argument: messages.SupposedArgument) => boolean; none: string }> = {
+  donate: { fits: ({ donated }) => !donated, none: "All arguments are donated already." },
+  dtype: { fits: ({ dtype }) => dtype !== "", none: "No argument is an array of floating-point numbers." },
+  batch: { fits: ({ length }) => length !== null, none: "No argument has a first axis." },
 };
+
+function argumentFields(kind: OfArgument, offered: readonly messages.SupposedArgument[]): HTMLElement[] {
+  const argument = h(
+    "select",
+    { name: "argument", class: "insp-select", "aria-label": "Argument" },
+    ...offered.map(({ path, what }) => h("option", { value: path }, `${path}: ${what}`)),
+  );
+  if (kind === "dtype") {
+    const dtypes = DTYPES.map((name) => h("option", { value: name }, name));
+    return [argument, h("select", { name: "value", class: "insp-select", "aria-label": "Dtype" }, ...dtypes)];
+  }
+  if (kind === "batch") {
+    const half = (): string => String(Math.max(1, Math.floor((offered[argument.selectedIndex]?.length ?? 2) / 2)));
+    const length = h("input", { name: "value", type: "number", min: "1", value: half(), "aria-label": "Length" });
+    argument.addEventListener("change", () => (length.value = half()));
+    return [argument, length];
+  }
+  return [argument];
+}
 
 export const pane = (context: Context): Pane => new WhatIfPane(context);
