@@ -35,11 +35,9 @@ BARE = "bare click"
 
 # The second frame after the first event of a type, as the page's own clock has it.
 ARM = """type => {
-  const painted = run => requestAnimationFrame(() => { const channel = new MessageChannel();
-    channel.port1.onmessage = run; channel.port2.postMessage(0); });
   window.interaction = new Promise(answer => addEventListener(type, event => {
     const began = event.timeStamp;
-    painted(() => painted(() => answer(performance.now() - began)));
+    afterFrame(() => afterFrame(() => answer(performance.now() - began)));
   }, { capture: true, once: true }));
 }"""
 

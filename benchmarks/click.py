@@ -31,12 +31,10 @@ SETTLE_MS = 250
 # A bare click goes no further than here.
 LISTEN = """() => {
   let click = null, began = 0;
-  const painted = run => requestAnimationFrame(() => { const channel = new MessageChannel();
-    channel.port1.onmessage = run; channel.port2.postMessage(0); });
   const end = event => {
     click.handler += performance.now() - began;
     const { answer, handler } = click;
-    if (event.type === 'click') painted(() => answer([handler, performance.now() - event.timeStamp]));
+    if (event.type === 'click') afterFrame(() => answer([handler, performance.now() - event.timeStamp]));
   };
   const bare = event => {
     event.stopImmediatePropagation();

@@ -65,14 +65,18 @@ ASK = """async code => {
 
 # `isDone` is asked at every change of the page; the clock stops after the frame in which it held.
 PAINTED = """
+window.afterFrame = run => requestAnimationFrame(() => {
+  const channel = new MessageChannel();
+  channel.port1.onmessage = run;
+  channel.port2.postMessage(0);
+});
 window.painted = (isDone, limit) => new Promise((resolve, reject) => {
   const timer = setTimeout(() => reject(new Error('not painted in time')), limit);
   const look = () => {
     if (!isDone()) return;
     observer.disconnect();
     clearTimeout(timer);
-    requestAnimationFrame(() => { const channel = new MessageChannel();
-      channel.port1.onmessage = () => resolve(performance.now()); channel.port2.postMessage(0); });
+    window.afterFrame(() => resolve(performance.now()));
   };
   const observer = new MutationObserver(look);
   observer.observe(document.body, { childList: true, subtree: true, attributes: true, characterData: true });

@@ -16,8 +16,14 @@ EMIT = """messages => {
 }"""
 
 
-def behind(page: Page, explorer: Any) -> Callable[[], None]:
-    """Makes an Explorer the page's kernel; gives what hands over the messages that both have for each other."""
+def behind(page: Page, explorer: Any, tab: str = "") -> Callable[[], None]:
+    """Makes an Explorer the page's kernel; gives what hands over the messages that both have for each other.
+
+    Args:
+      page: the demo page.
+      explorer: the kernel's.
+      tab: the pane to bring to the front once it is there, "" for none.
+    """
     app = explorer._app
     mail: queue.Queue[tuple[dict[str, Any], list[str]]] = queue.Queue()
     app.send = lambda content, buffers=None: mail.put((content, [base64.b64encode(b).decode() for b in buffers or []]))
@@ -31,6 +37,10 @@ def behind(page: Page, explorer: Any) -> Callable[[], None]:
         while not mail.empty():
             page.evaluate(EMIT, [mail.get()])
 
+    if tab:
+        head = page.locator(f"[data-tab={tab}]")
+        until(page, exchange, head)
+        head.click()
     return exchange
 
 

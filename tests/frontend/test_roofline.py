@@ -67,9 +67,7 @@ def test_kernels_stand_under_the_published_roofs(demo: OpenDemo, theme: str, wid
 def test_a_cpu_is_measured_when_asked(demo: OpenDemo, tmp_path: Any) -> None:
     explorer = inspector.explore(step, *arguments()).wait(120)
     page = demo("waiting", until=".insp-state")
-    exchange = behind(page, explorer)
-    until(page, exchange, page.locator("[data-tab=roofline]"))
-    page.click("[data-tab=roofline]")
+    exchange = behind(page, explorer, tab="roofline")
     button = page.get_by_role("button", name="Measure this machine")
     until(page, exchange, button)
     assert page.locator("[data-pane=roofline] tbody tr").count() > 1  # operations and bytes need no roofs
