@@ -8,10 +8,7 @@ from typing import Any
 from google.protobuf import text_format
 
 from inspector.analysis.labels import CONFIGURING, NAMING
-from inspector.hlo.field_numbers import (
-    OPCODE,
-    SHAPE,
-)
+from inspector.hlo.field_numbers import OPCODE, SHAPE
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.sharding import sharding_text
@@ -128,10 +125,9 @@ def _groups(instruction: Instruction) -> str:
 
 
 def _differs(name: str, a: Any, b: Any) -> bool:
-    is_there = name.endswith("sharding") and a.HasField(name) != b.HasField(
-        name
-    )  # "replicated" has no fields of its own
-    return is_there or bool(getattr(a, name) != getattr(b, name))
+    if name.endswith("sharding") and a.HasField(name) != b.HasField(name):
+        return True  # "replicated" has no fields of its own
+    return bool(getattr(a, name) != getattr(b, name))
 
 
 def _aspect(name: str, a: Any, b: Any) -> Aspect:

@@ -82,16 +82,11 @@ class Overlap:
     """An exchange that is started and waited for later, of one execution.
 
     Attributes:
-      start, done: the instructions.
-      takes_s: on the links, what was started before it not counted.
-      waits_s: of which what waits for its end has nothing else to do: exposed; with exchanges before it on the links, more
-        than it takes itself.
+      waits_s: of its time on the links that for which what waits for its end has nothing else to do: exposed; with
+        exchanges before it on the links, more than it takes itself.
       beside: the kernels that run meanwhile, in their order.
     """
 
-    start: str
-    done: str
-    takes_s: float
     waits_s: float
     beside: tuple[str, ...]
 
@@ -127,15 +122,6 @@ def play(module: Module, work: Mapping[str, Work]) -> Played:
     return Played(spent, tuple(dict.fromkeys(player.missing)), player.overlaps)
 
 
-@dataclasses.dataclass(slots=True)
-class _UnderWay:
-    """An exchange that was started; `beside` grows with what runs meanwhile."""
-
-    start: str
-    takes_s: float
-    beside: list[str]
-
-
 class _Player:
     def __init__(self, work: Mapping[str, Work]) -> None:
         self.missing: list[Missing] = []
@@ -152,30 +138,27 @@ class _Player:
         spent, done_by = Spent(), dones(computation)
         free: dict[Bound, float] = {}  # when a stream has done all that was started
         ends: dict[str, tuple[float, Bound]] = {}
-        under_way: dict[str, _UnderWay] = {}  # by what waits for it
+        under_way: dict[str, tuple[str, list[str]]] = {}  # by what waits for it: what started it, what runs meanwhile
         for instruction in computation.schedule:
             now, beside, stream, done = self._step(instruction, done_by)
             spent += now
             if now.seconds:
-                for exchange in under_way.values():
-                    exchange.beside.append(instruction.name)
+                for _, meanwhile in under_way.values():
+                    meanwhile.append(instruction.name)
             if done:
                 free[stream] = max(spent.seconds, free.get(stream, 0.0)) + beside
                 ends[done] = free[stream], stream
                 if stream == "communication":
-                    under_way[done] = _UnderWay(instruction.name, beside, [])
+                    under_way[done] = instruction.name, []
             if instruction.name in ends:
                 waited = spent.until(*ends[instruction.name])
                 if instruction.name in under_way:
-                    self._keep(under_way.pop(instruction.name), instruction.name, waited.seconds - spent.seconds)
+                    start, meanwhile = under_way.pop(instruction.name)
+                    self.overlaps[start] = Overlap(waited.seconds - spent.seconds, tuple(meanwhile))
                 spent = waited
         for stream, end in free.items():
             spent = spent.until(end, stream)
         return spent
-
-    def _keep(self, exchange: _UnderWay, done: str, waits_s: float) -> None:
-        start, takes_s, beside = exchange.start, exchange.takes_s, tuple(exchange.beside)
-        self.overlaps[start] = Overlap(start, done, takes_s, waits_s, beside)
 
     def _step(self, instruction: Instruction, done_by: Mapping[str, Instruction]) -> tuple[Spent, float, Bound, str]:
         """What an instruction holds up, how long what it starts takes, on which stream, and what waits for it."""

@@ -15,10 +15,7 @@ from typing import Any
 from inspector.errors import ModuleError
 from inspector.hlo.alike import Alike, alike
 from inspector.hlo.columns import Columns
-from inspector.hlo.field_numbers import (
-    BACKEND_CONFIG,
-    FRONTEND_ATTRIBUTES,
-)
+from inspector.hlo.field_numbers import BACKEND_CONFIG, FRONTEND_ATTRIBUTES
 from inspector.hlo.group_mode import GroupMode, group_mode
 from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
 from inspector.hlo.replica_groups_proto import from_instruction_proto
