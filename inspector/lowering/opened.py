@@ -275,13 +275,8 @@ def _from_lowered(
     )
     return assemble(
         program, contents.forms, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
-        notes=(*call.notes, *_mesh_notes(facts.meshes), *_supposed(overrides)),
+        notes=(*call.notes, *_mesh_notes(facts.meshes), *(overrides.notes if overrides else ())),
     )  # fmt: skip
-
-
-def _supposed(overrides: Overrides | None) -> tuple[str, ...]:
-    """What is not as the user's call has it."""
-    return (str(overrides.what_if),) if overrides is not None and overrides.what_if else ()
 
 
 def _paths_of(traced: stages.Traced) -> tuple[str, ...]:

@@ -88,6 +88,11 @@ class Overrides:
         self._is_gpu = "triton" in platforms.named(platform).pallas
         self._names: dict[int, tuple[str, ...]] = {}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not as the user's call has it."""
+        return (str(self.what_if),) if self.what_if else ()
+
     def device(self) -> contextlib.AbstractContextManager[None]:
         """While it is open, kernels see the chip; the interpreter's the usual TPU, without which some cannot be traced."""
         platform = platforms.TPU if self._interpret and self._platform == "cpu" else platforms.named(self._platform)
