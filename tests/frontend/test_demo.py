@@ -192,6 +192,24 @@ def test_a_cell_that_was_out_of_the_page_comes_back_as_it_was_read(demo: OpenDem
     expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
+def test_so_it_does_when_it_was_out_for_less_than_a_frame(demo: OpenDemo) -> None:
+    """As when JupyterLab changes its theme."""
+    page = demo()
+    scroller = page.locator("[data-pane=stablehlo] .cm-scroller")
+    scroller.evaluate("e => { e.scrollTop = 400 }")
+    page.wait_for_timeout(200)
+    for put_back in (
+        "host.replaceWith(gap); gap.replaceWith(host)",
+        "host.hidden = true; host.offsetHeight; host.hidden = false",
+    ):
+        page.evaluate(
+            f"() => {{ const host = document.getElementById('host'), gap = document.createElement('p'); {put_back} }}"
+        )
+        page.wait_for_timeout(200)
+        expect(scroller).to_have_js_property("scrollTop", 400)
+        expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
+
+
 def test_texts_stay_where_they_are_read_when_panes_change_around_them(demo: OpenDemo) -> None:
     page = demo()
     scroller = page.locator("[data-pane=stablehlo] .cm-scroller")

@@ -36,6 +36,9 @@ export interface Shown {
   readonly document: TextDocument;
 }
 
+/** The animation of whatever is laid out, in `styles/editor.css`. */
+const LAID_OUT = "insp-laid-out";
+
 export class TextPane implements Pane {
   readonly element: HTMLElement;
   readonly tools = h("div", { class: "insp-tools" });
@@ -88,6 +91,10 @@ export class TextPane implements Pane {
       context.synced.signal.on(["line_costs"], this.drawing.request),
     ];
     this.resizes.observe(this.body);
+    // A page that takes an element out and puts it back within one frame resizes nothing; what is laid out anew is animated.
+    this.body.addEventListener("animationstart", ({ animationName }) => {
+      if (animationName === LAID_OUT) this.comeBack();
+    });
     this.applyOptions();
   }
 
@@ -380,11 +387,14 @@ export class TextPane implements Pane {
   private onResize(): void {
     const hadSize = this.hasSize;
     this.hasSize = this.body.clientHeight > 0;
-    if (this.hasSize && !hadSize && this.own && this.isPlain) {
-      this.restoreScroll();
-      this.beginAtEntry(this.own.document);
-    }
+    if (this.hasSize && !hadSize) this.comeBack();
     this.drawRuler();
+  }
+
+  private comeBack(): void {
+    if (!this.own || !this.isPlain) return;
+    this.restoreScroll();
+    this.beginAtEntry(this.own.document);
   }
 
   private saveScroll(): void {
