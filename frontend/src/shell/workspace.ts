@@ -4,14 +4,11 @@
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { openMenu } from "../lib/menu.ts";
-import { splitter } from "../lib/splitter.ts";
 import type { Pane as PaneName } from "../messages.ts";
 import { type Pane, TITLES } from "../panes/pane.ts";
 import {
   activate,
-  borderOf,
   type Column,
-  evened,
   type Group,
   type GroupKey,
   groupAt,
@@ -22,16 +19,13 @@ import {
   type Layout,
   type Preset,
   PRESETS,
-  resizeColumns,
-  resizeDock,
-  resizeGroups,
 } from "../state/layout.ts";
 import { type Destination, movePane, movesOf } from "../state/moving.ts";
+import { columnBorder, dockBorder, groupBorder, type Resizable } from "./borders.ts";
 import { dragTabs } from "./dragging.ts";
 import type { KeptLayouts } from "./keeping.ts";
 
 const NARROW_PX = 700;
-const KEY_STEP = 0.03;
 
 export class Workspace {
   readonly element = h("div", { class: "insp-workspace" });
@@ -44,6 +38,11 @@ export class Workspace {
   private readonly resizes = new ResizeObserver(([entry]) => this.onWidth(entry!.contentRect.width));
   private readonly boxes = new Map<GroupKey, HTMLElement>();
   private columns: HTMLElement[] = [];
+  private readonly sizes: Resizable = {
+    layout: () => this.layout,
+    usual: () => this.layouts.usual,
+    resize: (layout) => this.resizeTo(layout),
+  };
 
   constructor(
     private readonly root: HTMLElement,
@@ -202,15 +201,17 @@ export class Workspace {
       this.maximised = null;
     }
     this.columns = columns.map((column, i) => this.column(column, i));
-    const row = this.columns.flatMap((column, i) => (i ? [this.columnSplitter(i - 1), column] : [column]));
+    const row = this.columns.flatMap((column, i) =>
+      i ? [columnBorder(this.sizes, () => this.element, i - 1), column] : [column],
+    );
     const top = h("div", { class: "insp-columns" }, ...row);
-    return dock ? [top, this.dockSplitter(), this.group("dock", dock)] : [top];
+    return dock ? [top, dockBorder(this.sizes, () => this.element), this.group("dock", dock)] : [top];
   }
 
   private column({ groups }: Column, index: number): HTMLElement {
     const parts = groups.flatMap((group, i) => {
       const box = this.group(`${index}.${i}`, group);
-      return i ? [this.groupSplitter(index, i - 1), box] : [box];
+      return i ? [groupBorder(this.sizes, () => this.columns[index]!, index, i - 1), box] : [box];
     });
     return h("div", { class: "insp-stack" }, ...parts);
   }
@@ -342,57 +343,6 @@ export class Workspace {
         ],
       },
     ]);
-  }
-
-  private columnSplitter(index: number): HTMLElement {
-    const share = (pixels: number): number => pixels / Math.max(1, this.element.clientWidth);
-    const move = (before: Layout, by: number): void => this.resizeTo(resizeColumns(before, index, by));
-    return splitter({
-      label: "Width of the columns",
-      isVertical: true,
-      className: "insp-splitter",
-      start: () => {
-        const before = this.layout;
-        return (pixels) => move(before, share(pixels));
-      },
-      step: (direction) => move(this.layout, direction * KEY_STEP),
-      reset: () => this.resizeTo(evened(this.layout, this.layouts.usual)),
-      position: () => borderOf(this.layout.columns, index),
-    });
-  }
-
-  private groupSplitter(column: number, index: number): HTMLElement {
-    const share = (pixels: number): number => pixels / Math.max(1, this.columns[column]!.clientHeight);
-    const move = (before: Layout, by: number): void => this.resizeTo(resizeGroups(before, column, index, by));
-    const groups = (): readonly Group[] => this.layout.columns[column]!.groups;
-    return splitter({
-      label: "Height of what is stacked",
-      isVertical: false,
-      className: "insp-splitter insp-splitter-flat",
-      start: () => {
-        const before = this.layout;
-        return (pixels) => move(before, share(pixels));
-      },
-      step: (direction) => move(this.layout, direction * KEY_STEP),
-      reset: () => move(this.layout, 0.5 - borderOf(groups().slice(index, index + 2), 0)),
-      position: () => borderOf(groups(), index),
-    });
-  }
-
-  private dockSplitter(): HTMLElement {
-    const move = (before: Layout, by: number): void => this.resizeTo(resizeDock(before, before.dockShare - by));
-    return splitter({
-      label: "Height of the panel",
-      isVertical: false,
-      className: "insp-splitter insp-splitter-flat",
-      start: () => {
-        const before = this.layout;
-        return before.dockOpen ? (pixels) => move(before, pixels / Math.max(1, this.element.clientHeight)) : null;
-      },
-      step: (direction) => this.layout.dockOpen && move(this.layout, direction * KEY_STEP),
-      reset: () => this.layout.dockOpen && this.resizeTo(resizeDock(this.layout, this.layouts.usual.dockShare)),
-      position: () => 1 - this.layout.dockShare,
-    });
   }
 
   private resizeTo(layout: Layout): void {

@@ -1,0 +1,80 @@
+// The borders between a workspace's columns, between what is stacked in one, and above the panel.
+
+import { splitter } from "../lib/splitter.ts";
+import { borderOf, evened, type Group, type Layout, resizeColumns, resizeDock, resizeGroups } from "../state/layout.ts";
+
+const KEY_STEP = 0.03;
+
+/** A workspace, as far as its sizes go. */
+export interface Resizable {
+  readonly layout: () => Layout;
+  /** As nobody has changed it. */
+  readonly usual: () => Layout;
+  readonly resize: (layout: Layout) => void;
+}
+
+interface Border {
+  readonly label: string;
+  readonly isVertical: boolean;
+  /** Whose width or height is divided. */
+  readonly frame: () => HTMLElement;
+  readonly canMove?: (layout: Layout) => boolean;
+  /** A layout with the border further down or to the right by a share of the frame. */
+  readonly moved: (layout: Layout, share: number) => Layout;
+  readonly reset: (layout: Layout) => Layout;
+  readonly position: (layout: Layout) => number;
+}
+
+export function columnBorder(of: Resizable, frame: () => HTMLElement, index: number): HTMLElement {
+  return border(of, {
+    label: "Width of the columns",
+    isVertical: true,
+    frame,
+    moved: (layout, share) => resizeColumns(layout, index, share),
+    reset: (layout) => evened(layout, of.usual()),
+    position: ({ columns }) => borderOf(columns, index),
+  });
+}
+
+export function groupBorder(of: Resizable, frame: () => HTMLElement, column: number, index: number): HTMLElement {
+  const groups = ({ columns }: Layout): readonly Group[] => columns[column]!.groups;
+  const moved = (layout: Layout, share: number): Layout => resizeGroups(layout, column, index, share);
+  return border(of, {
+    label: "Height of what is stacked",
+    isVertical: false,
+    frame,
+    moved,
+    reset: (layout) => moved(layout, 0.5 - borderOf(groups(layout).slice(index, index + 2), 0)),
+    position: (layout) => borderOf(groups(layout), index),
+  });
+}
+
+export function dockBorder(of: Resizable, frame: () => HTMLElement): HTMLElement {
+  return border(of, {
+    label: "Height of the panel",
+    isVertical: false,
+    frame,
+    canMove: ({ dockOpen }) => dockOpen,
+    moved: (layout, share) => resizeDock(layout, layout.dockShare - share),
+    reset: (layout) => resizeDock(layout, of.usual().dockShare),
+    position: ({ dockShare }) => 1 - dockShare,
+  });
+}
+
+function border({ layout, resize }: Resizable, of: Border): HTMLElement {
+  const { label, isVertical, frame, canMove = () => true, moved, reset, position } = of;
+  const share = (pixels: number): number =>
+    pixels / Math.max(1, isVertical ? frame().clientWidth : frame().clientHeight);
+  return splitter({
+    label,
+    isVertical,
+    className: isVertical ? "insp-splitter" : "insp-splitter insp-splitter-flat",
+    start: () => {
+      const before = layout();
+      return canMove(before) ? (pixels) => resize(moved(before, share(pixels))) : null;
+    },
+    step: (direction) => canMove(layout()) && resize(moved(layout(), direction * KEY_STEP)),
+    reset: () => canMove(layout()) && resize(reset(layout())),
+    position: () => position(layout()),
+  });
+}
