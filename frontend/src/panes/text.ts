@@ -16,7 +16,6 @@ import {
   visibleLines,
 } from "../lib/editor.ts";
 import { isDrawn } from "../lib/expand.ts";
-import { grouped, plural } from "../lib/format.ts";
 import { hasDetails } from "../lib/highlighting.ts";
 import { best, levelsFor, nearestIndex, stepTo } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
@@ -29,6 +28,7 @@ import { changeLine } from "./change.ts";
 import { CostMargin } from "./costmargin.ts";
 import { type Context, Drawing, follow, type Pane, TITLES } from "./pane.ts";
 import { empty, failure, loading, trouble } from "./states.ts";
+import { noMatch, steps } from "./stepper.ts";
 
 /** An editor on screen with the document it shows. */
 export interface Shown {
@@ -320,35 +320,16 @@ export class TextPane implements Pane {
     const lines = this.targets();
     if (!this.own || !local.selection) return fill(this.stepper);
     if (!lines.length && local.selection.origin === NONE) return fill(this.stepper);
-    if (!lines.length)
-      return fill(
-        this.stepper,
-        h("span", { class: "insp-none", title: "No line here is linked to the selection" }, "no match"),
-      );
-    const isWeak = !local.matches(this.own.document)!.strong.length;
-    const position = this.step < 0 ? "–" : String(this.step + 1);
-    const button = (text: string, label: string, delta: number): HTMLElement =>
-      h(
-        "button",
-        {
-          type: "button",
-          "aria-label": `${label} match in ${this.title}`,
-          onclick: () => local.step(this.name, delta, this.ofVariant),
-        },
-        text,
-      );
+    if (!lines.length) return fill(this.stepper, noMatch());
     fill(
       this.stepper,
-      button("‹", "Previous", -1),
-      h(
-        "span",
-        {
-          class: isWeak ? "insp-count-weak" : "insp-count",
-          title: isWeak ? "Same source line, another operation" : plural(lines.length, "linked line"),
-        },
-        `${isWeak ? "≈" : ""}${position}/${grouped(lines.length)}`,
-      ),
-      button("›", "Next", 1),
+      ...steps({
+        title: this.title,
+        count: lines.length,
+        at: this.step,
+        isWeak: !local.matches(this.own.document)!.strong.length,
+        step: (delta) => local.step(this.name, delta, this.ofVariant),
+      }),
     );
   }
 
