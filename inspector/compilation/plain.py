@@ -14,7 +14,7 @@ import functools
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from inspector.errors import AtLeast, InspectorError, Missing, Unavailable
@@ -77,28 +77,50 @@ def decode(kind: type[T], value: object, at: str = "") -> T:
     return typing.cast("T", _decode(kind, value, at))
 
 
+_Decode = Callable[[Any, str], Any]
+"""Gives the value of some type that a JSON value at a place stands for."""
+
+
 def _decode(kind: Any, value: Any, at: str) -> Any:
+    return _decoder(kind)(value, at)
+
+
+@functools.cache  # a manifest has thousands of values of a dozen types
+def _decoder(kind: Any) -> _Decode:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return value
+        return lambda value, _: value
     if origin in (typing.Union, types.UnionType):
-        return _choice(arguments, value, at)
+        return functools.partial(_choice, arguments)
     if origin is Literal:
-        if not any(type(value) is type(each) and value == each for each in arguments):
-            raise _unlike(f"one of {', '.join(map(repr, arguments))}", value, at)
-        return value
+        return functools.partial(_literal, arguments)
     if origin is tuple:
-        return _tuple(arguments, value, at)
+        return functools.partial(_tuple, arguments)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {name: _decode(arguments[1], each, f"{at}.{name}") for name, each in _object(value, at).items()}
+        return functools.partial(_mapping, arguments[1])
     if kind is Unavailable:
-        reasons = _object(value, at)
-        if set(reasons) != {"unavailable"}:
-            raise _unlike("a reason", value, at)
-        return Unavailable(*_tuple((str, str), reasons["unavailable"], at))
+        return _unavailable
     if dataclasses.is_dataclass(kind):
-        return _dataclass(kind, value, at)
-    return _scalar(kind, value, at)
+        return functools.partial(_dataclass, kind)
+    return functools.partial(_scalar, kind)
+
+
+def _literal(choices: tuple[Any, ...], value: Any, at: str) -> Any:
+    if not any(type(value) is type(each) and value == each for each in choices):
+        raise _unlike(f"one of {', '.join(map(repr, choices))}", value, at)
+    return value
+
+
+def _mapping(kind: Any, value: Any, at: str) -> dict[str, Any]:
+    read = _decoder(kind)
+    return {name: read(each, f"{at}.{name}") for name, each in _object(value, at).items()}
+
+
+def _unavailable(value: Any, at: str) -> Unavailable:
+    reasons = _object(value, at)
+    if set(reasons) != {"unavailable"}:
+        raise _unlike("a reason", value, at)
+    return Unavailable(*_tuple((str, str), reasons["unavailable"], at))
 
 
 def _choice(kinds: tuple[Any, ...], value: Any, at: str) -> Any:
@@ -120,25 +142,32 @@ def _tuple(kinds: tuple[Any, ...], value: Any, at: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise _unlike("a list", value, at)
     if kinds[1:] == (...,):
-        kinds = kinds[:1] * len(value)
+        read = _decoder(kinds[0])
+        return tuple([read(each, f"{at}[{i}]") for i, each in enumerate(value)])
     if len(kinds) != len(value):
         raise _unlike(f"a list of {len(kinds)}", value, at)
-    return tuple(_decode(kind, each, f"{at}[{i}]") for i, (kind, each) in enumerate(zip(kinds, value, strict=True)))
+    return tuple([_decode(kind, each, f"{at}[{i}]") for i, (kind, each) in enumerate(zip(kinds, value, strict=True))])
 
 
 def _dataclass(kind: Any, value: Any, at: str) -> Any:
-    given, hints = _object(value, at), _hints(kind)
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    if unknown := sorted(set(given) - set(fields)):
+    given, (fields, needed) = _object(value, at), _fields(kind)
+    if unknown := sorted(given.keys() - fields.keys()):
         raise FormError(f"{at}: a {kind.__name__} has no {unknown[0][:_SHOWN]!r}")
-    needed = (n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING)
     if missing := [name for name in needed if name not in given]:
         raise FormError(f"{at}: a {kind.__name__} without {missing[0]!r}")
-    decoded = {name: _decode(hints[name], each, f"{at}.{name}") for name, each in given.items()}
+    decoded = {name: fields[name](each, f"{at}.{name}") for name, each in given.items()}
     try:
         return kind(**decoded)
     except (InspectorError, ValueError, TypeError, OverflowError) as e:
         raise FormError(f"{at}: {e}") from e
+
+
+@functools.cache
+def _fields(kind: Any) -> tuple[Mapping[str, _Decode], tuple[str, ...]]:
+    """What reads each field of a dataclass, and the fields that it must have."""
+    fields, hints = dataclasses.fields(kind), typing.get_type_hints(kind)
+    needed = (f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING)
+    return {field.name: _decoder(hints[field.name]) for field in fields}, tuple(needed)
 
 
 def _object(value: Any, at: str) -> dict[str, Any]:
@@ -166,11 +195,6 @@ def _scalar(kind: Any, given: object, at: str) -> Any:
         except UnicodeEncodeError as e:  # half of a surrogate pair, which can neither be printed nor saved
             raise FormError(f"{at}: {e}") from e
     return value
-
-
-@functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
 
 
 def _name(kind: Any) -> str:
