@@ -24,7 +24,7 @@ def record(page: Page, pane: str) -> None:
 
 
 def rows(page: Page, pane: str) -> list[str]:
-    return page.locator(f"[data-pane={pane}] tr th").all_inner_texts()
+    return page.locator(f"[data-pane={pane}] tbody tr th").all_inner_texts()
 
 
 def test_nothing_is_compiled_before_it_is_asked_for(demo: OpenDemo) -> None:

@@ -1,10 +1,12 @@
 // The collectives of the HLO or the optimized HLO, and the groups of one of them.
 
 import { type Choice, segments } from "../lib/controls.ts";
+import { copyButton } from "../lib/copying.ts";
 import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
 import { baseName, format, formatSeconds, grouped } from "../lib/format.ts";
 import { STRONG } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
+import { type Column, Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
@@ -26,7 +28,10 @@ class CollectivesPane implements Pane {
   private stage: messages.Stage = "optimized";
   /** What the table shows, and its rows. */
   private drawn: messages.Collectives | null = null;
+  private listed: readonly messages.Collective[] = [];
   private rows: HTMLTableRowElement[] = [];
+  private readonly body = h("tbody");
+  private readonly sorting = new Sorting<messages.Collective>(() => this.sort());
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
   private readonly border = listSplitter(
     "Width of the list of collectives",
@@ -37,7 +42,9 @@ class CollectivesPane implements Pane {
   private sideRow: messages.Collective | null = null;
 
   constructor(private readonly context: Context) {
-    this.tools.append(this.stages);
+    this.sorting.show(COLUMNS);
+    const copied = (): string => (this.drawn ? this.sorting.text(this.listed) : "");
+    this.tools.append(this.stages, copyButton(copied, "compiled.collectives().table()"));
     this.ends = [
       follow(context, "collectives", this.drawing),
       context.local.signal.on(["active"], this.drawing.request),
@@ -62,7 +69,7 @@ class CollectivesPane implements Pane {
       return fill(this.element, found ? empty("No collectives", found.note || NONE_NOTE) : this.absence());
     }
     if (this.drawn !== found) this.drawTable(found);
-    this.mark(found);
+    this.mark();
   }
 
   private absence(): HTMLElement {
@@ -80,18 +87,24 @@ class CollectivesPane implements Pane {
 
   private drawTable(found: messages.Collectives): void {
     this.drawn = found;
-    this.focused = 0;
-    this.sideRow = null;
-    const titles = ["collective", "axes", "groups", "operand", "bytes", "runs", "links", "least time", "source"];
-    const head = h(
-      "tr",
-      {},
-      ...titles.map((t) => h("th", { scope: "col", class: NUMBERS.has(t) ? "insp-number" : "" }, t)),
-    );
-    this.rows = found.rows.map((row, i) => this.row(row, i));
-    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, head), h("tbody", {}, ...this.rows));
+    this.drawRows(found);
+    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
     const note = found.note && h("div", { class: "insp-note" }, found.note);
     fill(this.element, h("div", { class: "insp-collective-list insp-scroll" }, note, table), this.border, this.side);
+  }
+
+  private drawRows(found: messages.Collectives): void {
+    this.focused = 0;
+    this.sideRow = null;
+    this.listed = this.sorting.sorted(found.rows);
+    this.rows = this.listed.map((row, i) => this.row(row, i));
+    fill(this.body, ...this.rows);
+  }
+
+  private sort(): void {
+    if (!this.drawn) return;
+    this.drawRows(this.drawn);
+    this.mark();
   }
 
   private row(row: messages.Collective, index: number): HTMLTableRowElement {
@@ -140,12 +153,12 @@ class CollectivesPane implements Pane {
 
   private select(index: number): void {
     this.focused = index;
-    this.context.local.selectInstruction("collectives", this.stage, this.drawn!.rows[index]!.name);
+    this.context.local.selectInstruction("collectives", this.stage, this.listed[index]!.name);
   }
 
   /** Lights the rows that belong to the selection and shows the groups of one. */
-  private mark(found: messages.Collectives): void {
-    const levels = found.rows.map((row) => this.context.local.levelOfInstruction(this.stage, row.name));
+  private mark(): void {
+    const levels = this.listed.map((row) => this.context.local.levelOfInstruction(this.stage, row.name));
     const nearest = [CHOSEN, STRONG].map((level) => levels.indexOf(level)).find((i) => i >= 0);
     if (nearest !== undefined) this.focused = nearest;
     this.rows.forEach((row, i) => {
@@ -153,8 +166,8 @@ class CollectivesPane implements Pane {
     });
     const row = nearest === undefined ? null : this.rows[nearest]!;
     if (row) whenLaidOut(row, () => scrollWithin(row));
-    const shown = found.rows[this.focused]!;
-    if (shown !== this.sideRow) fill(this.side, ...meshDrawing(shown, found.mesh, describe(shown)));
+    const shown = this.listed[this.focused]!;
+    if (shown !== this.sideRow) fill(this.side, ...meshDrawing(shown, this.drawn!.mesh, describe(shown)));
     this.sideRow = shown;
   }
 
@@ -174,21 +187,64 @@ const PHASES: Record<string, string> = {
   backward: "backward pass",
   recomputed: "recomputed for the backward pass",
 };
-const NUMBERS = new Set(["bytes", "runs", "links", "least time"]);
 const RUNS = "how often it runs in one execution of the program";
 const SENT = "that one device at least sends to others, all executions";
 const LEAST = "all executions, at the published speed of the links, without latency";
 const NONE_NOTE = "No instruction of this stage talks to another device.";
 
+const COLUMNS: readonly Column<messages.Collective>[] = [
+  { name: "name", text: "collective", title: "By opcode and name", value: ({ opcode, name }) => `${opcode} ${name}` },
+  { name: "axes", text: "axes", title: "Axes of the mesh", value: ({ axes }) => axes && axes.join(", ") },
+  { name: "groups", text: "groups", title: "Groups of devices", value: (row) => groupsText(row) },
+  { name: "operand", text: "operand", title: "Its shapes", value: ({ operand_shapes }) => operand_shapes.join(", ") },
+  {
+    name: "operand_bytes",
+    text: "bytes",
+    title: "Of one device, each time that it runs",
+    isNumber: true,
+    value: ({ operand_bytes }) => operand_bytes,
+  },
+  {
+    name: "executions",
+    text: "runs",
+    title: "How often it runs in one execution of the program",
+    isNumber: true,
+    value: ({ executions }) => executions,
+  },
+  {
+    name: "link_bytes",
+    text: "links",
+    title: "What one device sends at least, all executions",
+    isNumber: true,
+    value: (row) => ofAll(row, row.link_bytes),
+  },
+  {
+    name: "least_s",
+    text: "least time",
+    title: "All executions, at the published speed of the links",
+    isNumber: true,
+    value: (row) => ofAll(row, row.least_s),
+  },
+  {
+    name: "source",
+    text: "source",
+    title: "By source line",
+    value: ({ source, inserted_by }) => (source ? `${source.file}:${source.line ?? ""}` : inserted_by || null),
+  },
+];
+
+function ofAll({ executions }: messages.Collective, value: number | null): number | null {
+  return value === null ? null : value * (executions ?? 1);
+}
+
 /** What all executions send, and how long that takes at least. */
 function onLinks(row: messages.Collective): HTMLElement[] {
-  const times = row.executions ?? 1;
   const part = row.least_reason && row.least_s !== null ? "≥ " : "";
   const cell = (value: number | null, text: (value: number) => string, title: string): HTMLElement =>
     h(
       "td",
       { class: "insp-number", title },
-      value === null ? h("span", { class: "insp-unavailable" }, "unknown") : text(value * times),
+      value === null ? h("span", { class: "insp-unavailable" }, "unknown") : text(ofAll(row, value)!),
     );
   return [
     cell(row.link_bytes, (value) => format(value, "bytes"), SENT),

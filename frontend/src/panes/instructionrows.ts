@@ -18,10 +18,13 @@ const NEAR_PX = 600;
 
 export class InstructionRows {
   readonly element: HTMLElement;
+  private readonly note = h("div", { class: "insp-note" });
+  private readonly head = h("thead");
   private readonly body = h("tbody");
   private all: readonly InstructionRow[] = [];
   /** Those that were made. */
   private rows: { instruction: string; element: HTMLTableRowElement }[] = [];
+  private isScrolled = false;
 
   constructor(
     label: string,
@@ -36,16 +39,20 @@ export class InstructionRows {
       onkeydown: ((e: KeyboardEvent) => this.key(e)) as EventListener,
       onscroll: oncePerFrame(() => this.scrolled()),
     });
+    this.element.append(this.note, h("table", { class: "insp-table insp-rows" }, this.head, this.body));
   }
 
-  show(note: string, head: readonly (HTMLElement | false)[], rows: readonly InstructionRow[]): void {
+  /** `head` is that of the `Sorting`. */
+  show(note: string, head: HTMLElement, rows: readonly InstructionRow[]): void {
     this.all = rows;
     this.rows = [];
     fill(this.body);
-    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, h("tr", {}, ...head)), this.body);
-    fill(this.element, note && h("div", { class: "insp-note" }, note), table);
-    this.element.scrollTop = 0;
+    this.note.textContent = note;
+    this.note.hidden = !note;
+    if (head.parentElement !== this.head) fill(this.head, head);
     this.grow();
+    if (this.isScrolled) this.element.scrollTop = 0; // for which the browser lays out all that was just changed
+    this.isScrolled = false;
   }
 
   private grow(): void {
@@ -61,6 +68,7 @@ export class InstructionRows {
 
   private scrolled(): void {
     const { scrollTop, clientHeight, scrollHeight } = this.element;
+    this.isScrolled = scrollTop > 0;
     if (this.rows.length < this.all.length && scrollTop + clientHeight > scrollHeight - NEAR_PX) this.grow();
   }
 
@@ -94,10 +102,6 @@ export class InstructionRows {
     this.rows.forEach(({ element }, i) => update(element, { tabindex: i === index ? "0" : "-1" }));
     this.local.selectInstruction(this.pane, "optimized", row.instruction);
   }
-}
-
-export function heading(text: string, isNumber = false, title = ""): HTMLElement {
-  return h("th", { scope: "col", class: isNumber ? "insp-number" : "", title }, text);
 }
 
 /** A number, dim where it is 0 or not known. */

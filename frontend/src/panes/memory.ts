@@ -1,16 +1,18 @@
 // What lies in the memories of the active variant over the schedule: a curve, and what lives at a moment of it.
 
 import { type Choice, Switcher } from "../lib/controls.ts";
+import { copyButton } from "../lib/copying.ts";
 import { fill, h, oncePerFrame, svg } from "../lib/dom.ts";
 import { baseName, format, grouped, plural } from "../lib/format.ts";
 import { alive, type GroupedBy, type Share, shares, treemap } from "../lib/memory.ts";
+import { type Column, Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import { decodeJson } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 import { lightUp } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
 import { alwaysIn, HeapChart, overflow } from "./heapchart.ts";
-import { heading, type InstructionRow, InstructionRows, shareCell } from "./instructionrows.ts";
+import { type InstructionRow, InstructionRows, shareCell } from "./instructionrows.ts";
 import { LinkedPane } from "./linked.ts";
 import type { Context, Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
@@ -53,6 +55,7 @@ class MemoryPane extends LinkedPane {
   private readonly picture = h("div", { class: "insp-picture" }, this.chart.element, this.words);
   private readonly border = listSplitter("Width of the picture", this.element, () => this.picture);
   private readonly rows: InstructionRows;
+  private readonly sorting = new Sorting<Share>(() => this.drawBody());
   private readonly map = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "What lives there, as areas" });
   private readonly known = new WeakMap<Message<"memory">, messages.MemoryBuffers>();
   private room = "";
@@ -62,7 +65,9 @@ class MemoryPane extends LinkedPane {
   constructor(context: Context) {
     super(context, "memory");
     this.rows = new InstructionRows("What lives there", context.local, "memory");
-    this.tools.append(this.rooms, this.form.element, this.by.element);
+    const copied = (): string => (this.shown ? this.sorting.text(this.sorting.sorted(this.all())) : "");
+    const copy = copyButton(copied, "compiled.timeline().table()");
+    this.tools.append(this.rooms, this.form.element, this.by.element, copy);
     this.watch(this.chart.element);
     this.watch(this.map);
   }
@@ -162,8 +167,12 @@ class MemoryPane extends LinkedPane {
     );
   }
 
+  private all(rows: readonly number[] = this.living): Share[] {
+    return shares(this.shown!.buffers, rows, this.by.value);
+  }
+
   private drawBody(rows: readonly number[] = this.living): void {
-    const all = shares(this.shown!.buffers, rows, this.by.value);
+    const all = this.all(rows);
     const [body, other] = this.form.value === "map" ? [this.map, this.rows.element] : [this.rows.element, this.map];
     other.remove();
     if (!body.isConnected) this.element.append(body);
@@ -175,23 +184,17 @@ class MemoryPane extends LinkedPane {
 
   private drawTable(all: readonly Share[]): void {
     const by = this.by.value;
-    const isBuffers = by === "buffer";
     const total = all.reduce((sum, { bytes }) => sum + bytes, 0);
-    const what = BY.find(({ value }) => value === by)!.text.toLowerCase();
-    const listed = all.slice(0, MOST_ROWS);
+    const columns = columnsOf(this.shown!.buffers, by, total);
+    this.sorting.show(columns, "bytes");
+    const listed = this.sorting.sorted(all).slice(0, MOST_ROWS);
+    const order = columns.find(({ name }) => name === this.sorting.by)!.text;
     this.rows.show(
-      all.length > listed.length ? `The largest ${grouped(listed.length)} of ${grouped(all.length)} ${what}.` : "",
-      [
-        heading(isBuffers ? "buffer" : what.slice(0, -1)),
-        heading("bytes", true),
-        heading("share", true, "Of all that lives at this moment"),
-        heading("padding", true, "Bytes in which no element is, such as the rest of a TPU's tiles"),
-        isBuffers ? heading("kind") : heading("buffers", true),
-        isBuffers && heading("lives", true, "Positions in the schedule"),
-        isBuffers && heading("phase"),
-        heading(isBuffers ? "line" : "largest"),
-      ],
-      listed.map((share) => this.row(share, isBuffers, total)),
+      all.length > listed.length
+        ? `The first ${grouped(listed.length)} of ${grouped(all.length)} ${namesOf(by)}, by ${order}.`
+        : "",
+      this.sorting.head,
+      listed.map((share) => this.row(share, by === "buffer", total)),
     );
   }
 
@@ -208,7 +211,8 @@ class MemoryPane extends LinkedPane {
         shareCell(bytes / Math.max(1, total)),
         h("td", { class: padding ? "insp-number" : "insp-number insp-dim" }, padding ? format(padding, "bytes") : "–"),
         isBuffers ? h("td", {}, cell(buffers.kind)) : h("td", { class: "insp-number" }, grouped(count)),
-        isBuffers && h("td", { class: "insp-number" }, `${grouped(buffers.start[row]!)}–${grouped(buffers.end[row]!)}`),
+        isBuffers && h("td", { class: "insp-number" }, grouped(buffers.start[row]!)),
+        isBuffers && h("td", { class: "insp-number" }, grouped(buffers.end[row]!)),
         isBuffers && h("td", {}, cell(buffers.phase) || dim("–")),
         isBuffers
           ? h("td", { title: line }, baseName(line) || dim("unknown"))
@@ -245,6 +249,57 @@ class MemoryPane extends LinkedPane {
     }
     fill(this.map, picture);
   }
+}
+
+/** What the rows are, several of them. */
+function namesOf(by: GroupedBy): string {
+  return BY.find(({ value }) => value === by)!.text.toLowerCase();
+}
+
+function columnsOf(buffers: messages.MemoryBuffers, by: GroupedBy, total: number): readonly Column<Share>[] {
+  const text = (column: readonly number[]) => (share: Share) => buffers.texts[column[share.row]!] || null;
+  const own: readonly Column<Share>[] = [
+    { name: "kind", text: "kind", title: "By kind", value: text(buffers.kind) },
+    {
+      name: "start",
+      text: "from",
+      title: "The first position in the schedule at which it lives",
+      isPlace: true,
+      value: ({ row }) => buffers.start[row]!,
+    },
+    {
+      name: "end",
+      text: "to",
+      title: "The last position in the schedule at which it lives",
+      isPlace: true,
+      value: ({ row }) => buffers.end[row]!,
+    },
+    { name: "phase", text: "phase", title: "By the part of the program", value: text(buffers.phase) },
+    { name: "line", text: "line", title: "By source line", value: text(buffers.line) },
+  ];
+  const summed: readonly Column<Share>[] = [
+    { name: "buffers", text: "buffers", title: "How many there are", isNumber: true, value: ({ count }) => count },
+    { name: "largest", text: "largest", title: "By its name", value: text(buffers.name) },
+  ];
+  return [
+    { name: by, text: namesOf(by).slice(0, -1), title: "By name", value: ({ name }) => name || null },
+    { name: "bytes", text: "bytes", title: "Bytes", isNumber: true, value: ({ bytes }) => bytes },
+    {
+      name: "share",
+      text: "share",
+      title: "Of all that lives at this moment",
+      isNumber: true,
+      value: ({ bytes }) => bytes / Math.max(1, total),
+    },
+    {
+      name: "padding",
+      text: "padding",
+      title: "Bytes in which no element is, such as the rest of a TPU's tiles",
+      isNumber: true,
+      value: ({ padding }) => padding,
+    },
+    ...(by === "buffer" ? own : summed),
+  ];
 }
 
 /** The largest, and all others together as the last. */

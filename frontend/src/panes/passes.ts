@@ -10,21 +10,16 @@ import type { Message } from "../state/synced.ts";
 import { LinkedPane } from "./linked.ts";
 import type { Context, Pane } from "./pane.ts";
 import { PassDiff, type View } from "./passdiff.ts";
+import { PassList } from "./passlist.ts";
 import { PassStrip } from "./passstrip.ts";
 import { eventList, StoryList } from "./passwords.ts";
 import { absence } from "./recording.ts";
-import { RowList } from "./rowlist.ts";
 import { awaited, empty, failure } from "./states.ts";
 import "../styles/passes.css";
 
-type Which = "changed" | "all";
 type Extent = "changes" | "whole";
 type Wanted = Omit<messages.PassRequest, "id" | "type">;
 
-const WHICH: Choice<Which>[] = [
-  { value: "changed", text: "Changed", title: "Passes that changed the program themselves" },
-  { value: "all", text: "All", title: "Every pass that ran" },
-];
 const VIEWS: Choice<View>[] = [
   { value: "unified", text: "Unified", title: "Before and after, one below the other" },
   { value: "split", text: "Split", title: "Before and after, side by side" },
@@ -47,13 +42,13 @@ const TINY_PX = 180;
 
 class PassesPane extends LinkedPane {
   readonly element = h("div", { class: "insp-recorded insp-passes", "data-pane": "passes" });
-  private readonly which = new Switcher<Which>("Which passes", WHICH, "changed", () => this.relist());
   private readonly scale = new Switcher<Scale>("Scale of durations", SCALES, "log", () => this.relist());
   private readonly views = new Switcher<View>("Change as", VIEWS, "unified", () => this.redraw());
   private readonly extent = new Switcher<Extent>("How much of the module", EXTENTS, "changes", this.drawing.request);
   private readonly strip = new PassStrip((index) => this.choose(index));
-  private readonly list = new RowList("Passes", "Filter passes", ["18px", null, "74px"], (key) =>
-    this.choose(Number(key)),
+  private readonly list = new PassList(
+    (index) => this.choose(index),
+    () => this.relist(),
   );
   private readonly border = listSplitter("Width of the list of passes", this.element, () => this.list.element);
   private readonly head = h("div", { class: "insp-summary insp-pass-head" });
@@ -91,8 +86,9 @@ class PassesPane extends LinkedPane {
   constructor(context: Context) {
     super(context, "passes");
     const find = toolButton("find", "Find (Ctrl-F)", () => this.diff.find());
-    const { which, scale, views, extent } = this;
-    this.tools.append(this.list.filter, which.element, scale.element, extent.element, views.element, find);
+    const { list, scale, views, extent } = this;
+    const switchers = [list.which, scale, extent, views].map(({ element }) => element);
+    this.tools.append(list.filter, ...switchers, list.copy, find);
     this.watch(this.element);
     this.options = context.local.signal.on(["wrap", "details"], () => this.diff.applyOptions());
   }
@@ -148,32 +144,13 @@ class PassesPane extends LinkedPane {
     if (this.shown) this.diff.show(this.shown, this.views.value);
   }
 
-  /** The passes to step through. */
-  private indices(passes: messages.PassList): number[] {
-    const steps = [...passes.rows.keys()].filter((i) => this.which.value === "all" || passes.rows[i]!.is_step);
-    return steps.length ? steps : [...passes.rows.keys()];
-  }
-
   private drawList(passes: messages.PassList): void {
     const isNew = this.listed !== passes;
     this.listed = passes;
     const variant = this.context.local.active!;
-    const indices = this.indices(passes);
+    const indices = this.list.indices(passes);
     if (!this.chosen.has(variant)) this.chosen.set(variant, indices[0]!);
-    const longest = Math.max(1e-9, ...passes.rows.map((row) => row.duration_s ?? 0));
-    const rows = indices.map((index) => {
-      const row = passes.rows[index]!;
-      return {
-        key: String(index),
-        group: row.pipeline,
-        text: `${row.name} ${row.pipeline}`,
-        className: row.changed ? "" : "insp-unchanged",
-        cells: cells(row, longest),
-      };
-    });
-    const changed = passes.rows.filter((row) => row.is_step).length;
-    const count = `${plural(changed, "pass", "passes")} of ${passes.rows.length} changed the program`;
-    this.list.show(rows, [count, passes.note].filter(Boolean).join(". "));
+    this.list.show(passes);
     this.strip.show(passes, indices, this.scale.value);
     if (!isNew) return;
     const steps = [...passes.rows.entries()].filter(([, row]) => row.is_step);
@@ -198,7 +175,7 @@ class PassesPane extends LinkedPane {
     const { synced, local } = this.context;
     const [variant, index] = [local.active!, this.index];
     const row = passes.rows[index];
-    this.list.select(String(index));
+    this.list.select(index);
     this.strip.look(index);
     this.story.look(index);
     if (!row) return;
@@ -355,7 +332,7 @@ class PassesPane extends LinkedPane {
   private goTo(touch: messages.PassTouch): void {
     this.sought = touch.after[0] ?? touch.before[0] ?? "";
     this.since.value = ITSELF;
-    const first = this.listed ? nextOf(this.indices(this.listed), -1, 1) : 0;
+    const first = this.listed ? nextOf(this.list.indices(this.listed), -1, 1) : 0;
     const index = touch.index ?? first;
     if (index === this.index) {
       this.diff.reveal(this.sought);
@@ -374,28 +351,6 @@ class PassesPane extends LinkedPane {
 /** A reason as a sentence, "" where there is none. */
 function cannot(reason: string): string {
   return reason && `Cannot: ${reason}.`;
-}
-
-function cells(row: messages.PassRow, longest: number): HTMLElement[] {
-  const seconds = row.duration_s;
-  const share = seconds === null ? 0 : Math.sqrt(seconds / longest);
-  return [
-    h(
-      "td",
-      { class: "insp-pass-mark", title: row.changed ? "changed the program" : "changed nothing" },
-      row.changed ? (row.is_step ? "●" : "○") : "",
-    ),
-    h("th", { scope: "row", title: `${row.name} in ${row.pipeline}` }, row.name),
-    h(
-      "td",
-      {
-        class: "insp-number insp-pass-time",
-        title: row.reason || `${seconds} s`,
-        style: `--share:${share.toFixed(3)}`,
-      },
-      seconds === null ? "–" : formatSeconds(seconds),
-    ),
-  ];
 }
 
 export const pane = (context: Context): Pane => new PassesPane(context);

@@ -1,21 +1,24 @@
 // The kernels of the active variant under the roofs of its chip: a picture, and a table of where the least time goes.
 
 import { type Choice, Switcher, textButton } from "../lib/controls.ts";
+import { copyButton } from "../lib/copying.ts";
 import { fill, h, svg } from "../lib/dom.ts";
 import { format, formatRate, formatSeconds, grouped, plural, shortSource } from "../lib/format.ts";
 import { attainable, decade, rangeOf, ridge } from "../lib/roofplot.ts";
+import { type Column, Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { lightUp } from "../state/local.ts";
 import type { Request } from "../state/synced.ts";
 import { CountedPane } from "./counted.ts";
-import { heading, type InstructionRow, InstructionRows, numberCell, shareCell, sourceCell } from "./instructionrows.ts";
+import { type InstructionRow, InstructionRows, numberCell, shareCell, sourceCell } from "./instructionrows.ts";
 import type { Context, Pane } from "./pane.ts";
 import { empty } from "./states.ts";
 import "../styles/pictured.css";
 import "../styles/roofline.css";
 
 type By = messages.RooflineRequest["by"];
+type Row = messages.RooflineRow;
 
 const BY: Choice<By>[] = [
   { value: "kernel", text: "Kernels", title: "Each kernel: a fusion, a product, a copy, a collective" },
@@ -38,6 +41,7 @@ class RooflinePane extends CountedPane<"roofline"> {
   private readonly border = listSplitter("Width of the picture", this.element, () => this.picture);
   private readonly by = new Switcher<By>("Rows", BY, "kernel", this.drawing.request);
   private readonly rows: InstructionRows;
+  private readonly sorting = new Sorting<Row>(() => this.shown && this.drawTable(this.shown));
   /** Whether this machine's own roofs were asked for. */
   private isMeasured = false;
   private points: { name: string; mark: SVGCircleElement }[] = [];
@@ -45,7 +49,8 @@ class RooflinePane extends CountedPane<"roofline"> {
   constructor(context: Context) {
     super(context, "roofline");
     this.rows = new InstructionRows("Roofline", context.local, "roofline");
-    this.tools.append(this.by.element);
+    const copied = (): string => (this.shown ? this.sorting.text(this.listed(this.shown)) : "");
+    this.tools.append(this.by.element, copyButton(copied, "compiled.roofline().table()"));
     this.watch(this.plot);
   }
 
@@ -54,7 +59,7 @@ class RooflinePane extends CountedPane<"roofline"> {
   }
 
   protected show(reply: messages.Roofline): void {
-    fill(this.element, this.picture, this.border, this.rows.element);
+    if (!this.rows.element.isConnected) fill(this.element, this.picture, this.border, this.rows.element);
     this.points = [];
     if (reply.peak) {
       fill(this.picture, captionOf(reply), this.plot);
@@ -166,29 +171,58 @@ class RooflinePane extends CountedPane<"roofline"> {
 
   private drawTable(reply: messages.Roofline): void {
     const by = this.by.value;
-    const isKernels = by === "kernel";
-    const what = BY.find(({ value }) => value === by)!.text.toLowerCase();
-    const rows = isKernels ? reply.points : reply.rows;
+    const what = nameOf(by);
+    this.sorting.show(columnsOf(by), "least_s");
+    const rows = this.listed(reply);
     const isCut = rows.length < reply.count;
     this.rows.show(
       isCut ? `The slowest ${grouped(rows.length)} of ${grouped(reply.count)} ${what}.` : "",
-      [
-        heading(isKernels ? "kernel" : what.slice(0, -1)),
-        isKernels ? heading("opcode") : heading("kernels", true),
-        heading("least time", true, "At the roof that it meets first, all executions"),
-        heading("share", true, "Of the times of all kernels"),
-        isKernels && heading("bound by"),
-        heading("flops", true),
-        heading("bytes", true, "Of the main memory"),
-        heading("links", true, "Bytes that one device sends to others"),
-        heading("exposed", true, "Of the time on the links what no kernel hides; estimated by least times"),
-        heading("unit", true, "The share of the TPU's matrix unit that products fill at most; the rest is padding"),
-        heading(isKernels ? "source" : "slowest kernel"),
-      ],
+      this.sorting.head,
       rows.map((row) => rowOf(row, by)),
     );
   }
+
+  private listed(reply: messages.Roofline): readonly Row[] {
+    return this.sorting.sorted(this.by.value === "kernel" ? reply.points : reply.rows);
+  }
 }
+
+/** What the rows are, several of them. */
+function nameOf(by: By): string {
+  return BY.find(({ value }) => value === by)!.text.toLowerCase();
+}
+
+function columnsOf(by: By): readonly Column<Row>[] {
+  const isKernels = by === "kernel";
+  const line = ({ source }: Row): string | null => source && `${source.file}:${source.line}`;
+  const column = (
+    name: keyof Row & string,
+    text: string,
+    title: string,
+    more: Partial<Column<Row>> = {},
+  ): Column<Row> => ({ name, text, title, value: (row) => row[name] as string | number | null, ...more });
+  const amount = (name: keyof Row & string, text: string, title: string): Column<Row> =>
+    column(name, text, title, { isNumber: true });
+  return [
+    column("name", isKernels ? "kernel" : nameOf(by).slice(0, -1), "By name"),
+    isKernels ? column("opcode", "opcode", "By opcode") : amount("kernels", "kernels", "How many there are"),
+    amount("least_s", "least time", "At the roof that it meets first, all executions"),
+    amount("share", "share", "Of the times of all kernels"),
+    ...(isKernels ? [column("bound_by", "bound by", "The roof that it meets first")] : []),
+    amount("flops", "flops", "Of all executions"),
+    amount("main_memory_bytes", "bytes", "Of the main memory"),
+    amount("link_bytes", "links", "Bytes that one device sends to others"),
+    amount("exposed_s", "exposed", "Of the time on the links what no kernel hides; estimated by least times"),
+    amount("filled", "unit", UNIT),
+    isKernels
+      ? column("source", "source", "By source line", { value: line })
+      : column("instruction", "slowest kernel", "By its name"),
+  ];
+}
+
+const UNIT =
+  "The share of the TPU's matrix unit that products fill at most; the rest is padding to its tiles. What a run fills is" +
+  " flops over cycles and peak, and the cycles would need a clock, which is not published";
 
 function rowOf(row: messages.RooflineRow, by: By): InstructionRow {
   const isKernels = by === "kernel";
@@ -243,6 +277,13 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
     "div",
     { class: "insp-roofline-caption" },
     h("div", {}, h("b", {}, least + links), total?.unknown && h("span", { class: "insp-dim" }, ` (${total.unknown})`)),
+    typeof total?.filled === "number" &&
+      h(
+        "div",
+        { title: UNIT },
+        `Products fill at most ${(100 * total.filled).toFixed(0)} % of the matrix unit, the rest is padding: ` +
+          "see unit, also by line. What a run fills cannot be told: no clock is published.",
+      ),
     h(
       "div",
       { class: "insp-dim", title: `${peak!.source}` },

@@ -12,7 +12,7 @@ export interface Row {
   readonly cells: readonly HTMLElement[];
 }
 
-/** `widths` are CSS lengths of the columns, null for what is left. */
+/** `widths` are CSS lengths of the columns, null for what is left; `head` is that of a `Sorting`. */
 export class RowList {
   readonly element = h("div", { class: "insp-rowlist" });
   readonly filter: HTMLInputElement;
@@ -28,6 +28,7 @@ export class RowList {
     filterLabel: string,
     widths: readonly (string | null)[],
     private readonly choose: (key: string) => void,
+    head?: HTMLElement,
   ) {
     this.filter = h("input", {
       type: "search",
@@ -37,8 +38,13 @@ export class RowList {
       oninput: () => this.draw(),
     });
     const columns = widths.map((width) => h("col", { style: width && `width:${width}` }));
-    const head = h("colgroup", {}, ...columns);
-    const table = h("table", { class: "insp-table insp-rows", "aria-label": label }, head, this.body);
+    const table = h(
+      "table",
+      { class: "insp-table insp-rows", "aria-label": label },
+      h("colgroup", {}, ...columns),
+      head && h("thead", {}, head),
+      this.body,
+    );
     this.scroller = h("div", { class: "insp-scroll" }, this.note, table); // a long note does not take the list's height
     this.element.append(this.scroller);
   }
