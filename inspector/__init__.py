@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from inspector.errors import InspectorError as InspectorError
     from inspector.errors import Unavailable as Unavailable
     from inspector.execution.comparison import compare_runs as compare_runs
+    from inspector.expectations.expectation import Expectation as Expectation
+    from inspector.expectations.expectation import expect as expect
     from inspector.exploring import explore as explore
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.xla_computation import xla_computation as xla_computation
@@ -61,6 +63,8 @@ _HOMES = {
     "Target": "inspector.compilation.target",
     "Unavailable": "inspector.errors",
     "ScanJob": "inspector.effects",
+    "Expectation": "inspector.expectations.expectation",
+    "expect": "inspector.expectations.expectation",
     "explore": "inspector.exploring",
     "flag_effect": "inspector.effects",
     "get_compile_options": "inspector.engines.get_compile_options",

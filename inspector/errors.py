@@ -16,6 +16,7 @@
     │       ├── WorkerLostError       its process was ended from outside, or never began: to be tried again
     │       └── StartLimitError       both: the limit was over before its process had started
     ├── ExecutionError                a compiled program could not be run                       (RuntimeError)
+    ├── ExpectationError              a program is not what is expected of it                   (AssertionError)
     ├── CancelledError                the job was cancelled
     ├── ClosedError                   an Explorer was asked for something after it was closed   (RuntimeError)
     └── MissingPackageError           an optional package is not installed                      (ImportError)
@@ -116,6 +117,10 @@ class StartLimitError(TimeLimitError, WorkerLostError):
 
 class ExecutionError(InspectorError, RuntimeError):
     """A compiled program could not be run."""
+
+
+class ExpectationError(InspectorError, AssertionError):
+    """A program is not what is expected of it, or nobody can tell."""
 
 
 class CancelledError(InspectorError):

@@ -1,14 +1,15 @@
 """Numbers for people: bytes, seconds and operation counts, as text.
 
 Values inside inspector are plain numbers in base units (bytes, seconds, flops), with the unit in
-the name. Only text for a reader is formatted, and only here.
+the name. Only text for a reader is formatted, and only here; so is text of a writer read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
-from inspector.errors import AtLeast, Unavailable
+from inspector.errors import AtLeast, ParameterError, Unavailable
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
@@ -28,6 +29,42 @@ def format_count(value: float | Unavailable, unit: str = "") -> str:
 def format_seconds(value: float | Unavailable) -> str:
     """`0.00125` -> `1.25 ms`. Three significant digits."""
     return _said(value, _seconds)
+
+
+def parse_bytes(given: float | str) -> float:
+    """`"1.5 KiB"` -> `1536.0`; also `"1 MB"` (a million), and a number as it is.
+
+    Raises:
+      ParameterError: none, or less than 0.
+    """
+    decimal = {f"{prefix}b": 1000.0**power for power, prefix in enumerate("kmgtp", 1)}
+    binary = {unit.lower(): 1024.0**power for power, unit in enumerate(_BINARY)}
+    return _parsed(given, {"": 1.0, "bytes": 1.0, **decimal, **binary}, "a number of bytes, such as 4096 or '1.5 GiB'")
+
+
+def parse_count(given: float | str, unit: str = "") -> float:
+    """`"2.5 Mflop", "flop"` -> `2500000.0`; the unit may be left out, and a number is taken as it is.
+
+    Raises:
+      ParameterError: none, or less than 0.
+    """
+    scales = {prefix.lower() + said: 1000.0**power for power, prefix in enumerate(_DECIMAL) for said in {"", unit}}
+    return _parsed(given, scales, f"a number, such as 4000 or '2.5 M{unit}'")
+
+
+def _parsed(given: float | str, scales: Mapping[str, float], expected: str) -> float:
+    number, unit = given, ""
+    if isinstance(given, str):
+        text = given.strip().replace("_", "")
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ").strip()
+        unit = text[len(number) :].strip().lower()
+    try:
+        value = math.nan if isinstance(given, bool) else float(number) * scales[unit]
+    except (KeyError, TypeError, ValueError):
+        value = math.nan
+    if not value >= 0:
+        raise ParameterError(f"Expected {expected}, got {given!r}.")
+    return value
 
 
 def _said(value: float | Unavailable, form: Callable[[float], str]) -> str:

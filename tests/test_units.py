@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.errors import Unavailable
-from inspector.units import format_bytes, format_count, format_seconds
+from inspector.errors import ParameterError, Unavailable
+from inspector.units import format_bytes, format_count, format_seconds, parse_bytes, parse_count
 
 PREFIX = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 BINARY = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
@@ -63,3 +64,32 @@ def test_text_reads_back_to_three_digits_and_has_no_exponent(value: float) -> No
 def test_what_is_not_known_says_why() -> None:
     for form in (format_bytes, format_count, format_seconds):
         assert form(Unavailable("no such counter")) == "unavailable: no such counter"
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [
+        (4096, 4096), ("4096", 4096), ("512 B", 512), ("1.5 KiB", 1536), ("1gib", 2**30), ("1 MB", 1e6), ("1_000 bytes", 1000),
+        (0.5, 0.5), ("0", 0),
+    ],
+)  # fmt: skip
+def test_bytes_are_read(given: Any, number: float) -> None:
+    assert parse_bytes(given) == number
+
+
+@given(st.integers(0, 2**60))
+def test_written_bytes_are_read_to_three_digits(value: int) -> None:
+    assert parse_bytes(format_bytes(value)) == pytest.approx(value, rel=6e-3)
+    assert parse_count(format_count(value, "flop"), "flop") == pytest.approx(value, rel=6e-3)
+
+
+@pytest.mark.parametrize(("text", "number"), [("2.5 Mflop", 2.5e6), ("2.5M", 2.5e6), ("1e3", 1000), ("3 k", 3000)])
+def test_counts_are_read(text: str, number: float) -> None:
+    assert parse_count(text, "flop") == number
+
+
+@pytest.mark.parametrize("given", ["", "much", "1 GiBB", "-1", -1, None, True, "nan", "1 flop flop", [1], "1 KiB 2"])
+def test_what_is_no_amount(given: Any) -> None:
+    for read in (parse_bytes, parse_count):
+        with pytest.raises(ParameterError, match=r"Expected .*, got "):
+            read(given)

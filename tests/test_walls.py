@@ -39,6 +39,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "execution": frozenset({"compilation"}),
     "stages": frozenset({"platforms", "_jax", "hlo", "compilation", "analysis", "engines", "execution"}),
     "lowering": frozenset({"platforms", "_jax", "hlo", "compilation", "stages"}),
+    "expectations": frozenset({"hlo", "compilation", "analysis", "stages", "lowering"}),
     "widgets": frozenset(
         {"platforms", "toolchain", "hlo", "compilation", "analysis", "execution", "stages"}
     ),  # the values that panes show

@@ -1,0 +1,337 @@
+"""`expect`: what a program is expected to be, one readable line a check.
+
+    expect(step, *args, target="tpu:v5e:2x4").collectives("all-reduce", axes="data", at_most=2).no_float64()
+
+A check that fails raises at once, and says what else was checked; in a `with` block all of them are checked first.
+What nobody can tell fails, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.target import Target
+from inspector.errors import ExpectationError, ParameterError
+from inspector.expectations import collectives, contents, numbers, recorded
+from inspector.expectations.baseline import compiler_text
+from inspector.expectations.bounds import Amount, Bound
+from inspector.expectations.finding import Finding, Line
+from inspector.expectations.keeping import Keeping
+from inspector.expectations.message import About, message
+from inspector.expectations.record import Above
+from inspector.lowering.axis_env import AxisEnv
+from inspector.lowering.keywords import function_keywords
+from inspector.lowering.lower import lower
+from inspector.lowering.pallas import CompilerParams
+from inspector.lowering.retraced import retraces
+from inspector.stages.compiled import Compiled
+from inspector.stages.lowered import Lowered
+from inspector.units import format_count, parse_bytes, parse_count
+
+
+def expect(
+    fun: Any,
+    *args: Any,
+    target: str | Target = "attached",
+    options: Options | Mapping[str, FlagValue] | str | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    axis_env: AxisEnv | None = None,
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    donate_argnums: int | Iterable[int] = (),
+    compiler_params: CompilerParams | None = None,
+    keeping: Keeping | None = None,
+    **keywords: Any,
+) -> Expectation:
+    """Says what a program is expected to be: compiles it, and what follows are checks.
+
+    Args:
+      fun: a function with its arguments, or whatever else `inspector.lower` takes; or a `Compiled`, checked as it is.
+      args: example arguments; shapes and dtypes are enough.
+      target: for what it is compiled.
+      options: of the compiler.
+      kwargs: keyword arguments of the function, those with the names of the parameters here included.
+      axis_env: axis names and sizes, as for `inspector.lower`.
+      static_argnums: positions of arguments that are settings.
+      static_argnames: names of arguments that are.
+      donate_argnums: positions of arguments whose buffers may be reused.
+      compiler_params: of Pallas kernels.
+      keeping: where baselines are kept and failures written; None for none, and inspector's own folder.
+      keywords: more keyword arguments of the function.
+
+    Returns:
+      The `Expectation`, whose methods are the checks.
+
+    Raises:
+      LoweringError, CompilationError, OptionError, TargetError: as `inspector.lower` and `Lowered.compile`.
+    """
+    kept = keeping or Keeping()
+    if isinstance(fun, CompiledProgram):
+        if args or kwargs or keywords:
+            raise ParameterError(
+                "A Compiled is checked as it is; it takes no arguments. Pass the function with its own."
+            )
+        return Expectation(Compiled.of(fun), kept)
+    named = function_keywords(fun, args, kwargs, keywords, expect)
+    lowered = lower(
+        fun, *args, kwargs=named, axis_env=axis_env, static_argnums=static_argnums, static_argnames=static_argnames,
+        donate_argnums=donate_argnums, target=None if isinstance(fun, Lowered) else target, compiler_params=compiler_params,
+    )  # fmt: skip
+    again = None
+    if callable(fun) and axis_env is None:
+
+        def again(*more: Any, **others: Any) -> Any:
+            return retraces(fun, (args, named), (more, others), static_argnums, static_argnames)
+
+    # Beside the result it costs next to nothing, and says what lives at the peak.
+    return Expectation(lowered.compile(options, target, products=("buffers",)), kept, again)
+
+
+class Expectation:
+    """Checks of a compiled program. Each returns the same object, so that they are written one behind the other.
+
+    Limits are numbers or texts with units: `exactly`, `at_most`, `at_least`, or these two together.
+
+    Attributes:
+      compiled: what is checked.
+      findings: of the checks so far.
+    """
+
+    def __init__(
+        self, compiled: Compiled, keeping: Keeping | None = None, again: Callable[..., Sequence[Any]] | None = None
+    ) -> None:
+        """Made by `expect`."""
+        self.compiled = compiled
+        self.findings: list[Finding] = []
+        self._keeping = keeping or Keeping()
+        self._again = again
+        self._is_gathering = False
+        self._wanted: list[collectives.Wanted] = []
+
+    # ------------------------------------------------------------------ collectives
+
+    def collectives(
+        self,
+        *opcodes: str,
+        axes: str | Sequence[str] | None = None,
+        exactly: int | None = None,
+        at_most: int | None = None,
+        at_least: int | None = None,
+        bytes_at_most: Amount | None = None,
+    ) -> Self:
+        """How many collectives there are in the program, each once however often it runs.
+
+        Args:
+          opcodes: kinds, such as "all-reduce"; none for all.
+          axes: over exactly these mesh axes, such as "data" or ("data", "model"); None for any.
+          exactly: so many.
+          at_most: so many.
+          at_least: so many.
+          bytes_at_most: what one device may put into them in one execution of the program.
+        """
+        __tracebackhide__ = True
+        wanted = collectives.Wanted.of(opcodes, axes)
+        found = self.compiled.collectives().items
+        self._wanted.append(wanted)
+        checks = []
+        if (exactly, at_most, at_least) != (None, None, None) or bytes_at_most is None:
+            checks.append(collectives.check_count(found, wanted, Bound.of(exactly, at_most, at_least, parse_count)))
+        if bytes_at_most is not None:
+            checks.append(collectives.check_bytes(found, wanted, Bound.of(None, bytes_at_most, None, parse_bytes)))
+        return self._found(*checks)
+
+    def no_collectives(self, *opcodes: str, axes: str | Sequence[str] | None = None) -> Self:
+        """That there are none: none at all, none of some kinds, none over some axes."""
+        __tracebackhide__ = True
+        return self.collectives(*opcodes, axes=axes, exactly=0)
+
+    def no_other_collectives(self) -> Self:
+        """That there are none but those that checks before this one were about."""
+        __tracebackhide__ = True
+        return self._found(collectives.check_others(self.compiled.collectives().items, self._wanted))
+
+    # ------------------------------------------------------------------ numbers
+
+    def number(
+        self, key: str, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
+    ) -> Self:
+        """Any number of the program by its name in `inspector.compare`, such as "generated_code_bytes"."""
+        __tracebackhide__ = True
+        return self._found(numbers.check(self.compiled, key, exactly, at_most, at_least))
+
+    def peak_bytes(
+        self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
+    ) -> Self:
+        """All of the main memory that one execution takes on one device."""
+        __tracebackhide__ = True
+        return self.number("peak_bytes", exactly=exactly, at_most=at_most, at_least=at_least)
+
+    def temp_bytes(
+        self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
+    ) -> Self:
+        """Its temporaries alone."""
+        __tracebackhide__ = True
+        return self.number("temp_bytes", exactly=exactly, at_most=at_most, at_least=at_least)
+
+    def flops(
+        self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
+    ) -> Self:
+        """Floating-point operations of one execution on one device."""
+        __tracebackhide__ = True
+        return self.number("flops", exactly=exactly, at_most=at_most, at_least=at_least)
+
+    def bytes_accessed(
+        self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
+    ) -> Self:
+        """Operand and result bytes of everything that touches memory."""
+        __tracebackhide__ = True
+        return self.number("bytes_accessed", exactly=exactly, at_most=at_most, at_least=at_least)
+
+    def kernels(
+        self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
+    ) -> Self:
+        """Kernels that one execution launches, those in loops as often as they run."""
+        __tracebackhide__ = True
+        return self.number("kernels", exactly=exactly, at_most=at_most, at_least=at_least)
+
+    def fusions(
+        self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
+    ) -> Self:
+        """Those of them that are fusions."""
+        __tracebackhide__ = True
+        return self.number("fusions", exactly=exactly, at_most=at_most, at_least=at_least)
+
+    # ------------------------------------------------------------------ contents
+
+    def no_float64(self) -> Self:
+        """That nothing is computed in 64-bit floating point, complex numbers of such parts included."""
+        __tracebackhide__ = True
+        return self._found(contents.check_without(self.compiled, contents.FLOAT64))
+
+    def no_dtypes(self, *names: str) -> Self:
+        """That nothing has one of some dtypes, such as "float32" in a program that is to compute in bfloat16."""
+        __tracebackhide__ = True
+        return self._found(contents.check_without(self.compiled, _types(names)))
+
+    def only_dtypes(self, *names: str) -> Self:
+        """That everything has one of some dtypes: indices and conditions count too."""
+        __tracebackhide__ = True
+        return self._found(contents.check_only(self.compiled, _types(names)))
+
+    def no_host_transfers(self) -> Self:
+        """That nothing goes to the host and back while it runs: callbacks, infeed and outfeed, memory of the host."""
+        __tracebackhide__ = True
+        return self._found(contents.check_no_transfers(self.compiled))
+
+    def donation_honoured(self, *paths: str) -> Self:
+        """That outputs reuse the buffers of all arguments that are donated, or of some, such as "params"."""
+        __tracebackhide__ = True
+        return self._found(contents.check_donations(self.compiled, paths))
+
+    def no_full_rematerialisation(self) -> Self:
+        """That the partitioner replicates no array to shard it anew (XLA's "involuntary full rematerialization")."""
+        __tracebackhide__ = True
+        return self._found(contents.check_no_rematerialisation(self.compiled))
+
+    def no_recompile(self, *args: Any, **kwargs: Any) -> Self:
+        """That a call with these arguments is traced no second time, as after the call that is checked.
+
+        Raises:
+          ParameterError: the program came without its function.
+        """
+        __tracebackhide__ = True
+        if self._again is None:
+            raise ParameterError(
+                "no_recompile needs the function with its arguments: expect(step, *args).no_recompile(*others)."
+            )
+        found = self._again(*args, **kwargs)
+        changed = [(each, change) for each in found for change in each.changes]
+        lines = tuple(
+            Line((c.what, c.where, c.before, c.now, each.fun_name), (), is_against=True) for each, c in changed
+        )
+        causes = ", ".join(dict.fromkeys(each.cause for each in found))
+        got = f"{format_count(len(found))}: {causes}" if found else "none"
+        columns = ("differs", "argument", "before", "now", "function")
+        return self._found(Finding("traces for another call", "none", got, not found, columns, lines))
+
+    # ------------------------------------------------------------------ baselines
+
+    def baseline(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        name: str | None = None,
+        above: Above = 0,
+        ignore: Collection[str] = (),
+        update: bool | None = None,
+    ) -> Self:
+        """That no number is worse than the recorded one, and that there is no new kind of collective or element type.
+
+        Args:
+          path: the file of records; None for the test's own.
+          name: of the record in it; None for the test's, or the program's.
+          above: how much more than recorded is allowed: a share such as "5%" for all numbers, or shares and amounts by
+            name, such as {"peak_bytes": "10%", "temp_bytes": "1 MiB"}.
+          ignore: names of numbers that may change, such as "fusions", "collectives" or "element_types".
+          update: whether to write the record in place of checking; None for what `--inspector-update` says.
+
+        Raises:
+          ParameterError: there is no path, or no such number.
+          ModuleError: the file is no baseline.
+        """
+        __tracebackhide__ = True
+        file = self._keeping.baselines if path is None else Path(path)
+        if file is None:
+            raise ParameterError(
+                "Which baseline? Give its path, such as baseline('baselines.json'), or use the fixture hlo."
+            )
+        is_written = self._keeping.update if update is None else update
+        named = self._keeping.name_for(name, self.compiled.program.name)
+        found, compared = recorded.check(self.compiled, file, named, above, ignore, is_written=is_written)
+        self._keeping.compared.append(compared)
+        return self._found(*found)
+
+    # ------------------------------------------------------------------ failing
+
+    def __enter__(self) -> Self:
+        """Until the end of the block, what fails is gathered."""
+        self._is_gathering = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        __tracebackhide__ = True
+        self._is_gathering = False
+        if kind is None:
+            self._raise()
+
+    def _found(self, *findings: Finding) -> Self:
+        __tracebackhide__ = True
+        self.findings += findings
+        if not self._is_gathering:
+            self._raise()
+        return self
+
+    def _raise(self) -> None:
+        __tracebackhide__ = True
+        if all(each.is_met for each in self.findings):
+            return
+        saved = self._keeping.save(self.compiled)
+        commands = () if saved is None else (f"inspector explore {shlex.quote(str(saved))}",)
+        about = About(self.compiled.program.name, str(self.compiled.target), compiler_text(self.compiled), commands)
+        raise ExpectationError(message(about, self.findings))
+
+    def __repr__(self) -> str:
+        met = sum(bool(each.is_met) for each in self.findings)
+        return f"<Expectation of {self.compiled.program.name} for {self.compiled.target}: {met} of {len(self.findings)} checks met>"
+
+
+def _types(names: Sequence[str]) -> list[str]:
+    if not names:
+        raise ParameterError("Which dtypes? Name some, such as 'float32'.")
+    return [contents.element_type(name) for name in names]

@@ -1,0 +1,127 @@
+"""What a failure says: each check, the table behind those that fail, the source line, and how to see more."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from inspector.errors import Unavailable
+from inspector.expectations.finding import Finding, Line
+from inspector.hlo.source import Frame
+
+_MOST_LINES = 12
+_WIDEST = 60
+_AROUND = 2
+_INSTALLED = ("/site-packages/", "/dist-packages/", "\\site-packages\\")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class About:
+    """Whose findings they are.
+
+    Attributes:
+      program: its name.
+      target: for what it was compiled.
+      compiler: who compiled it, in words.
+      commands: shell commands that show more.
+    """
+
+    program: str
+    target: str
+    compiler: str
+    commands: tuple[str, ...] = ()
+
+
+def message(about: About, findings: Sequence[Finding]) -> str:
+    """The whole text of a failure.
+
+    Args:
+      about: the program.
+      findings: all checks so far, those that are met too.
+    """
+    failed = [each for each in findings if not each.is_met]
+    paragraphs = [f"{about.program} for {about.target} ({about.compiler}) is not what is expected of it:"]
+    paragraphs.append("\n".join(map(_line, findings)))
+    for finding in failed:
+        paragraphs += _details(finding)
+    if about.commands:
+        paragraphs.append("\n".join(f"see it:  {command}" for command in about.commands))
+    return "\n\n".join(paragraphs)
+
+
+def _line(finding: Finding) -> str:
+    mark = "ok  " if finding.is_met else "?   " if isinstance(finding.is_met, Unavailable) else "FAIL"
+    said = f"  {mark}  {finding.what}: expected {finding.expected}, got {finding.got}"
+    if isinstance(finding.is_met, Unavailable) and str(finding.is_met) != finding.got:
+        said += f"\n        nobody can tell: {finding.is_met.reason}"
+        said += f" ({finding.is_met.remedy})" if finding.is_met.remedy else ""
+    return said
+
+
+def _details(finding: Finding) -> Iterator[str]:
+    if finding.lines:
+        yield f"{finding.what}\n{_table(finding)}"
+    if finding.nearest:
+        yield f"  nearest: {finding.nearest}"
+    if finding.advice:
+        yield f"  {finding.advice}"
+    against = [line for line in finding.lines if line.is_against] or list(finding.lines[:1])
+    frame = next((own_frame(line) for line in against if line.frames), None)
+    if frame is not None:
+        yield excerpt(frame)
+
+
+def _table(finding: Finding) -> str:
+    shown = sorted(finding.lines, key=lambda line: not line.is_against)[:_MOST_LINES]
+    rows = [(" ", (*finding.columns, "where"))]
+    rows += [(">" if line.is_against else " ", (*map(_cut, line.cells), where(line))) for line in shown]
+    kept = [n for n in range(len(rows[0][1])) if any(cells[n] for _, cells in rows[1:])]
+    widths = {n: max(len(cells[n]) for _, cells in rows) for n in kept}
+    said = [f"  {mark} " + "  ".join(cells[n].ljust(widths[n]) for n in kept).rstrip() for mark, cells in rows]
+    more = len(finding.lines) - len(shown)
+    return "\n".join([*said, *([f"    ... {more:,} more"] if more else [])])
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST // 2 - 1]}…{text[-_WIDEST // 2 :]}"
+
+
+def where(line: Line) -> str:
+    """Such as `models/attention.py:31`; "" where nothing tells."""
+    frame = own_frame(line)
+    return "" if frame is None else f"{short(frame.file)}:{frame.line}"
+
+
+def own_frame(line: Line) -> Frame | None:
+    """The innermost Python line that is in no installed package; the innermost one where all are."""
+    own = (frame for frame in line.frames if not any(part in frame.file for part in _INSTALLED))
+    return next(own, line.frames[0] if line.frames else None)
+
+
+def short(file: str) -> str:
+    """A file's name as a terminal in the current folder would write it where it lies below, and from its package on."""
+    for part in _INSTALLED:
+        if part in file:
+            return file.rpartition(part)[2]
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if relative.startswith("..") or not Path(file).is_absolute() else relative
+
+
+def excerpt(frame: Frame) -> str:
+    """A source line with its neighbours, marked; only its place where the file cannot be read."""
+    function = f" in {frame.function}" if frame.function else ""
+    head = f"  {short(frame.file)}:{frame.line}{function}"
+    numbers = range(max(1, frame.line - _AROUND), frame.line + _AROUND + 1)
+    texts = {n: text.rstrip() for n in numbers if (text := linecache.getline(frame.file, n))}
+    if frame.line not in texts:
+        return head
+    width = len(str(max(texts)))
+    said = [f"  {'>' if n == frame.line else ' '} {n:>{width}} | {text}".rstrip() for n, text in texts.items()]
+    return "\n".join([head, *said])

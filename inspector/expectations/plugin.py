@@ -1,0 +1,104 @@
+"""The pytest plugin: the fixture `hlo`, `--inspector-update` and `--inspector-summary`.
+
+pytest imports this file for everybody who has inspector installed, so that it imports nothing but pytest; the rest comes
+with the first use of the fixture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from inspector.expectations.fixture import Hlo
+    from inspector.expectations.keeping import Comparison
+
+_COMPARED = pytest.StashKey[list["Comparison"]]()
+_OUTPUT = "inspector_compared"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Our options and settings."""
+    group = parser.getgroup("inspector", "what XLA makes of functions")
+    group.addoption(
+        "--inspector-update",
+        action="store_true",
+        help="write the baselines of the tests that run, in place of checking them",
+    )
+    group.addoption(
+        "--inspector-summary", metavar="FILE", help="write what differs from the baselines to FILE, as Markdown"
+    )
+    parser.addini("inspector_baselines", "folder of baseline files, beside each test file", default="baselines")
+
+
+@pytest.fixture
+def hlo(request: pytest.FixtureRequest) -> Iterator[Hlo]:
+    """`hlo(step, *args)` is `inspector.expect(step, *args)`, with a baseline file of the test's own."""
+    from inspector.expectations.fixture import Hlo
+    from inspector.expectations.keeping import Keeping
+
+    config, path = request.config, request.path
+    cls = request.cls
+    keeping = Keeping(
+        baselines=path.parent / config.getini("inspector_baselines") / f"{path.stem}.json",
+        name=f"{cls.__qualname__}.{request.node.name}" if cls is not None else request.node.name,
+        update=config.getoption("--inspector-update"),
+        failed=_failed_folder(config),
+    )
+    yield Hlo(keeping)
+    config.stash.setdefault(_COMPARED, []).extend(keeping.compared)
+
+
+def _failed_folder(config: pytest.Config) -> Path | None:
+    cache = getattr(config, "cache", None)  # none with -p no:cacheprovider
+    return None if cache is None else Path(cache.mkdir("inspector"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist hands on what it found."""
+    found = session.config.stash.get(_COMPARED, None)
+    if found and hasattr(session.config, "workeroutput"):
+        from inspector.compilation import plain
+
+        session.config.workeroutput[_OUTPUT] = json.dumps([plain.encode(each) for each in found])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes what a worker of pytest-xdist found."""
+    text = getattr(node, "workeroutput", {}).get(_OUTPUT)
+    if text:
+        from inspector.compilation import plain
+        from inspector.expectations.keeping import Comparison
+
+        found = [plain.decode(Comparison, each, _OUTPUT) for each in json.loads(text)]
+        node.config.stash.setdefault(_COMPARED, []).extend(found)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """What is better than recorded, which no failure tells; and the summary, where one is asked for."""
+    if hasattr(config, "workeroutput"):
+        return
+    found = config.stash.get(_COMPARED, [])
+    path = config.getoption("--inspector-summary")
+    if not found and not path:
+        return
+    from inspector.expectations.keeping import is_better, markdown
+
+    written = sum(each.is_new for each in found)
+    better = [each.name for each in found if not each.is_new and is_better(each)]
+    if written:
+        terminalreporter.write_line(
+            f"inspector: {written} baseline{'' if written == 1 else 's'} recorded; review the files."
+        )
+    if better:
+        terminalreporter.write_line(
+            f"inspector: better than recorded: {', '.join(better)}. pytest --inspector-update records it, so that it stays so."
+        )
+    if path:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(markdown(found))

@@ -1,0 +1,91 @@
+"""Checks of a program against its record in a baseline file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from inspector.errors import Unavailable
+from inspector.expectations import baseline, collectives, numbers
+from inspector.expectations.baseline import Found, Key
+from inspector.expectations.bounds import Bound
+from inspector.expectations.finding import Finding, Line
+from inspector.expectations.keeping import Comparison
+from inspector.expectations.message import short
+from inspector.expectations.record import Above, Change, Record, changes, check_names, kind_of, written
+from inspector.stages.compiled import Compiled
+
+_UPDATE = "`pytest --inspector-update` (or `inspector expect --update`) records it; review the file then"
+_COLUMNS = ("", "recorded", "now", "difference")
+_MEMORY = ("temp_bytes", "peak_bytes")
+
+
+def check(
+    compiled: Compiled, path: Path, name: str, above: Above, ignore: Collection[str], *, is_written: bool
+) -> tuple[list[Finding], Comparison]:
+    """Holds a program against its record, or writes that.
+
+    Returns:
+      The findings, the first of which is about the whole; and the comparison.
+
+    Raises:
+      ModuleError: the file is no baseline.
+      ParameterError: no such number to allow or ignore.
+      OSError: it cannot be written.
+    """
+    check_names(above, ignore)
+    key, now = Key.of(compiled), Record.of(compiled)
+    found = baseline.find(path, name, key)
+    what = f"baseline {name!r} in {short(str(path))}"
+    changed = () if isinstance(found, Unavailable) else changes(found.record, now, above, ignore)
+    by = "" if isinstance(found, Unavailable) else found.compiler
+    compared = Comparison(name, key.target, key.compiler, by, changed, is_new=is_written)
+    if is_written:
+        baseline.write(path, name, key, now)
+        return [Finding(what, "to be recorded", "recorded", is_met=True)], compared
+    if isinstance(found, Unavailable):
+        return [Finding(what, "a record", f"none: {found.reason}", is_met=False, advice=_UPDATE)], compared
+    whole = _whole(what, key, found, changed)
+    return [whole, *([] if whole.is_met else _details(compiled, found.record, changed))], compared
+
+
+def _whole(what: str, key: Key, found: Found, changed: Sequence[Change]) -> Finding:
+    told = [change for change in changed if change.verdict != "same"]
+    worse = [change for change in told if change.verdict == "worse"]
+    unknown = [change for change in told if change.verdict == "unknown"]
+    by = "" if found.compiler == key.compiler else f" with {found.compiler}"
+    lines = tuple(
+        Line((c.name, c.before, c.now, c.difference or c.verdict), is_against=c in (*worse, *unknown)) for c in told
+    )
+    said = [f"{len(worse)} worse" if worse else "", f"{len(unknown)} that cannot be compared" if unknown else ""]
+    got = ", ".join(filter(None, said)) or "the same" + (", or better" if lines else "")
+    other = f"This is {key.compiler}, which can have a record of its own: " if by else "If it is meant: "
+    return Finding(
+        what, f"no worse than recorded{by}", got, not worse and not unknown, _COLUMNS, lines,
+        advice="" if not worse and not unknown else f"{other}{_UPDATE}",
+    )  # fmt: skip
+
+
+def _details(compiled: Compiled, record: Record, changed: Sequence[Change]) -> Iterator[Finding]:
+    """What is behind what is worse: collectives, and memory; where neither is, the first number that says of what it is made."""
+    worse = [change for change in changed if change.verdict == "worse"]
+    found = compiled.collectives().items
+    kinds = {kind for c in worse if (kind := c.key.removeprefix("collectives ").removesuffix(" bytes")) != c.key}
+    against = [one for one in found if kind_of(one) in kinds]
+    if against:
+        yield collectives.show(found, kinds, sum(e.count for kind, e in record.collectives.items() if kind in kinds))
+    memory = [change for change in worse if change.key in _MEMORY]
+    others = [change for change in worse if change.key in record.numbers and change.key not in _MEMORY]
+    yield from _made_of(compiled, memory)
+    if not against and not memory:
+        yield from _made_of(compiled, others)
+
+
+def _made_of(compiled: Compiled, changed: Sequence[Change]) -> Iterator[Finding]:
+    """The first of some numbers that says of what it is made."""
+    for change in changed:
+        columns, lines = numbers.evidence(compiled, change.key)
+        if lines and change.most is not None:
+            most = Bound(None, change.most).words(lambda limit, key=change.key: written(key, limit))  # type: ignore[misc]
+            yield Finding(change.name, most, change.now, is_met=False, columns=columns, lines=lines)
+            return
