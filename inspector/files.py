@@ -7,9 +7,11 @@ cannot be read or written copes with one that must not be.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import importlib.util
 import os
+import secrets
 import stat
 import sys
 import time
@@ -118,6 +120,35 @@ def open_shared(path: AnyPath) -> BinaryIO:
         os.close(descriptor)
         raise RefusedError(f"{os.fspath(path)!r} is {_kind(mode)}, and no regular file")
     return os.fdopen(descriptor, "r+b")
+
+
+@contextlib.contextmanager
+def writing(path: AnyPath, *, private: bool = False) -> Iterator[BinaryIO]:
+    """A new file that is there whole when the block ends well, in place of an older one; else not at all.
+
+    Args:
+      path: where.
+      private: whether only this user may read it.
+
+    Raises:
+      OSError: the place cannot be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder to write into", str(target.parent))
+    # Not `tempfile`, whose files only their owner may read.
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(partial, flags, 0o600 if private else 0o666)
+        with named(path), os.fdopen(descriptor, "w+b") as file:
+            yield file
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager

@@ -1,8 +1,10 @@
-// The widget for anywidget: one `Synced` and one `Local` a model, so that its views are in step, one `View` a view.
+// The widget for anywidget: one `Synced` and one `Local` a model, so that its views are in step, one `View` a view; and
+// the same without a notebook kernel.
 
 import type { Model } from "./lib/transport.ts";
 import { View } from "./shell/view.ts";
 import { Local } from "./state/local.ts";
+import { RecordedModel } from "./state/recorded.ts";
 import { Synced } from "./state/synced.ts";
 import "./styles/index.css";
 
@@ -34,4 +36,12 @@ export default function createExplorer(): {
       return () => view.destroy();
     },
   };
+}
+
+/** Shows what was recorded in an element. `remedy` says what a reader can do who wants more. */
+export async function mount(el: HTMLElement, transcript: Uint8Array, remedy: string): Promise<void> {
+  const synced = new Synced(await RecordedModel.read(transcript, remedy));
+  const local = new Local(synced);
+  synced.start();
+  new View(synced, local, el);
 }

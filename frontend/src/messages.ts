@@ -902,6 +902,10 @@ export interface Ready {
   browser: string;
 }
 
+export interface AppCode {
+  type: "app_code";
+}
+
 export interface RecordRequest {
   type: "record";
   variant: number;
@@ -940,7 +944,7 @@ export interface SelectionChanged {
 
 export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 

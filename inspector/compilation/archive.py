@@ -6,14 +6,11 @@ What `write` packs, `Archive` reads. Knows nothing of what is in them.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import secrets
 import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 
 from inspector import files
 from inspector.errors import ModuleError
@@ -106,24 +103,9 @@ def write(path: str | os.PathLike[str], entries: Mapping[str, bytes], *, compres
     Raises:
       OSError: the place cannot be written.
     """
-    target = Path(path)
-    # Not `tempfile`, whose files only their owner may read.
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder to write into", str(target.parent))
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        descriptor = os.open(
-            partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600 if private else 0o666
-        )
-        with files.named(path), os.fdopen(descriptor, "w+b") as file, zipfile.ZipFile(file, "w") as archive:
-            for name, data in entries.items():
-                archive.writestr(name, data, _method(data, compress), _LEVEL)
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with files.writing(path, private=private) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data, _method(data, compress), _LEVEL)
 
 
 def inflate(data: bytes) -> bytes:

@@ -22,24 +22,25 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import anywidget
 import traitlets
 
 from inspector.widgets import messages
+from inspector.widgets.code import code, loader
 from inspector.widgets.documents import TextDocument
 from inspector.widgets.lifetime import hold_weakly
 from inspector.widgets.panes.registry import FromBrowser, ToBrowser, offered
-
-_STATIC = Path(__file__).parent / "static"
+from inspector.widgets.transcript import Said
 
 _USUAL_PANES = [line.name for line in offered(has_kernels=False)]
 # What answers a request is asked for again, and has no slot either.
 _NOT_KEPT = ("notice", "variant_removed", "said")
 _ALONE = ("focus",)
 """Of which only the latest is kept, whatever it is about."""
+_OF_NOW = ("focus", "controls", "flags")
+"""What means nothing where there is no notebook kernel."""
 
 RequestHandler = Callable[[Mapping[str, Any]], None]
 
@@ -47,9 +48,9 @@ RequestHandler = Callable[[Mapping[str, Any]], None]
 class App(anywidget.AnyWidget):
     """The widget. See the module's description for its use and its threads."""
 
-    # Texts, because anywidget would tie every widget to the file's watcher for ever.
-    _esm = (_STATIC / "explorer.js").read_text("utf-8")
-    _css = (_STATIC / "explorer.css").read_text("utf-8")
+    # A text, because anywidget would tie every widget to the file's watcher for ever; and but the loader, because
+    # notebooks keep it with each widget.
+    _esm = loader()
     # A trait, so that the notebook keeps it: some hundred bytes.
     arrangement = traitlets.Dict().tag(sync=True)
 
@@ -124,6 +125,12 @@ class App(anywidget.AnyWidget):
         """
         self._publish(_Kept(document.message(), document.buffers(), time.monotonic()))
 
+    def said(self) -> list[Said]:
+        """What is kept for browsers that come later, as far as it means something without a notebook kernel."""
+        with self._lock:
+            kept = [each for each in self._kept.values() if each.message["type"] not in _OF_NOW]
+        return [Said(each.current(), each.buffers) for each in kept]
+
     def close(self) -> None:
         """Takes the widget off the page and forgets all messages; later ones are dropped. May be called twice."""
         with self._lock:
@@ -155,6 +162,8 @@ class App(anywidget.AnyWidget):
         message = cast(Mapping[str, Any], content)
         if message["type"] == "ready":
             self._replay(message["browser"])
+        elif message["type"] == "app_code":
+            self.send({"type": "app_code", "to": "loader"}, [code()])
         elif self._on_request is not None:
             try:
                 self._on_request(message)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from inspector import freed
+from inspector import files, freed
 from inspector.analysis.collectives import Collectives
 from inspector.analysis.stats import compare
 from inspector.compilation.options import Options
@@ -33,7 +34,8 @@ from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.lifetime import collect, hold_weakly, keep
 from inspector.widgets.lowerings import axes_of
 from inspector.widgets.panes.registry import offered
-from inspector.widgets.stored import StoredOutput, is_batch
+from inspector.widgets.recorder import Recorder
+from inspector.widgets.stored import is_batch
 from inspector.widgets.variants import OptionsLike, Variant
 from inspector.widgets.work import Work
 
@@ -91,7 +93,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._is_closed = False
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
         self._aside_thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer-aside")
-        self._stored = StoredOutput(self._form)
         lines = offered(has_kernels=bool(lowered.kernels))
         self._panes = [line.name for line in lines]
         self._app = App(
@@ -105,6 +106,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._compiles = Compiles(
             lowered, work, tuning, self._app, lines, self._later, self._aside, self._refresh_stored
         )
+        self._recorder = Recorder(self._app, self._compiles, lambda: self._drain(None))
         board = self._compiles.board
         self._controls = Controls(
             self._app.publish,
@@ -263,6 +265,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                     f"After {timeout} s under way: {', '.join(f'{v.label} ({v.state})' for v in pending)}. They go on."
                 )
         self._drain(deadline)
+        self._recorder.finish()
         return self
 
     def _drain(self, deadline: float | None) -> None:
@@ -343,6 +346,20 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         """The collectives of the baseline's optimized HLO; waits for it."""
         return self.baseline.compiled.collectives()
 
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the whole exploration as one HTML file, which opens in any browser without a network; waits for all.
+
+        Every pane works with what was recorded; what was not says so. An older file at the path is replaced.
+
+        Raises:
+          OSError: the place cannot be written.
+          ClosedError: the Explorer is closed.
+        """
+        self.wait()
+        page = self._recorder.page()
+        with files.writing(path) as file:
+            file.write(page.encode())
+
     def close(self) -> None:
         """Cancels what is under way, takes the widget off the page, and lets go of all that it showed.
 
@@ -368,6 +385,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         for thread in (self._thread, self._aside_thread):
             thread.shutdown(wait=False, cancel_futures=True)
         self._controls.close()
+        self._recorder.close()
         self._compiles.close()
         self._app.close()
         self.layout.close()
@@ -397,17 +415,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self.wait(_BATCH_LIMIT_S)
         bundle = super()._repr_mimebundle_(**kwargs)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
-        self._stored.display({**data, "text/plain": f"Explorer of {self.lowered.program.name}"})
-
-    def _form(self) -> dict[str, str]:
-        return {
-            "text/plain": text_form(self.lowered, self.variants),
-            "text/html": html_form(self.lowered, self.variants, self._app.stored_class),
-        }
+        self._recorder.display({**data, "text/plain": f"Explorer of {self.lowered.program.name}"})
 
     def _refresh_stored(self) -> None:
-        """On the Explorer's thread; a notebook that is saved later has what is known by then."""
-        self._later(self._stored.refresh)
+        """Behind what the Explorer's thread has to show; a notebook that is saved later has what is known by then."""
+        self._later(self._recorder.refresh)
 
     # ------------------------------------------------------------------ requests of the browser
 

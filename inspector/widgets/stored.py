@@ -28,6 +28,11 @@ class StoredOutput:
         self._form = form
         self._places: list[tuple[_Publish, str]] = []
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether it stands on a page."""
+        return bool(self._places)
+
     def display(self, widget: Bundle) -> None:
         """Puts the widget and its stored form below the running cell; outside of a notebook kernel, prints the text."""
         shell = _shell()

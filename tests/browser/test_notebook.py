@@ -69,7 +69,7 @@ def test_a_saved_notebook_keeps_the_optimized_hlo_and_is_read_without_a_kernel(
     explored: Explored, jupyter: Jupyter, seen: Seen
 ) -> None:
     page = explored()
-    stored = page.locator("[class^=inspector-stored-]")
+    stored = page.locator(".inspector-stored")
     expect(stored).to_have_count(1)
     expect(stored).to_be_hidden()
     explorer = page.locator(".inspector-explorer")

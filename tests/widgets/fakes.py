@@ -162,13 +162,13 @@ class FakeWork:
             if not job.done():
                 self.finish(index)
 
-    def explorer(self, axes: Sequence[tuple[str, int]] = (), **settings: Any) -> Explorer:
+    def explorer(self, axes: Sequence[tuple[str, int]] = (), name: str = "jit_step", **settings: Any) -> Explorer:
         def suit(program: Any, target: Target) -> Target:
             count = program.program.device_count
             return Target(f"cpu:{count}") if count > 1 and not target.is_absent else target
 
         work = Work(self.lower, self.submit, self.run, ("attached", "cpu", "cpu:8"), suit=suit)
-        return Explorer(lowered(axes), work, **settings)
+        return Explorer(lowered(axes, name), work, **settings)
 
 
 def ask(explorer: Explorer, message: dict[str, Any]) -> None:

@@ -8,6 +8,8 @@ export interface Model {
   get(name: string): unknown;
   set(name: string, value: unknown): void;
   save_changes(): void;
+  /** Of one that only says again what was recorded: when and by what, and what a reader can do who wants more. */
+  readonly recorded?: { readonly about: string; readonly remedy: string };
 }
 
 /** Unpacks gzip; off the main thread in browsers. */

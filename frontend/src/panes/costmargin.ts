@@ -48,8 +48,8 @@ export class CostMargin {
     const dim = (text: string): HTMLElement => h("span", { class: "insp-dim", title: text }, text);
     if (!reply) {
       const isDone = synced.variants.get(variant)?.state === "done";
-      const isGone = synced.notebookKernel === "gone";
-      return [dim(isGone ? `${name}: not received` : isDone ? `${name}: counting …` : `${name}: once it is compiled`)];
+      const { isAlone } = synced;
+      return [dim(isAlone ? `${name}: not received` : isDone ? `${name}: counting …` : `${name}: once it is compiled`)];
     }
     if (reply.error) return [dim(`${name}: ${reply.error.message}`)];
     if (!costs) return this.absence(name, variant, reply.reasons[local.measure!] ?? "not known");

@@ -31,7 +31,7 @@ export abstract class CountedPane<T extends keyof Replies> extends LinkedPane {
     if (reason || !variant) return this.say(reason!);
     const reply = this.ask(this.wanted(variant.variant));
     if (reply && reply === this.shown) return;
-    const isOld = !reply && this.shown?.variant === variant.variant && synced.notebookKernel !== "gone";
+    const isOld = !reply && this.shown?.variant === variant.variant && !synced.isAlone;
     this.element.classList.toggle("insp-counting", isOld);
     if (isOld) return;
     if (!reply) return this.say(awaited(synced, "Counting flops and bytes", `Not received: ${this.what}`));

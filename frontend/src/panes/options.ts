@@ -90,7 +90,7 @@ class OptionsPane implements Pane {
     const { synced } = this.context;
     const scan = synced.latest("scan", { variant: variant.variant });
     const isRunning = scan?.state === "running";
-    const isGone = synced.notebookKernel === "gone";
+    const { isAlone } = synced;
     const canGoOn = !isRunning && (scan?.left ?? 0) > 0;
     this.start.textContent = isRunning
       ? "Stop"
@@ -100,10 +100,10 @@ class OptionsPane implements Pane {
     this.start.title = isRunning
       ? "Stops trying, and keeps what was found"
       : `Tries flags on ${variant.label}, those first that are about its collectives and its target`;
-    this.start.disabled = isGone || (!isRunning && !canGoOn && variant.state === "failed" && !variant.platform);
+    this.start.disabled = isAlone || (!isRunning && !canGoOn && variant.state === "failed" && !variant.platform);
     this.again.hidden = isRunning || !scan;
-    this.again.disabled = this.limit.disabled = this.code.disabled = isRunning || isGone;
-    if (isGone) this.limit.disabled = this.code.disabled = true;
+    this.again.disabled = this.limit.disabled = this.code.disabled = isRunning || isAlone;
+    if (isAlone) this.limit.disabled = this.code.disabled = true;
     this.bar.hidden = !isRunning;
     update(this.bar, { max: String(scan?.total || 1), value: String(scan?.done ?? 0) });
     fill(this.said, ...this.status(scan));

@@ -181,9 +181,9 @@ class PassesPane extends LinkedPane {
     if (!row) return;
     const since = this.since.value === ITSELF || !this.since.value ? null : Number(this.since.value);
     const change = this.ask({ variant, index, since, whole: this.extent.value === "whole" });
-    this.detail.classList.toggle("insp-counting", !change && this.shown !== null && synced.notebookKernel !== "gone");
+    this.detail.classList.toggle("insp-counting", !change && this.shown !== null && !synced.isAlone);
     if (!change) {
-      if (this.shown && synced.notebookKernel !== "gone") return; // what was shown stays until the next is there
+      if (this.shown && !synced.isAlone) return; // what was shown stays until the next is there
       this.diff.clear();
       this.shown = null;
       return fill(this.words, awaited(synced, `Reading ${row.name}`, `${row.name} was not received`));
@@ -244,10 +244,10 @@ class PassesPane extends LinkedPane {
 
   private drawButtons(): void {
     const row = this.listed?.rows[this.index];
-    const isGone = this.context.synced.notebookKernel === "gone";
+    const { isAlone, remedy } = this.context.synced;
     const enable = (button: HTMLButtonElement, reason: string, title: string): void => {
-      button.disabled = isGone || Boolean(reason);
-      button.title = isGone ? "The kernel is gone." : reason || title;
+      button.disabled = isAlone || Boolean(reason);
+      button.title = isAlone ? remedy : reason || title;
     };
     const selected = this.context.local.selection;
     const what = this.clicked ?? selected?.instruction ?? (selected ? "what is selected" : "");

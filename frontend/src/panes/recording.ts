@@ -12,8 +12,7 @@ import { empty, failure, loading } from "./states.ts";
 export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
   const { synced, local } = context;
   const { variant } = local;
-  if (synced.notebookKernel === "gone")
-    return empty(`${title} were not recorded`, "The kernel is gone. Run the cell again to record them.");
+  if (synced.isAlone) return empty(`${title} were not recorded`, synced.remedy);
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
   const recording = synced.latest("recording", { variant: variant.variant, product });
   const record = (text: string): HTMLElement =>

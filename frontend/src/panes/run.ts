@@ -45,7 +45,7 @@ class RunPane implements Pane {
   private draw(): void {
     const { synced } = this.context;
     const variants = [...synced.variants.values()];
-    this.runAll.disabled = !variants.some(canRun);
+    this.runAll.disabled = !variants.some(canRun) || this.context.synced.isAlone;
     if (!variants.length)
       return fill(this.element, empty("Nothing to run yet", "The first compiled variant can be run."));
     const results = variants.map((v) => synced.latest("run", { variant: v.variant })?.result ?? null);
@@ -150,8 +150,8 @@ class RunPane implements Pane {
       {
         type: "button",
         class: "insp-button",
-        disabled: !canRun(variant),
-        title: variant.no_run,
+        disabled: !canRun(variant) || (this.context.synced.isAlone && !isRunning),
+        title: this.context.synced.remedy || variant.no_run,
         "aria-label": `${text} ${variant.label}`,
         onclick,
       },

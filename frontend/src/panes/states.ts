@@ -34,14 +34,9 @@ export function unfinished(variant: Timed<messages.Variant> | null, what: string
   return variant.state === "done" ? null : loading("Compiling", variant);
 }
 
-/** Something that the kernel was asked for, or will tell; a kernel that is gone will not. */
-export function awaited(
-  { notebookKernel }: Synced,
-  title: string,
-  lost: string,
-  work: Work | null = null,
-): HTMLElement {
-  return notebookKernel === "gone" ? empty(lost, "The kernel is gone. Run the cell again.") : loading(title, work);
+/** Something that the kernel was asked for, or will tell; one that is gone will not, nor what was recorded. */
+export function awaited(synced: Synced, title: string, lost: string, work: Work | null = null): HTMLElement {
+  return synced.isAlone ? empty(lost, synced.remedy) : loading(title, work);
 }
 
 /** An error, with the words of whoever raised it. */

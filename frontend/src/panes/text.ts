@@ -233,8 +233,7 @@ export class TextPane implements Pane {
     const { synced } = this.context;
     const title = TITLES[this.name];
     const variant = synced.variants.get(this.variant ?? -1) ?? null;
-    if (synced.notebookKernel === "gone")
-      return empty(`${title} was not received`, "The kernel is gone. Run the cell again.");
+    if (synced.isAlone) return empty(`${title} was not received`, synced.remedy);
     if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
     if (variant.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
     if (variant.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");

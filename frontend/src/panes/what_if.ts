@@ -75,8 +75,8 @@ class WhatIfPane implements Pane {
         this.table,
       );
     }
-    this.compile.disabled = this.context.synced.notebookKernel === "gone";
-    this.compile.title = this.compile.disabled ? "The kernel is gone. Run the cell again." : NOTHING;
+    this.compile.disabled = this.context.synced.isAlone;
+    this.compile.title = this.context.synced.remedy || NOTHING;
     this.drawTable();
   }
 

@@ -56,7 +56,7 @@ export class Chip {
     const { pinned, label } = this.variant;
     const text = pinned ? `Unpin ${label}` : `Pin ${label}`;
     const title = pinned ? text : `${text}: it stays beside the baseline and cannot be removed`;
-    this.pin.hidden = isBaseline;
+    this.pin.hidden = isBaseline || this.context.synced.isRecorded;
     update(this.pin, { title, "aria-label": text, "aria-pressed": String(pinned === true) });
   }
 
@@ -68,7 +68,7 @@ export class Chip {
   private drawEnd(isBaseline: boolean): void {
     const isRunning = goesOn(this.variant);
     const label = `${isRunning ? "Cancel" : "Remove"} ${this.variant.label}`;
-    this.end.hidden = (isBaseline || this.variant.pinned) && !isRunning;
+    this.end.hidden = ((isBaseline || this.variant.pinned) && !isRunning) || this.context.synced.isRecorded;
     if (this.end.title === label) return;
     this.end.title = label;
     this.end.setAttribute("aria-label", label);

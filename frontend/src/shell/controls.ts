@@ -120,11 +120,11 @@ export class Controls {
   }
 
   private drawNotebookKernel(): void {
-    const isGone = this.context.synced.notebookKernel === "gone";
+    const { isAlone } = this.context.synced;
     for (const field of this.element.querySelectorAll<HTMLInputElement | HTMLButtonElement>(
       ".insp-control-row input, .insp-control-row button",
     ))
-      field.disabled = isGone;
+      field.disabled = isAlone;
   }
 
   private drawSaid(): void {

@@ -54,9 +54,16 @@ export class StatusBar {
     const { selection } = this.context.local;
     fill(this.steps, ...(selection ? this.stepButtons() : []));
     if (!selection) {
-      return fill(this.text, this.note(), h("span", { class: "insp-dim insp-hint", title: HINT }, HINT));
+      const hint = this.about() ?? h("span", { class: "insp-dim insp-hint", title: HINT }, HINT);
+      return fill(this.text, this.note(), hint);
     }
     fill(this.text, ...this.place(selection), ...this.counts(selection));
+  }
+
+  /** Of what was recorded, when and by what, and how to get more. */
+  private about(): HTMLElement | null {
+    const { about, remedy } = this.context.synced;
+    return about ? h("span", { class: "insp-dim insp-hint", title: HINT }, `${about}. ${remedy}`) : null;
   }
 
   /** Arguments that are no arrays, with their values, and what else is to be known of how it was lowered. */

@@ -5,6 +5,7 @@ import { shareKeys } from "../lib/shortcuts.ts";
 import { splitter } from "../lib/splitter.ts";
 import { recall, remember } from "../lib/storage.ts";
 import { hideStored } from "../lib/stored.ts";
+import { dress } from "../lib/styles.ts";
 import { followTheme } from "../lib/theme.ts";
 import type { Pane as PaneName } from "../messages.ts";
 import { MAKERS } from "../panes.ts";
@@ -67,6 +68,7 @@ export class View {
       this.heightHandle(),
     );
     host.append(this.root);
+    dress(host);
     this.ends = [
       followTheme(this.root),
       shareKeys(this.root),
@@ -116,7 +118,7 @@ export class View {
     for (const name of session.panes) this.panes.set(name, MAKERS[name]({ synced: this.synced, local: this.local }));
     const kept = this.synced.arrangement.get()?.["side_by_side"];
     if (kept ?? recall(this.memory) ?? session.side_by_side) this.local.setOptimizedView("columns");
-    this.ends.push(hideStored(session.stored_class));
+    if (!this.synced.isRecorded) this.ends.push(hideStored(session.stored_class));
     const layouts = new KeptLayouts(
       [...this.panes.keys()],
       this.synced.arrangement,

@@ -29,13 +29,13 @@ type Numbered = Extract<messages.FromBrowser, { id: number }>;
 export type Request = Numbered extends infer R ? (R extends Numbered ? Omit<R, "id"> : never) : never;
 
 export type Slot = TextDocument | messages.Unavailable;
-export type NotebookKernel = "waiting" | "live" | "gone";
+export type NotebookKernel = "waiting" | "live" | "gone" | "recorded";
 
 export class Synced {
   readonly signal = new Signal<messages.Topic | "arrangement">();
   readonly origins = new Origins();
   session: messages.Session | null = null;
-  notebookKernel: NotebookKernel = "waiting";
+  notebookKernel: NotebookKernel;
   /** In order of arrival: the first is the baseline. */
   readonly variants = new Map<number, Timed<messages.Variant>>();
   /** Those that were there before this page asked. */
@@ -55,6 +55,7 @@ export class Synced {
   private requestId = Math.floor(Math.random() * 2 ** 30);
 
   constructor(private readonly model: Model) {
+    this.notebookKernel = model.recorded === undefined ? "waiting" : "recorded";
     // ipywidgets tells a model when its comm closed: the kernel restarted or ended.
     model.on("comm_live_update", () => this.setNotebookKernel("gone"));
     model.on("change:arrangement", () => this.signal.emit("arrangement"));
@@ -64,6 +65,28 @@ export class Synced {
   /** Asks for everything that is known. */
   start(): void {
     this.send({ type: "ready", browser: this.browser });
+    if (this.isRecorded) this.endWork();
+  }
+
+  /** Whether this is what was recorded, and no notebook kernel's. */
+  get isRecorded(): boolean {
+    return this.notebookKernel === "recorded";
+  }
+
+  /** Whether nothing answers that was not recorded. */
+  get isAlone(): boolean {
+    return this.isRecorded || this.notebookKernel === "gone";
+  }
+
+  /** When and by what it was recorded; "" for a notebook kernel's. */
+  get about(): string {
+    return this.model.recorded?.about ?? "";
+  }
+
+  /** What to do about what is not there; "" while a notebook kernel may bring it. */
+  get remedy(): string {
+    if (this.isRecorded) return this.model.recorded!.remedy;
+    return this.notebookKernel === "gone" ? "The kernel is gone. Run the cell again." : "";
   }
 
   /** How the panes are arranged, as the notebook keeps it; null where nothing was arranged. */
@@ -104,16 +127,24 @@ export class Synced {
   private endWork(): void {
     const changed = new Set<messages.Topic>();
     for (const [number, variant] of this.variants) {
-      if (goesOn(variant)) this.variants.set(number, ended(variant));
+      if (goesOn(variant)) this.variants.set(number, this.ended(variant));
       changed.add("variant");
     }
     for (const kept of this.kept.values()) {
       const { message } = kept;
       if (!message || !("state" in message) || !goesOn(message)) continue;
-      kept.message = ended(message);
+      kept.message = this.ended(message);
       changed.add(message.type);
     }
     for (const topic of changed) this.signal.emit(topic);
+  }
+
+  /** Work under way taken as failed, at the time it has come to. */
+  private ended<T extends Work>(work: T): T {
+    const error: messages.Error = this.isRecorded
+      ? { kind: "This was not done when it was recorded.", message: this.remedy }
+      : { kind: "The kernel is gone.", message: "Run the cell again." };
+    return { ...work, elapsed_s: elapsedNow(work), state: "failed", stage: "", error };
   }
 
   /** The latest message of a type, of those with several kinds the one that `where` names. */
@@ -186,7 +217,7 @@ export class Synced {
   private receive(content: unknown, buffers: DataView[]): void {
     const message = content as messages.ToBrowser & { to?: string };
     if (message.to !== undefined && message.to !== this.browser) return;
-    this.setNotebookKernel("live");
+    if (!this.isRecorded) this.setNotebookKernel("live");
     switch (message.type) {
       case "session":
         this.session = message;
@@ -274,18 +305,11 @@ export function elapsedNow(message: Timed<{ state: messages.State; elapsed_s: nu
   return message.elapsed_s + (goesOn(message) ? (performance.now() - message.receivedAt) / 1000 : 0);
 }
 
-const GONE: messages.Error = { kind: "The kernel is gone.", message: "Run the cell again." };
-
 type Work = Timed<Pick<messages.Run, "state" | "elapsed_s" | "stage" | "error">>;
 
 /** Whether work is under way. */
 export function goesOn({ state }: { state: messages.State }): boolean {
   return state === "queued" || state === "running";
-}
-
-/** Work under way taken as failed, at the time it has come to. */
-function ended<T extends Work>(work: T): T {
-  return { ...work, elapsed_s: elapsedNow(work), state: "failed", stage: "", error: GONE };
 }
 
 function timed<T extends object>(message: T): Timed<T> {

@@ -37,6 +37,7 @@ from inspector.widgets.messages.controls import Said as Said
 from inspector.widgets.messages.errors import error_of as error_of
 from inspector.widgets.messages.errors import notice_of as notice_of
 from inspector.widgets.messages.recordings import Recording as Recording
+from inspector.widgets.messages.requests import AppCode as AppCode
 from inspector.widgets.messages.requests import CancelRequest as CancelRequest
 from inspector.widgets.messages.requests import PinRequest as PinRequest
 from inspector.widgets.messages.requests import Ready as Ready
@@ -53,6 +54,7 @@ OfExplorer = (
 """What Python says besides the messages of panes."""
 ToExplorer = (
     Ready
+    | AppCode
     | RecordRequest
     | CancelRequest
     | RemoveRequest

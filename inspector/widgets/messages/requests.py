@@ -18,6 +18,12 @@ class Ready(TypedDict):
     browser: str
 
 
+class AppCode(TypedDict):
+    """The page has not the app's code yet. The reply has the same type, and the code as a buffer."""
+
+    type: Literal["app_code"]
+
+
 class RecordRequest(TypedDict):
     """Record something of a variant, by compiling it once more."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from inspector.widgets.documents import TextDocument
 from inspector.widgets.panes.pane import Context, Entry, Packed, Pane
 from inspector.widgets.panes.registry import Line
 from inspector.widgets.recordings import Recordings
+from inspector.widgets.transcript import Said
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import Work
 
@@ -52,6 +54,8 @@ class Board:
         """
         self._app, self._lock, self._variants = app, lock, variants
         self._modules: dict[int, Module] = {}
+        self._own_ids = itertools.count(-1, -1)  # browsers count upwards
+        self._replies: dict[int, Entry | None] = {}
         self._recordings = Recordings(lambda request: work().submit(request), later, self.publish, self._show_recorded)
         self._context = context = Context(
             work=work,
@@ -89,6 +93,10 @@ class Board:
     def publish(self, entry: Entry) -> None:
         """Sends a message, unless a variant that it is about is gone: the app would keep it for ever."""
         content = _content(entry)
+        if (number := content.get("id", 0)) < 0:  # asked by `ask`, not by a browser
+            if number in self._replies:
+                self._replies[number] = entry
+            return
         about = [content[name] for name in messages.OF_VARIANTS if content.get(name) is not None]
         with self._lock:
             if "id" in content or all(number in self._variants for number in about):
@@ -125,6 +133,32 @@ class Board:
     def answer(self, request: Mapping[str, Any]) -> None:
         """What a browser asks of a pane, on the thread of its comm."""
         self._hears[request["type"]].answer(request)
+
+    def ask(self, *, is_whole: bool) -> Callable[[], list[Said]]:
+        """Asks the panes what a page without a notebook kernel would; gives what collects the replies once they are there.
+
+        Args:
+          is_whole: see `Pane.recordable`.
+        """
+        with self._lock:
+            variants = [variant for variant in self._variants.values() if variant.state == "done"]
+        asked: dict[int, Mapping[str, Any]] = {}
+        for pane in self._panes.values():
+            for variant in variants:
+                for request in pane.recordable(variant, is_whole=is_whole):
+                    number = next(self._own_ids)
+                    if "id" in request:
+                        asked[number] = {name: value for name, value in request.items() if name != "id"}
+                        self._replies[number] = None
+                    pane.answer({**request, "id": number} if "id" in request else request)
+
+        def collect() -> list[Said]:
+            for pane in self._panes.values():
+                pane.settle()
+            found = [(request, self._replies.pop(number, None)) for number, request in asked.items()]
+            return [Said(*_parts(entry), request) for request, entry in found if entry is not None]
+
+        return collect
 
     def record(self, variant: Variant, product: str) -> None:
         """Records something of a variant by a compile of its own.
@@ -227,3 +261,8 @@ def _content(entry: Entry) -> Mapping[str, Any]:
     if isinstance(entry, TextDocument):
         return entry.message()
     return entry.content if isinstance(entry, Packed) else entry
+
+
+def _parts(entry: Entry) -> tuple[Mapping[str, Any], Sequence[bytes]]:
+    assert not isinstance(entry, TextDocument), "no request is answered with a text of a pane"
+    return (entry.content, entry.buffers) if isinstance(entry, Packed) else (entry, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypedDict
 
 from inspector.analysis.assembly import instructions_of_kernels
@@ -15,6 +15,8 @@ from inspector.widgets.documents import packed
 from inspector.widgets.panes.pane import Entry, Packed
 from inspector.widgets.panes.recorded import RecordedPane, sentence
 from inspector.widgets.variants import Variant
+
+_FIRST_SEEN = 4
 
 
 class CodeList(TypedDict):
@@ -80,6 +82,13 @@ class CodePane(RecordedPane[Assembly | Unavailable]):
         self.keep(variant, compiled.assembly)
         message, table = _code_list(variant.number, compiled)
         return [Packed(message, [packed(json.dumps(table, separators=(",", ":")))])]
+
+    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[CodeRequest]:
+        """The texts, where the code is recorded; of many only the first."""
+        found = self.known(variant.number)
+        count = 0 if found is None or isinstance(found, Unavailable) else len(found)
+        for index in range(count if is_whole else min(count, _FIRST_SEEN)):
+            yield CodeRequest(type="code", id=0, variant=variant.number, index=index)
 
     def answer(self, request: CodeRequest) -> None:
         """The text of one kernel at one stage."""

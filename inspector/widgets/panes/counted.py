@@ -32,6 +32,11 @@ class CountedPane(Pane):
         with contextlib.suppress(RuntimeError):  # closed
             self._counting.submit(lambda: self.context.publish(self.reply(request)))
 
+    def settle(self) -> None:
+        """Waits for the thread of the replies."""
+        with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # closed
+            self._counting.submit(lambda: None).result()
+
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops what was made for it."""
         self._made.pop(variant.number, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+from collections.abc import Iterator
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -115,6 +116,12 @@ class GraphPane(CountedPane):
                 self._counting.submit(lambda: self._send_before(*numbers))
             else:
                 self._counting.submit(lambda: self._send(request["variant"]))
+
+    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[GraphRequest | GraphBeforeRequest]:
+        """The graph; what is compared with another variant's too."""
+        yield GraphRequest(type="graph", variant=variant.number)
+        if is_whole and (baseline := self.context.variants()[0]) is not variant and baseline.state == "done":
+            yield GraphBeforeRequest(type="graph_before", variant=variant.number, baseline=baseline.number)
 
     def _send(self, number: int) -> None:
         try:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from collections.abc import Iterator
+from typing import Any, Literal, TypedDict, get_args
 
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.panes.counted import CountedPane
+from inspector.widgets.variants import Variant
 
 InstructionColumn = Literal["order", "name", "opcode", "shape", "flops", "bytes_accessed", "executions", "source"]
 
 # More than anybody reads: the rest is found by another order.
 _SHOWN_ROWS = 400
+_FIRST_SEEN: tuple[InstructionColumn, ...] = ("order", "bytes_accessed", "flops")
 _BY: dict[InstructionColumn, list[str]] = {"order": [], "source": ["source_file", "source_line"]}
 
 
@@ -64,6 +67,16 @@ class InstructionTable(TypedDict):
 
 class InstructionsPane(CountedPane):
     """See the module."""
+
+    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[InstructionsRequest]:
+        """The orders of the text and of what costs most; all others too."""
+        for has_fused in (False, True) if is_whole else (False,):
+            for column in get_args(InstructionColumn) if is_whole else _FIRST_SEEN:
+                for is_descending in (True, False) if is_whole else (column != "order",):
+                    yield InstructionsRequest(
+                        type="instructions", id=0, variant=variant.number, column=column, is_descending=is_descending,
+                        has_fused=has_fused,
+                    )  # fmt: skip
 
     def reply(self, request: InstructionsRequest) -> InstructionTable:
         """The rows."""

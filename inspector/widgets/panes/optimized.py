@@ -155,6 +155,12 @@ class OptimizedPane(TextPane):
         """What changes cost, once it is counted."""
         self.context.aside(lambda: self.context.publish(self._costs(request)))
 
+    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[DiffCostsRequest]:  # noqa: ARG002
+        """What the changes cost against those that it is compared with."""
+        for before, after in list(self._compared):
+            if after == variant.number and self.context.variant(before).state == "done":
+                yield DiffCostsRequest(type="diff_costs", id=0, baseline=before, variant=after)
+
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Compares with it no more."""
         self._shown.pop(variant.number, None)

@@ -114,6 +114,18 @@ class Pane:
         """A request of the browser, on the thread of its comm: start what takes long (`context.later`), and return."""
         raise NotImplementedError
 
+    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterable[Mapping[str, Any]]:  # noqa: ARG002
+        """Requests whose replies are recorded, so that a page without a notebook kernel has them; an "id" is put in.
+
+        Args:
+          variant: that ended well.
+          is_whole: whether all is recorded that can be asked for, not only what readers see first.
+        """
+        return ()
+
+    def settle(self) -> None:
+        """Waits until what was asked is answered, where the pane answers on a thread of its own."""
+
     def cancel(self, variant: Variant) -> None:
         """Stops what is under way for a variant."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypedDict
 
 from inspector.analysis import passes as analysis
@@ -27,6 +27,7 @@ CONTEXT_LINES = 3
 MOST_LINES = 600
 MOST_EVENTS = 120
 MOST_NAMES = 24
+_FIRST_SEEN = 20
 
 
 class ModuleCounts(TypedDict):
@@ -219,6 +220,15 @@ class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
         self.keep(variant, found)
         lowering = {} if variant.lowered is None else variant.lowered.timings
         return [_pass_list(variant.number, found, compile_time(compiled, lowering))]
+
+    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[PassRequest]:
+        """What each pass changed, where they are recorded; of many only the first."""
+        found = self.known(variant.number)
+        steps = () if found is None or isinstance(found, Unavailable) else found.steps
+        for step in steps if is_whole else steps[:_FIRST_SEEN]:
+            yield PassRequest(
+                type="pass", id=0, variant=variant.number, index=step.index, since=None, whole=False
+            )  # fmt: skip
 
     def answer(self, request: PassRequest | FollowRequest | PassVariantRequest) -> None:
         """What one pass changed, the story of an instruction, a variant without a pass."""

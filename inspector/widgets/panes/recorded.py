@@ -26,6 +26,11 @@ class RecordedPane(Pane, Generic[T]):
             if self.context.holds(variant):
                 self._values[variant.number] = value
 
+    def known(self, number: int) -> T | None:
+        """What was recorded of a variant; None where nothing was."""
+        with self.context.lock:
+            return self._values.get(number)
+
     def kept(self, number: int) -> T:
         """What was recorded of a variant.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, TypedDict, get_args
 
 from inspector.analysis.peaks import measured_peak
 from inspector.analysis.roofline import Roofline as Roofs
@@ -126,6 +126,13 @@ class RooflinePane(CountedPane):
     def reply(self, request: RooflineRequest | LineCostsRequest) -> Roofline | Packed:
         """The roofline, or what it means for the lines of the texts."""
         return self._roofline(request) if request["type"] == "roofline" else self._line_costs(request)
+
+    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[RooflineRequest | LineCostsRequest]:
+        """The kernels, and what the lines cost; the kernels summed in every way too."""
+        for by in ("kernel", *get_args(GroupedBy)) if is_whole else ("kernel",):
+            yield RooflineRequest(type="roofline", id=0, variant=variant.number, by=by, is_measured=False)
+        if variant.number not in self._told:
+            yield LineCostsRequest(type="line_costs", variant=variant.number, is_measured=False)
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Its buffers, for what lives at the peak; whoever looks at the lines is told anew."""

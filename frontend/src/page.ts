@@ -1,0 +1,88 @@
+// What a notebook keeps of an Explorer, and a report's page: brings the app to life from what was recorded.
+//
+// Stands behind its data, in the element that has the same as a readable form:
+// <div class="inspector-stored ..." data-code="NAME" data-remedy="...">
+//   <div class="inspector-form">...</div>
+//   <script type="application/x-inspector-transcript">BASE64</script>
+//   <script type="application/x-inspector-code" data-code="NAME">BASE64</script>   once a page
+//   <script>this</script>
+// </div>
+
+import { importCode } from "./lib/modules.ts";
+
+type Module = typeof import("./explorer.ts");
+
+/** The widget itself, where there is a notebook kernel, comes by then and hides the element. */
+const PATIENCE_MS = 1500;
+const POLL_MS = 500;
+
+const shared = ((globalThis as { jaxInspector?: Record<string, Promise<Module>> }).jaxInspector ??= {});
+
+function decoded(element: Element): Uint8Array {
+  const text = atob(element.textContent!.trim());
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+/** The code, which may be in another output of the notebook that is not on the page yet. */
+async function codeOf(name: string): Promise<Module> {
+  while (!(name in shared)) {
+    const own = [...document.querySelectorAll("script[data-code]")].find(
+      (e) => (e as HTMLElement).dataset["code"] === name,
+    );
+    if (own) shared[name] = importCode<Module>(decoded(own));
+    else await wait(POLL_MS);
+  }
+  return shared[name]!;
+}
+
+async function revive(stored: HTMLElement): Promise<void> {
+  const isNotebook = stored.dataset["notebook"] !== undefined;
+  do {
+    await shown(stored);
+    if (isNotebook) await wait(PATIENCE_MS);
+  } while (!stored.getClientRects().length);
+  const transcript = stored.querySelector('script[type="application/x-inspector-transcript"]');
+  const form = stored.querySelector<HTMLElement>(".inspector-form");
+  if (!transcript || !form || stored.querySelector(".insp")) return;
+  const { mount } = await codeOf(stored.dataset["code"]!);
+  const host = document.createElement("div");
+  form.before(host);
+  await mount(host, decoded(transcript), stored.dataset["remedy"]!);
+  form.hidden = true;
+  if (isNotebook) settle(stored);
+}
+
+/** Leaves the look that Jupyter gives to the HTML of outputs, and hides its word for a widget without a kernel above. */
+function settle(stored: HTMLElement): void {
+  stored.closest(".jp-RenderedHTMLCommon")?.classList.remove("jp-RenderedHTMLCommon");
+  const output = stored.closest(".jp-OutputArea-child")?.previousElementSibling;
+  if (!(output instanceof HTMLElement)) return;
+  const hide = (): void => {
+    if (!/model not found/i.test(output.textContent ?? "")) return;
+    output.style.display = "none";
+    observer.disconnect();
+  };
+  const observer = new MutationObserver(hide);
+  observer.observe(output, { childList: true, subtree: true, characterData: true });
+  hide();
+}
+
+function shown(element: Element): Promise<void> {
+  return new Promise((resolve) => {
+    const observer = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      resolve();
+    });
+    observer.observe(element);
+  });
+}
+
+function wait(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+const stored = document.currentScript?.closest<HTMLElement>(".inspector-stored");
+if (stored) void revive(stored);

@@ -1,0 +1,131 @@
+"""What is kept of an Explorer: its output in the saved notebook, and a page of its own.
+
+Both are made of what the app has said, and of the replies to what a reader would ask first. The notebook's is
+brought up to date as compiles end: at once with what is known, and with the replies when nothing more ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from inspector.units import format_list
+from inspector.widgets.app import App
+from inspector.widgets.compiles import Compiles
+from inspector.widgets.fallback import html_form, text_form
+from inspector.widgets.page import element, page
+from inspector.widgets.stored import Bundle, StoredOutput, is_batch
+from inspector.widgets.transcript import Said, Transcript
+
+_STORED_BYTES = 150_000
+"""Of the transcript in a notebook, which writes it a third longer."""
+_PAUSE_S = 2.0
+_IN_NOTEBOOK = "Run the cell to get more."
+_IN_PAGE = "This page has what was recorded; inspector.explore in a notebook gives more."
+
+_open: weakref.WeakSet[Recorder] = weakref.WeakSet()
+_with_code: weakref.ref[Recorder] | None = None
+"""Whose output has the app's code, which a notebook keeps once."""
+
+
+class Recorder:
+    """Of one Explorer. Thread-safe after `display`."""
+
+    def __init__(self, app: App, compiles: Compiles, drain: Callable[[], object]) -> None:
+        """Nothing is kept yet.
+
+        Args:
+          app: what was said.
+          compiles: the program and its variants.
+          drain: waits until the Explorer's threads have done what they were given.
+        """
+        self._app, self._compiles, self._drain = app, compiles, drain
+        self._stored = StoredOutput(self._form)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector-recorder")
+        self._asking = threading.Lock()
+        self._more = threading.Event()
+        self._replies: list[Said] = []
+        self._is_closed = False
+        _open.add(self)
+
+    def display(self, widget: Bundle) -> None:
+        """See `StoredOutput.display`; a cell that is run for its outputs gets all at once."""
+        if is_batch():
+            self._replies = self._ask(is_whole=False)
+        self._stored.display(widget)
+        if not is_batch():
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Brings the notebook's output up to date, on a thread of its own."""
+        if self._stored.is_shown and not self._more.is_set():
+            self._more.set()
+            with contextlib.suppress(RuntimeError):  # closed
+                self._thread.submit(self._refresh)
+
+    def finish(self) -> None:
+        """Where a cell is run for its outputs: brings them up to date before it ends."""
+        if self._stored.is_shown and is_batch():
+            self._replies = self._ask(is_whole=False)
+            self._stored.refresh()
+
+    def page(self) -> str:
+        """The whole exploration as one HTML file."""
+        transcript = self._transcript(self._ask(is_whole=True))
+        name = self._compiles.lowered.program.name
+        return page(name, "", [element(self._html(), transcript, _IN_PAGE, has_code=True)])
+
+    def close(self) -> None:
+        """Keeps what there is; another output takes the code over."""
+        global _with_code
+        self._is_closed = True
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        _open.discard(self)
+        if _with_code is not None and _with_code() in (self, None):
+            _with_code = None
+            for other in _open:
+                other.refresh()
+
+    def _refresh(self) -> None:
+        self._more.clear()
+        self._stored.refresh()
+        if self._more.wait(_PAUSE_S) or self._is_closed or self._compiles.are_busy:
+            return
+        with contextlib.suppress(Exception):  # closed meanwhile; what was stored stays
+            self._replies = self._ask(is_whole=False)
+            self._stored.refresh()
+
+    def _ask(self, *, is_whole: bool) -> list[Said]:
+        with self._asking:
+            collect = self._compiles.board.ask(is_whole=is_whole)
+            self._drain()
+            return collect()
+
+    def _form(self) -> Bundle:
+        global _with_code
+        if _with_code is None or _with_code() is None:
+            _with_code = weakref.ref(self)
+        transcript = self._transcript(self._replies).within(_STORED_BYTES, _IN_NOTEBOOK)
+        stored = element(
+            self._html(), transcript, _IN_NOTEBOOK, name=self._app.stored_class, has_code=_with_code() is self
+        )
+        return {"text/plain": text_form(self._compiles.lowered, self._compiles.variants), "text/html": stored}
+
+    def _html(self) -> str:
+        return html_form(self._compiles.lowered, self._compiles.variants)
+
+    def _transcript(self, replies: Sequence[Said]) -> Transcript:
+        versions = dict[str, str]()
+        for variant in self._compiles.variants:
+            if variant.state == "done":
+                versions |= variant.compiled.versions
+        made_by = format_list([f"{name} {version}" for name, version in versions.items() if name in ("jax", "libtpu")])
+        when = dt.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+        about = f"Recorded {when}" + (f" with {made_by}" if made_by else "")
+        numbers = {variant.number for variant in self._compiles.variants}
+        kept = [said for said in replies if said.message.get("variant") in numbers]
+        return Transcript(about, self._app.arrangement, (*self._app.said(), *kept))

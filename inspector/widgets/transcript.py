@@ -1,0 +1,100 @@
+"""What an Explorer has said, kept: enough for a page to show the app again where there is no notebook kernel.
+
+`frontend/src/state/recorded.ts` reads it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inspector.units import format_bytes
+from inspector.widgets import messages
+
+_GZIP_LEVEL = 9
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Said:
+    """A message with its buffers, and the request that it answers; None where nobody has to ask for it."""
+
+    message: Mapping[str, Any]
+    buffers: Sequence[bytes] = ()
+    request: Mapping[str, Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the buffers, and of the message as JSON; what other entries share with it is not subtracted."""
+        return sum(map(len, self.buffers)) + len(gzip.compress(_json(self.message), 1))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Transcript:
+    """All that was said.
+
+    Attributes:
+      about: when it was recorded and by what, for readers.
+      arrangement: of the panes.
+      said: in the order in which a browser is told.
+    """
+
+    about: str
+    arrangement: Mapping[str, Any]
+    said: tuple[Said, ...]
+
+    def to_bytes(self) -> bytes:
+        """Four bytes with the length of a table, the table as gzip of JSON, and all buffers."""
+        ordered = [s for s in self.said if s.request is None] + [s for s in self.said if s.request is not None]
+        kept = [_entry(s) for s in ordered if s.request is None]
+        replies = [{**_entry(s), "request": dict(sorted(s.request.items()))} for s in ordered if s.request is not None]
+        table = {"about": self.about, "arrangement": dict(self.arrangement), "kept": kept, "replies": replies}
+        packed = gzip.compress(_json(table), _GZIP_LEVEL, mtime=0)
+        return b"".join((struct.pack("<I", len(packed)), packed, *(b for s in ordered for b in s.buffers)))
+
+    def within(self, limit_bytes: int, remedy: str) -> Transcript:
+        """The same in at most so many bytes: what is largest is left out, texts last.
+
+        Args:
+          limit_bytes: of `to_bytes`, as near as it can be known before.
+          remedy: what a reader can do about what is left out.
+        """
+        sizes = [s.size for s in self.said]
+        excess = sum(sizes) - limit_bytes
+        order = sorted(range(len(sizes)), key=lambda i: (self.said[i].message["type"] == "document", -sizes[i]))
+        left_out = set[int]()
+        for i in order:
+            if excess <= 0:
+                break
+            if self.said[i].buffers or self.said[i].request is not None:
+                left_out.add(i)
+                excess -= sizes[i]
+        kept = (_without(s, remedy) if i in left_out else s for i, s in enumerate(self.said))
+        return dataclasses.replace(self, said=tuple(s for s in kept if s is not None))
+
+
+def _without(said: Said, remedy: str) -> Said | None:
+    """What stands for an entry that is left out: of a text why it is not there."""
+    message = said.message
+    if message["type"] != "document":
+        return None
+    return Said(
+        messages.Unavailable(
+            type="unavailable",
+            pane=message["pane"],
+            variant=message["variant"],
+            reason=f"It has {message['line_count']:,} lines, {format_bytes(said.size)} packed, and is not kept here",
+            remedy=remedy,
+        )
+    )
+
+
+def _entry(said: Said) -> dict[str, Any]:
+    return {"message": dict(said.message), "buffers": [len(b) for b in said.buffers]}
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")

@@ -1,0 +1,100 @@
+"""One HTML file of an exploration, opened from the disk with the network off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax.numpy as jnp
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from inspector import explore
+
+Open = Callable[[Path], Page]
+HOSTILE = '</script><img src=x onerror="window.ran=1"><script>window.ran=1</script>'
+
+
+@pytest.fixture
+def opened(chromium: Browser) -> Iterator[Open]:
+    context = chromium.new_context(viewport={"width": 1360, "height": 760}, reduced_motion="reduce", offline=True)
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("request", lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else asked.append(r.url))
+
+    def open_(path: Path) -> Page:
+        page.goto(path.as_uri())
+        page.wait_for_selector("[data-pane=optimized] .cm-line", timeout=30_000)
+        return page
+
+    yield open_
+    context.close()
+    assert (said, asked) == ([], [])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def step(x: object) -> object:
+        return jnp.tanh(x @ x).sum()  # type: ignore[operator]
+
+    path = tmp_path_factory.mktemp("report") / "step.html"
+    explorer = explore(step, jnp.ones((64, 64)), target="cpu")
+    explorer.add({"xla_cpu_enable_fast_math": True})
+    explorer.save_html(path)
+    explorer.close()
+    return path
+
+
+def test_texts_numbers_and_links_are_there(written: Path, opened: Open) -> None:
+    page = opened(written)
+    expect(page.get_by_role("tabpanel", name="Stats", exact=True)).to_contain_text("peak memory")
+    page.locator("[data-pane=optimized] .cm-line", has_text="ENTRY %main").wait_for()
+    page.locator("[data-pane=source] .cm-line", has_text="tanh").click()
+    expect(page.locator("[data-pane=optimized] .insp-strong, [data-pane=optimized] .insp-weak").first).to_be_visible()
+    expect(page.locator(".insp-chip-main")).to_have_count(2)
+    page.locator(".insp-chip-main").nth(1).click()
+    page.get_by_role("button", name="Compare with baseline").click()
+
+
+def test_what_is_asked_of_python_was_recorded(written: Path, opened: Open) -> None:
+    page = opened(written)
+    page.get_by_role("tab", name="Instructions").click()
+    expect(page.get_by_role("tabpanel", name="Instructions", exact=True)).to_contain_text("f32[64,64]")
+    page.get_by_role("tab", name="Graph").click()
+    expect(page.get_by_role("treeitem").first).to_be_visible()
+    page.get_by_role("tab", name="Outline").click()
+    expect(page.get_by_role("tabpanel", name="Outline", exact=True)).to_contain_text("ENTRY")
+
+
+def test_what_was_not_recorded_says_what_to_do(written: Path, opened: Open) -> None:
+    page = opened(written)
+    page.get_by_role("tab", name="Passes").click()
+    expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes were not recorded")
+    expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("inspector.explore")
+    expect(page.locator(".insp-spinner")).to_have_count(0)
+    expect(page.get_by_role("button", name="Add variant")).to_have_count(0)
+    expect(page.locator(".insp-hint")).to_contain_text("Recorded 20")
+
+
+def test_names_that_are_markup_do_not_run(tmp_path: Path, opened: Open) -> None:
+    namespace: dict[str, object] = {"jnp": jnp, "__name__": HOSTILE}
+    code = compile("def f(x):\n    return jnp.sin(x)\n", HOSTILE, "exec")
+    exec(code, namespace)
+    fun = namespace["f"]
+    fun.__name__ = fun.__qualname__ = HOSTILE  # type: ignore[attr-defined]
+    explorer = explore(fun, jnp.ones(4), target="cpu")  # type: ignore[arg-type]
+    explorer.save_html(tmp_path / "x.html")
+    page = opened(tmp_path / "x.html")
+    assert page.evaluate("() => window.ran") is None
+    expect(page.locator("img[src=x]")).to_have_count(0)
+
+
+def test_without_scripts_it_is_read_all_the_same(written: Path, chromium: Browser) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(written.as_uri())
+    expect(page.locator(".inspector-form")).to_contain_text("peak memory")
+    context.close()
