@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from inspector.execution.comparison import compare_runs as compare_runs
     from inspector.expectations.expectation import Expectation as Expectation
     from inspector.expectations.expectation import expect as expect
+    from inspector.exploration import Exploration as Exploration
+    from inspector.exploration import load as load
     from inspector.exploring import explore as explore
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.xla_computation import xla_computation as xla_computation
@@ -55,6 +57,7 @@ _HOMES = {
     "compare_runs": "inspector.execution.comparison",
     "CompileEvent": "inspector._jax.compile_events",
     "Compiled": "inspector.stages.compiled",
+    "Exploration": "inspector.exploration",
     "InspectorError": "inspector.errors",
     "LoadedExecutable": "inspector.engines.executable",
     "Lowered": "inspector.stages.lowered",
@@ -68,6 +71,7 @@ _HOMES = {
     "explore": "inspector.exploring",
     "flag_effect": "inspector.effects",
     "get_compile_options": "inspector.engines.get_compile_options",
+    "load": "inspector.exploration",
     "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
     "measured_peak": "inspector.analysis.peaks",

@@ -102,7 +102,7 @@ def explore(
         submit=_submit,
         run=lambda compiled, repeat: _start_run(compiled, repeat, fun, args, named),
         targets=offered_targets(),
-        platform=_platform,
+        platform=platform_of,
         suit=_with_devices,
         tune=lambda pairs, platform, tuned: lower_for(list(pairs or ()) or None, platform, tuned),
         kernel_fields=fields_of,
@@ -116,7 +116,7 @@ def explore(
         tuning=tuning if lowered.kernels else AS_IT_IS,
         can_lower=bool(args or named) and callable(fun),
         height_px=height_px,
-        side_by_side=len({_platform(each) for each in targets}) > 1,
+        side_by_side=len({platform_of(each) for each in targets}) > 1,
     )
     for more_options, more_target in wanted:
         explorer.add(more_options, None if more_target is None else _suitable(lowered, more_target))
@@ -132,7 +132,7 @@ def _warm(target: Target) -> None:
         worker_engine().warm(target)
 
 
-def _platform(target: Target) -> str:
+def platform_of(target: Target) -> str:
     """What programs for a target are lowered for."""
     from inspector._jax.attached import attached_platform
 
@@ -146,7 +146,7 @@ def _suitable(lowered: Lowered, target: str | Target) -> Target:
     from inspector.compilation.target import Target
 
     parsed, needed = Target.parse(target), lowered.program.device_count
-    if parsed.kind == "attached" and _platform(parsed) == "cpu" and needed > jax.local_device_count():
+    if parsed.kind == "attached" and platform_of(parsed) == "cpu" and needed > jax.local_device_count():
         return Target(f"cpu:{needed}")
     return parsed
 

@@ -23,7 +23,9 @@ PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
 BASE = frozenset(
     {"errors", "files", "freed", "name_stacks", "packages", "settings", "subprocesses", "tables", "units", "varints"}
 )
-TOP = frozenset({"", "caching", "exploring", "effects", "ledger", "sweeps", "progress", "magics"})
+TOP = frozenset(
+    {"", "caching", "exploration", "exploring", "replaying", "effects", "ledger", "sweeps", "progress", "magics"}
+)
 
 # What each room may import of ours, beside itself and the base modules: rooms that stand above it here. The modules that
 # join the rooms ("top") may import all.
@@ -40,8 +42,9 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "stages": frozenset({"platforms", "_jax", "hlo", "compilation", "analysis", "engines", "execution"}),
     "lowering": frozenset({"platforms", "_jax", "hlo", "compilation", "stages"}),
     "expectations": frozenset({"hlo", "compilation", "analysis", "stages", "lowering"}),
+    "reports": frozenset({"_jax", "hlo", "compilation", "analysis", "engines", "execution", "stages"}),
     "widgets": frozenset(
-        {"platforms", "toolchain", "hlo", "compilation", "analysis", "execution", "stages"}
+        {"platforms", "toolchain", "hlo", "compilation", "analysis", "execution", "stages", "reports"}
     ),  # the values that panes show
 }
 

@@ -159,6 +159,22 @@ def to_bytecode(module: ir.Module) -> bytes:
     return buffer.getvalue()
 
 
+def portable(module: bytes) -> bytes:
+    """A portable artifact of bytecode, of the oldest version that this jaxlib writes, which others read too.
+
+    MLIR's own bytecode changes with every jaxlib.
+
+    Raises:
+      ModuleError: it has an operation that has no such form.
+    """
+    parsed = parse_stablehlo(module)
+    try:
+        artifact = _stablehlo.serialize_portable_artifact(parsed, _stablehlo.get_minimum_version(), True)
+        return bytes(artifact)
+    except Exception as e:
+        raise ModuleError(f"The StableHLO module has no form that another jaxlib could read: {e}") from e
+
+
 def located_text(module: ir.Module) -> str:
     """Text with locations, long constants left out: for reading, not for parsing back."""
     return str(module.operation.get_asm(enable_debug_info=True, large_elements_limit=_ELEMENTS_SHOWN))

@@ -21,19 +21,19 @@ def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
       target: "attached" goes by its devices.
       devices: as in `Compiled.devices`.
     """
-    if target.kind == "cpu" or (not target.chip and _kind_of(devices) == "cpu"):
+    if target.kind == "cpu" or (not target.chip and kind_of(devices) == "cpu"):
         return Unavailable(
             "no maker publishes what a share of this CPU can do", "give the roofline peak=inspector.measured_peak()"
         )
-    chip = platforms.chips_of_kind(target.kind)[target.chip] if target.chip else _chip_of(_kind_of(devices))
+    chip = platforms.chips_of_kind(target.kind)[target.chip] if target.chip else _chip_of(kind_of(devices))
     if chip is None or chip.peak is None:
         what = f"the {chip.name}" if chip else ", ".join(devices[:1]) or str(target)
         return Unavailable(f"inspector knows no published figures of {what}", "give the roofline a Peak of your own")
     return _shared(chip.peak, chip.topologies.devices_per_chip)
 
 
-def _kind_of(devices: Sequence[str]) -> str:
-    """JAX's name of the first device's kind, with which its text begins."""
+def kind_of(devices: Sequence[str]) -> str:
+    """What JAX calls the first of `Compiled.devices`, with which its text begins; "" for none."""
     return devices[0].partition(" at ")[0].rpartition(" ")[0] if devices else ""
 
 

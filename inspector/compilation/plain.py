@@ -2,9 +2,10 @@
 
     value ── encode ──▶ JSON value ── decode(type, ...) ──▶ an equal value, or `FormError` that names the place
 
-A field may be a str, an int, a float, a bool, None, a literal, a tuple, a mapping from texts, another such
-dataclass, `Unavailable`, or a choice of these. Knows nothing of what the values mean: what a dataclass does not
-take, it refuses itself when it is made.
+A field may be a str, an int, a float, a bool, None, a literal, a tuple, a frozen set, a mapping from texts, another
+such dataclass, `Unavailable`, a type with a `Form` of its own, or a choice of these. What lives in one process
+(`portable.py`) is left out. Knows nothing of what the values mean: what a dataclass does not take, it refuses itself
+when it is made.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import json
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, ForwardRef, Literal, NamedTuple, TypeVar, get_args, get_origin
 
+from inspector.compilation.portable import Portable, travelling
 from inspector.errors import AtLeast, InspectorError, Missing, Unavailable
 
 T = TypeVar("T")
@@ -31,20 +33,46 @@ class FormError(ValueError):
     """JSON that has not the form of the value that it should be."""
 
 
-def encode(value: object) -> Any:
+class Form(NamedTuple):
+    """How values of one type are written that are not written field by field.
+
+    Attributes:
+      write: gives a JSON value.
+      read: the inverse; takes that and its place, and raises FormError.
+    """
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any, str], Any]
+
+
+Forms = Mapping[type, Form]
+"""Forms by the very type of a value, and of a field."""
+
+_NONE: Forms = types.MappingProxyType({})
+
+
+def encode(value: object, forms: Forms = _NONE) -> Any:
     """A JSON value of a dataclass, or of what its fields may be. Raises TypeError for anything else."""
+    form = forms.get(type(value))
+    return fields_of(value, forms) if form is None else form.write(value)
+
+
+def fields_of(value: object, forms: Forms = _NONE) -> Any:
+    """`encode`, of a value whose own type's form is passed over."""
     if isinstance(value, AtLeast):
-        return {"at_least": float(value), "missing": encode(value.missing)}
+        return {"at_least": float(value), "missing": encode(value.missing, forms)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Unavailable):
         return {"unavailable": [value.reason, value.remedy]}
     if dataclasses.is_dataclass(value):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: encode(getattr(value, name), forms) for name in _written(value.__class__)}
     if isinstance(value, (tuple, list)):
-        return [encode(each) for each in value]
+        return [encode(each, forms) for each in value]
+    if isinstance(value, frozenset):
+        return sorted((encode(each, forms) for each in value), key=json.dumps)
     if isinstance(value, Mapping):
-        return {name: encode(each) for name, each in value.items()}
+        return {name: encode(each, forms) for name, each in value.items()}
     raise TypeError(f"A {type(value).__name__} cannot be saved: {value!r}")
 
 
@@ -63,39 +91,65 @@ def parse(text: bytes) -> Any:
         raise FormError(f"it is no JSON ({e})") from e
 
 
-def decode(kind: type[T], value: object, at: str = "") -> T:
+def decode(kind: type[T], value: object, at: str = "", forms: Forms = _NONE) -> T:
     """The value of a type that a JSON value stands for.
 
     Args:
       kind: the type, as an annotation writes it.
       value: what `json.loads` gave.
       at: the place of the value in what it was read from, for the message.
+      forms: of types that are not read field by field.
 
     Raises:
       FormError: it has another form.
     """
-    return typing.cast("T", _decode(kind, value, at))
+    return typing.cast("T", _decode(kind, value, at, forms))
 
 
-_Decode = Callable[[Any, str], Any]
+def decode_fields(kind: type[T], value: object, at: str = "", forms: Forms = _NONE) -> T:
+    """`decode` of a dataclass whose own form is passed over."""
+    return typing.cast("T", _dataclass(kind, value, at, forms))
+
+
+_Decode = Callable[[Any, str, Forms], Any]
 """Gives the value of some type that a JSON value at a place stands for."""
 
 
-def _decode(kind: Any, value: Any, at: str) -> Any:
-    return _decoder(kind)(value, at)
+def _decode(kind: Any, value: Any, at: str, forms: Forms) -> Any:
+    return _decoder(kind)(value, at, forms)
 
 
 @functools.cache  # a manifest has thousands of values of a dozen types
 def _decoder(kind: Any) -> _Decode:
+    key = next((each for each in (get_origin(kind), kind) if isinstance(each, type)), None)
+    field_by_field = _decoder_without_form(kind)
+    if key is None or key in _FORMLESS:
+        return field_by_field
+
+    def read(value: Any, at: str, forms: Forms) -> Any:
+        form = forms.get(key)
+        return field_by_field(value, at, forms) if form is None else form.read(value, at)
+
+    return read
+
+
+_FORMLESS = frozenset({bool, int, float, type(None), tuple, Unavailable})
+
+
+def _decoder_without_form(kind: Any) -> _Decode:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return lambda value, _: value
+        return lambda value, *_: value
+    if isinstance(kind, ForwardRef):  # what `get_type_hints` leaves of a type that contains itself
+        return lambda value, at, _: _nested(value, at)
     if origin in (typing.Union, types.UnionType):
         return functools.partial(_choice, arguments)
     if origin is Literal:
         return functools.partial(_literal, arguments)
     if origin is tuple:
         return functools.partial(_tuple, arguments)
+    if origin is frozenset:
+        return lambda value, at, forms: frozenset(_tuple((*arguments, ...), value, at, forms))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return functools.partial(_mapping, arguments[1])
     if kind is Unavailable:
@@ -105,29 +159,36 @@ def _decoder(kind: Any) -> _Decode:
     return functools.partial(_scalar, kind)
 
 
-def _literal(choices: tuple[Any, ...], value: Any, at: str) -> Any:
+def _literal(choices: tuple[Any, ...], value: Any, at: str, _: Forms) -> Any:
     if not any(type(value) is type(each) and value == each for each in choices):
         raise _unlike(f"one of {', '.join(map(repr, choices))}", value, at)
     return value
 
 
-def _mapping(kind: Any, value: Any, at: str) -> dict[str, Any]:
+def _mapping(kind: Any, value: Any, at: str, forms: Forms) -> dict[str, Any]:
     read = _decoder(kind)
-    return {name: read(each, f"{at}.{name}") for name, each in _object(value, at).items()}
+    return {name: read(each, f"{at}.{name}", forms) for name, each in _object(value, at).items()}
 
 
-def _unavailable(value: Any, at: str) -> Unavailable:
+def _unavailable(value: Any, at: str, _: Forms) -> Unavailable:
     reasons = _object(value, at)
     if set(reasons) != {"unavailable"}:
         raise _unlike("a reason", value, at)
-    return Unavailable(*_tuple((str, str), reasons["unavailable"], at))
+    return Unavailable(*_tuple((str, str), reasons["unavailable"], at, _NONE))
 
 
-def _choice(kinds: tuple[Any, ...], value: Any, at: str) -> Any:
+def _nested(value: Any, at: str) -> Any:
+    """Scalars, and lists of such as tuples."""
+    if isinstance(value, list):
+        return tuple(_nested(each, f"{at}[{i}]") for i, each in enumerate(value))
+    return _object(None, at) if isinstance(value, dict) else _scalar(type(value), value, at)
+
+
+def _choice(kinds: tuple[Any, ...], value: Any, at: str, forms: Forms) -> Any:
     refusals = []
     for kind in kinds:
         try:
-            return _decode(kind, value, at)
+            return _decode(kind, value, at, forms)
         except FormError as e:
             refusals.append(e)
     # Of an object, the choice that got furthest says most.
@@ -138,24 +199,25 @@ def _choice(kinds: tuple[Any, ...], value: Any, at: str) -> Any:
     )
 
 
-def _tuple(kinds: tuple[Any, ...], value: Any, at: str) -> tuple[Any, ...]:
+def _tuple(kinds: tuple[Any, ...], value: Any, at: str, forms: Forms) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise _unlike("a list", value, at)
     if kinds[1:] == (...,):
         read = _decoder(kinds[0])
-        return tuple([read(each, f"{at}[{i}]") for i, each in enumerate(value)])
+        return tuple([read(each, f"{at}[{i}]", forms) for i, each in enumerate(value)])
     if len(kinds) != len(value):
         raise _unlike(f"a list of {len(kinds)}", value, at)
-    return tuple([_decode(kind, each, f"{at}[{i}]") for i, (kind, each) in enumerate(zip(kinds, value, strict=True))])
+    pairs = enumerate(zip(kinds, value, strict=True))
+    return tuple([_decode(kind, each, f"{at}[{i}]", forms) for i, (kind, each) in pairs])
 
 
-def _dataclass(kind: Any, value: Any, at: str) -> Any:
+def _dataclass(kind: Any, value: Any, at: str, forms: Forms) -> Any:
     given, (fields, needed) = _object(value, at), _fields(kind)
     if unknown := sorted(given.keys() - fields.keys()):
         raise FormError(f"{at}: a {kind.__name__} has no {unknown[0][:_SHOWN]!r}")
     if missing := [name for name in needed if name not in given]:
         raise FormError(f"{at}: a {kind.__name__} without {missing[0]!r}")
-    decoded = {name: fields[name](each, f"{at}.{name}") for name, each in given.items()}
+    decoded = {name: fields[name](each, f"{at}.{name}", forms) for name, each in given.items()}
     try:
         return kind(**decoded)
     except (InspectorError, ValueError, TypeError, OverflowError) as e:
@@ -165,9 +227,17 @@ def _dataclass(kind: Any, value: Any, at: str) -> Any:
 @functools.cache
 def _fields(kind: Any) -> tuple[Mapping[str, _Decode], tuple[str, ...]]:
     """What reads each field of a dataclass, and the fields that it must have."""
-    fields, hints = dataclasses.fields(kind), typing.get_type_hints(kind)
-    needed = (f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING)
-    return {field.name: _decoder(hints[field.name]) for field in fields}, tuple(needed)
+    fields, hints = _written(kind), typing.get_type_hints(kind)
+    needed = (n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING)
+    return {name: _decoder(hints[name]) for name in fields}, tuple(needed)
+
+
+@functools.cache
+def _written(kind: Any) -> dict[str, dataclasses.Field[Any]]:
+    """The fields that are written, by name."""
+    found = dataclasses.fields(kind)
+    left_out = () if not issubclass(kind, Portable) else {f.name for f in found} - travelling(kind)
+    return {field.name: field for field in found if field.name not in left_out}
 
 
 def _object(value: Any, at: str) -> dict[str, Any]:
@@ -178,7 +248,7 @@ def _object(value: Any, at: str) -> dict[str, Any]:
     return value
 
 
-def _scalar(kind: Any, given: object, at: str) -> Any:
+def _scalar(kind: Any, given: object, at: str, _: Forms = _NONE) -> Any:
     value: Any = given
     if kind is float and isinstance(value, dict) and set(value) == {"at_least", "missing"}:
         missing = decode(tuple[Missing, ...], value["missing"], f"{at}.missing")

@@ -23,7 +23,7 @@ class Portable:
     # with slots (https://github.com/python/cpython/issues/104035).
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every heir is a dataclass
-        travels = {field.name for field in fields if field.compare or field.metadata == TRAVELS}
+        travels = travelling(type(self))
         return type(self), tuple(getattr(self, f.name) if f.name in travels else None for f in fields)
 
     def __copy__(self) -> Self:
@@ -31,3 +31,9 @@ class Portable:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def travelling(kind: type[Portable]) -> set[str]:
+    """The names of the fields that cross processes."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every heir is a dataclass
+    return {field.name for field in fields if field.compare or field.metadata == TRAVELS}

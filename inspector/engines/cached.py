@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Any
 
 from inspector import settings
 from inspector.compilation.cache import DiskCache, MemoryCache, cache_key, is_large
@@ -20,7 +19,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
-from inspector.engines.lane import Lane, advance
+from inspector.engines.lane import Lane, advance, forward
 from inspector.settings import Settings
 
 _CLOSE_LIMIT_S = 10.0
@@ -96,7 +95,7 @@ class CachedEngine:
                 _hand_out(job, request, found, started)
                 return
             instead.append(self._compile(request, key, chosen))
-            _forward(instead[0], job)
+            forward(instead[0], job)
 
         reading: Job[None] = Job()
         reading.add_done_callback(lambda done: _fail_with(job, done))
@@ -150,26 +149,6 @@ def _hand_out(job: Job[CompiledProgram], request: CompileRequest, held: Compiled
     )
     job.show(Preview.of(compiled, job.elapsed_s))
     job.resolve(compiled)
-
-
-def _forward(inner: Job[CompiledProgram], outer: Job[CompiledProgram]) -> None:
-    """Lets `outer` go through what `inner` goes through."""
-
-    def show(preview: Preview) -> None:
-        outer.show(preview)
-
-    def end(done: Job[Any]) -> None:
-        error = done.exception()
-        if error is None:
-            outer.resolve(done.result())
-        else:
-            outer.fail(error, stage=done.stage)
-
-    inner.add_progress_callback(lambda job: advance(outer, job.stage))
-    inner.add_preview_callback(show)
-    inner.add_done_callback(end)
-    if outer.done():  # cancelled before there was anything to cancel
-        inner.cancel()
 
 
 def _fail_with(job: Job[CompiledProgram], reading: Job[None]) -> None:

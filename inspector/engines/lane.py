@@ -13,7 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
+from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.errors import CancelledError
 
@@ -91,6 +93,26 @@ def advance(job: Job[Any], stage: str) -> None:
         job.advance(stage)
     except Exception:
         _log.exception("A progress callback of a job failed.")
+
+
+def forward(inner: Job[CompiledProgram], outer: Job[CompiledProgram]) -> None:
+    """Lets `outer` go through what `inner` goes through."""
+
+    def show(preview: Preview) -> None:
+        outer.show(preview)
+
+    def end(done: Job[Any]) -> None:
+        error = done.exception()
+        if error is None:
+            outer.resolve(done.result())
+        else:
+            outer.fail(error, stage=done.stage)
+
+    inner.add_progress_callback(lambda job: advance(outer, job.stage))
+    inner.add_preview_callback(show)
+    inner.add_done_callback(end)
+    if outer.done():  # cancelled before there was anything to cancel
+        inner.cancel()
 
 
 def compiling(request: CompileRequest) -> str:

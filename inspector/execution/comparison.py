@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 
 from inspector.errors import ExecutionError, Unavailable
 from inspector.execution.difference import Array, Difference, difference
+from inspector.execution.outcome import Outcome
 from inspector.execution.run import Run
 from inspector.tables import UNKNOWN, Kind, Tabular, make_table
 from inspector.units import format_seconds
@@ -104,35 +104,6 @@ def _row(each: Difference) -> tuple[object, ...]:
     return tuple(getattr(each, field.name) for field in dataclasses.fields(each))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """What of a run is compared.
-
-    Attributes:
-      paths: of its outputs.
-      outputs: or why they are not here.
-      durations_s: of its executions.
-      inputs: a digest of each, by path; the values themselves are not held.
-    """
-
-    paths: tuple[str, ...]
-    outputs: tuple[Array, ...] | Unavailable
-    durations_s: tuple[float, ...]
-    inputs: Mapping[str, bytes]
-
-    @classmethod
-    def of(cls, run: Run) -> Outcome:
-        """That of a run. Reads all its inputs."""
-        paths = tuple(result.path for result in run.program.results)
-        inputs = {given.argument.path: _digest(np.asarray(given.value)) for given in run.inputs}
-        return cls(paths, tuple(map(np.asarray, run.outputs)), run.durations_s, inputs)
-
-    @property
-    def byte_size(self) -> int:
-        """Bytes held."""
-        return 0 if isinstance(self.outputs, Unavailable) else sum(array.nbytes for array in self.outputs)
-
-
 def compare_runs(run: Run, other: Run) -> Comparison:
     """How a run's outputs and durations differ from another's, which must have had the same inputs.
 
@@ -170,12 +141,6 @@ def _outputs(outcome: Outcome) -> tuple[Array, ...]:
 
 def _listed(found: Sequence[tuple[tuple[int, ...], str]]) -> str:
     return ", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in found) or "none"
-
-
-def _digest(value: Array) -> bytes:
-    found = hashlib.sha256(f"{value.dtype.name} {value.shape} ".encode())
-    found.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
-    return found.digest()
 
 
 def speed(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed | Unavailable:

@@ -1,6 +1,7 @@
 """`Lowered`: a function after JAX and before XLA. A frozen value of text, bytes and numbers.
 
-Made by `lowering/`. Goes to engines as `Lowered.program`, to `analysis/` as HLO and listings.
+Made by `lowering/`. Goes to engines as `Lowered.program`, to `analysis/` as HLO and listings. Loads and is read where JAX
+is not installed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector import platforms
-from inspector._jax import attached, modules, reading
 from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.graph import graph
 from inspector.analysis.line_costs import OPTIMIZED, LineCosts, line_costs
@@ -117,6 +117,8 @@ class Lowered(Portable):
     @property
     def stablehlo(self) -> str:
         """The whole StableHLO module as MLIR text, every constant included."""
+        from inspector._jax import reading
+
         return reading.full_text(self.program.module)
 
     @property
@@ -138,6 +140,8 @@ class Lowered(Portable):
     @property
     def computation(self) -> Any:
         """Jaxlib's own `XlaComputation`: `as_hlo_text()`, `as_serialized_hlo_module_proto()`, ..."""
+        from inspector._jax import modules
+
         return modules.computation_from_proto(self.hlo_proto)
 
     def module(self) -> Module:
@@ -146,6 +150,8 @@ class Lowered(Portable):
 
     def dot(self) -> str:
         """XLA's own graph of the HLO, as DOT text; `graph` is drawn in a notebook."""
+        from inspector._jax import modules
+
         return modules.hlo_dot(self.hlo_proto)
 
     def graph(
@@ -249,10 +255,12 @@ class Lowered(Portable):
 
         Itself where that is so already, or where nobody can lower it again.
         """
+        from inspector._jax.attached import attached_platform
+
         parsed = Target.parse(target)
         if self.again is None:
             return self
-        platform = parsed.platform or attached.attached_platform()
+        platform = parsed.platform or attached_platform()
         other_chip = bool(self.kernels) and parsed.chip not in ("", self.again.chip)
         if platform == self.program.platform and not other_chip:
             return self

@@ -24,6 +24,8 @@ from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf
 from inspector.errors import InspectorError, ParameterError
+from inspector.reports import bundle
+from inspector.reports.recorded import RecordedVariant
 from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.app import App
@@ -34,6 +36,7 @@ from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.lifetime import collect, hold_weakly, keep
 from inspector.widgets.lowerings import axes_of
 from inspector.widgets.panes.registry import offered
+from inspector.widgets.recorded import record, restore
 from inspector.widgets.recorder import Recorder
 from inspector.widgets.stored import is_batch
 from inspector.widgets.variants import OptionsLike, Variant
@@ -359,6 +362,20 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         page = self._recorder.page()
         with files.writing(path) as file:
             file.write(page.encode())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything to one file that `inspector.load` opens: programs, variants, products, runs, versions.
+
+        Waits for what is under way. Machine code and the inputs of runs are left out.
+
+        Raises:
+          OSError: the place cannot be written.
+        """
+        bundle.save(record(self.wait().variants, self._compiles), path)
+
+    def restore(self, recorded: Sequence[RecordedVariant]) -> None:
+        """Shows recorded variants, the first of which is the baseline, once its `Work` answers from what was recorded."""
+        restore(recorded, self._compiles)
 
     def close(self) -> None:
         """Cancels what is under way, takes the widget off the page, and lets go of all that it showed.

@@ -77,6 +77,13 @@ class Recordings:
         job.add_done_callback(lambda _: self._later(lambda: self._end(recording, job)))
         self._tell(recording, job)
 
+    def shown(self, variant: Variant) -> tuple[messages.Product, ...]:
+        """The products of a variant that are recorded."""
+        with self._lock:
+            return tuple(
+                product for (number, product), r in self._held.items() if number == variant.number and r.is_shown
+            )
+
     def cancel(self, variant: Variant) -> None:
         """Stops what is under way for a variant."""
         with self._lock:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.tuning import Tuning
 from inspector.hlo.pallas import ParamField
+from inspector.reports.portable import PortableModules
 from inspector.stages.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Work:
         that was lowered again keeps its targets.
       tune: as `lower`, with other compiler parameters for the program's Pallas kernels; None where there are none.
       kernel_fields: the compiler parameters that a kernel can have on a platform.
+      portable: the modules of programs that were loaded, for other versions of JAX.
       scan: starts to try flags on a program, with what options hold besides; None where nobody can.
     """
 
@@ -48,6 +50,7 @@ class Work:
     tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], Lowered] | None = None
     kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
     scan: Callable[[Lowered, Target, Options, ScanLimits], ScanJob] | None = None
+    portable: PortableModules = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

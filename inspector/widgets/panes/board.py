@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from inspector import freed
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
+from inspector.execution.outcome import Outcome
 from inspector.hlo.module import Module
 from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
@@ -167,6 +168,14 @@ class Board:
           InspectorError: it is not compiled, or there is no such product.
         """
         self._recordings.start(variant, product)
+
+    def products(self, variant: Variant) -> tuple[str, ...]:
+        """What was recorded of a variant by compiles of their own."""
+        return self._recordings.shown(variant)
+
+    def outcome(self, variant: Variant) -> Outcome | None:
+        """What is kept of a variant's latest run, if there was one."""
+        return next(filter(None, (pane.outcome(variant) for pane in self._panes.values())), None)
 
     def cancel(self, variant: Variant) -> None:
         """Stops what is under way for a variant besides its compile."""

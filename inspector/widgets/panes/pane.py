@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from inspector.compilation.preview import Preview
     from inspector.compilation.target import Target
     from inspector.compilation.tuning import Tuning
+    from inspector.execution.outcome import Outcome
     from inspector.hlo.module import Module
     from inspector.stages.lowered import Lowered
     from inspector.widgets.variants import Variant
@@ -125,6 +126,10 @@ class Pane:
 
     def settle(self) -> None:
         """Waits until what was asked is answered, where the pane answers on a thread of its own."""
+
+    def outcome(self, variant: Variant) -> Outcome | None:  # noqa: ARG002
+        """What is kept of the variant's latest run, by the pane that runs."""
+        return None
 
     def cancel(self, variant: Variant) -> None:
         """Stops what is under way for a variant."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 
 from inspector.errors import CancelledError, ExecutionError, Unavailable
-from inspector.execution.comparison import Comparison, Outcome, compare_outcomes, speed
+from inspector.execution.comparison import Comparison, compare_outcomes, speed
 from inspector.execution.difference import Difference
+from inspector.execution.outcome import Outcome
 from inspector.units import format_bytes
 from inspector.widgets import messages
 from inspector.widgets.panes.pane import Context, Pane
@@ -143,6 +144,11 @@ class RunPane(Pane):
         variant = self.context.variant(request["variant"])
         self.context.publish(run_message(variant.number, "queued"))
         self.context.later(lambda: self._run(variant, request["repeat"]))
+
+    def outcome(self, variant: Variant) -> Outcome | None:
+        """What is kept of the variant's latest run."""
+        with self.context.lock:
+            return self._latest.get(variant.number)
 
     def cancel(self, variant: Variant) -> None:
         """Stops its run."""

@@ -1,0 +1,101 @@
+"""`Exploration`: one that was recorded, as users hold it. A notebook shows it as an Explorer that answers from the record."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any, Self
+
+from inspector.compilation import saved
+from inspector.compilation.tuning import AS_IT_IS
+from inspector.errors import ModuleError
+from inspector.reports import bundle
+from inspector.reports.recorded import RecordedExploration, RecordedVariant
+from inspector.stages.compiled import Compiled
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inspector.widgets.explorer import Explorer
+
+
+def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
+    """Opens a file of `Explorer.save`, or one of `Compiled.save`. Nothing in it is executed.
+
+    Also where JAX is not installed; a notebook needs JAX to show it.
+
+    Args:
+      path: of the file.
+
+    Returns:
+      What was saved: an `Exploration`, which a notebook shows as an Explorer, or a `Compiled`.
+
+    Raises:
+      FileNotFoundError: there is none.
+      ModuleError: not such a file, damaged, or of a newer version.
+    """
+    name = repr(os.fspath(path))
+    try:
+        found = bundle.format_of(path)
+    except ModuleError as e:
+        raise ModuleError(
+            f"{name} is no file of inspector: {e}. Expected one that Explorer.save or Compiled.save wrote."
+        ) from e
+    if found == saved.FORMAT:
+        return Compiled.load(path)
+    return Exploration.of(bundle.load(path))
+
+
+class Exploration(RecordedExploration):
+    """A recorded exploration; its fields are those of `RecordedExploration`. `inspector.load` gives one."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, recorded: RecordedExploration) -> Self:
+        """The same with these methods."""
+        return cls(**{field.name: getattr(recorded, field.name) for field in dataclasses.fields(recorded)})
+
+    @property
+    def baseline(self) -> RecordedVariant:
+        """The variant that the others are compared with."""
+        return self.variants[0]
+
+    def compare(self) -> pd.DataFrame:
+        """Memory, cost and compile time of the variants that compiled, side by side."""
+        from inspector.analysis.stats import compare
+
+        done = [variant for variant in self.variants if variant.program is not None]
+        is_named = any(variant.tuning != AS_IT_IS for variant in done)  # else by their options, which say more
+        return compare(*(v.compiled for v in done), names=[v.label for v in done] if is_named else ())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything to one file that `inspector.load` opens.
+
+        Raises:
+          OSError: the place cannot be written.
+        """
+        bundle.save(self, path)
+
+    def explorer(self, height_px: int = 700) -> Explorer:
+        """An Explorer that answers from what was recorded; other options and targets are compiled here.
+
+        Args:
+          height_px: initial height of the panes.
+        """
+        from inspector.replaying import explorer_of
+
+        return explorer_of(self, height_px)
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        """Called by IPython to show it in a cell."""
+        self.explorer()._ipython_display_(**kwargs)
+
+    def __repr__(self) -> str:
+        jax = self.installation.jax or "unknown"
+        lines = [f"Exploration of {self.lowered.program.signature}, recorded {self.recorded_at} with JAX {jax}"]
+        for variant in self.variants:
+            target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
+            said = f", {' '.join(str(variant.error).split())[:200]}" if variant.error else ""
+            lines.append(f"  {variant.label}{target}: {variant.state}{said}")
+        return "\n".join(lines)

@@ -1,0 +1,161 @@
+"""A `Listing` in few bytes: each file, frame, stack and origin once, as numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from inspector.compilation.plain import FormError
+from inspector.hlo.listing import Listing
+from inspector.hlo.source import Frame, Origin
+
+_Numbers = npt.NDArray[np.int32]
+
+_MOST_ROWS = 1 << 20  # each becomes objects of many times its bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlainListing:
+    """A listing as it is written.
+
+    Attributes:
+      text, instructions, labels: as of the listing.
+      lines: for each line an index into `entries`, or -1; as all below little-endian int32.
+      names: files, functions and operations.
+      frames: three numbers each: file and function as indices into `names`, and the line.
+      stacks: how many frames each has, then the frames of all.
+      origins: two numbers each: an operation and a stack.
+      entries: how many origins each has, then the origins of all.
+    """
+
+    text: str
+    lines: bytes
+    names: tuple[str, ...]
+    frames: bytes
+    stacks: tuple[bytes, bytes]
+    origins: bytes
+    entries: tuple[bytes, bytes]
+    instructions: tuple[str | None, ...] = ()
+    labels: tuple[int | None, ...] = ()
+
+
+def written(listing: Listing) -> PlainListing:
+    """The inverse of `read`."""
+    names, frames, stacks, origins = _Table(), _Table(), _Table(), _Table()
+    entries: list[list[int]] = []
+    for entry in listing.origins:
+        entries.append([])
+        for origin in entry:
+            stack = stacks.known(origin.frames)
+            if stack is None:
+                rows = [frames.index((names.index(f.file), names.index(f.function), f.line)) for f in origin.frames]
+                stack = stacks.index(tuple(rows), origin.frames)
+            entries[-1].append(origins.index((names.index(origin.op_name), stack)))
+    return PlainListing(
+        text=listing.text,
+        lines=listing.line_origins,
+        names=tuple(names.rows),
+        frames=_flat(frames.rows),
+        stacks=_ragged(stacks.rows),
+        origins=_flat(origins.rows),
+        entries=_ragged(entries),
+        instructions=listing.instructions,
+        labels=listing.labels,
+    )
+
+
+def read(plain: PlainListing, at: str) -> Listing:
+    """The listing again.
+
+    Raises:
+      FormError: its numbers do not go together.
+    """
+    try:
+        return _read(plain)
+    except (ValueError, IndexError, OverflowError) as e:
+        raise FormError(f"{at}: a listing whose numbers do not go together ({e})") from e
+
+
+def _read(plain: PlainListing) -> Listing:
+    names = plain.names
+    frames = [
+        Frame(names[file], line, names[function])
+        for file, function, line in _rows(plain.frames, 3, (len(names), len(names), None))
+    ]
+    stacks = [tuple(frames[i] for i in rows) for rows in _parts(plain.stacks, len(frames))]
+    origins = [Origin(names[name], stacks[stack]) for name, stack in _rows(plain.origins, 2, (len(names), len(stacks)))]
+    entries = tuple(tuple(origins[i] for i in rows) for rows in _parts(plain.entries, len(origins)))
+    lines = _numbers(plain.lines)
+    count = plain.text.count("\n") + 1
+    for name, given in (("lines", lines), ("instructions", plain.instructions), ("labels", plain.labels)):
+        if len(given) != count and (len(given) or name == "lines"):
+            raise ValueError(f"{len(given)} {name} for a text of {count}")
+    if lines.min(initial=0) < -1 or lines.max(initial=-1) >= len(entries):
+        raise ValueError(f"lines with origins beyond {len(entries)}")
+    return Listing(plain.text, plain.lines, entries, plain.instructions, plain.labels)
+
+
+class _Table:
+    """Different rows, by number."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._same: dict[int, int] = {}
+
+    def known(self, same: object) -> int | None:
+        """The number of a row that was made of this very object: most stacks are shared, and to compare them takes time."""
+        return self._same.get(id(same))
+
+    def index(self, row: Hashable, same: object = None) -> int:
+        number = self._numbers.setdefault(row, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(row)
+        if same is not None:
+            self._same[id(same)] = number
+        return number
+
+
+def _flat(rows: Iterable[Iterable[int]]) -> bytes:
+    return np.fromiter(itertools.chain.from_iterable(rows), "<i4").tobytes()
+
+
+def _ragged(rows: Sequence[Sequence[int]]) -> tuple[bytes, bytes]:
+    return _flat([map(len, rows)]), _flat(rows)
+
+
+def _numbers(data: bytes) -> _Numbers:
+    return np.frombuffer(data, "<i4").astype(np.int32)
+
+
+def _rows(data: bytes, width: int, limits: Sequence[int | None]) -> list[list[int]]:
+    """Rows of so many numbers, each from 0 to below its limit."""
+    found = _numbers(data).reshape(-1, width)
+    _check_count(len(found))
+    for column, limit in zip(found.T, limits, strict=True):
+        if column.min(initial=0) < 0 or (limit is not None and column.max(initial=-1) >= limit):
+            raise ValueError(f"a number beyond {limit}")
+    rows: list[list[int]] = found.tolist()
+    return rows
+
+
+def _parts(parts: tuple[bytes, bytes], limit: int) -> list[list[int]]:
+    """Rows of any length, of numbers from 0 to below the limit."""
+    lengths, numbers = map(_numbers, parts)
+    _check_count(len(lengths))
+    if lengths.min(initial=0) < 0 or int(lengths.sum(dtype=np.int64)) != len(numbers):
+        raise ValueError(f"{len(numbers)} numbers for {len(lengths)} rows")
+    if numbers.min(initial=0) < 0 or numbers.max(initial=-1) >= limit:
+        raise ValueError(f"a number beyond {limit}")
+    ends = np.cumsum(lengths)
+    return [part.tolist() for part in np.split(numbers, ends[:-1])] if len(lengths) else []
+
+
+def _check_count(rows: int) -> None:
+    if rows > _MOST_ROWS:
+        raise ValueError(f"{rows:,} rows, of at most {_MOST_ROWS:,}")

@@ -1,0 +1,73 @@
+"""StableHLO modules in a form that a JAX of another version reads: MLIR's own bytecode changes with every jaxlib."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from inspector.compilation.program import Program
+from inspector.errors import ModuleError, Unavailable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PortableModule:
+    """A module for other versions of JAX.
+
+    Attributes:
+      jax: the version that made the module.
+      artifact: its portable form, or why there is none.
+    """
+
+    jax: str
+    artifact: bytes | Unavailable
+
+
+PortableModules = Mapping[str, PortableModule]
+"""By `Program.digest`."""
+
+
+def portable_modules(programs: Iterable[Program], known: PortableModules) -> PortableModules:
+    """Of each program's module.
+
+    Args:
+      programs: those that are not known were lowered in this process.
+      known: of programs that were loaded.
+    """
+    from inspector._jax import attached, modules
+
+    found: dict[str, PortableModule] = {}
+    for program in programs:
+        if program.digest in known:
+            found[program.digest] = known[program.digest]
+        elif program.digest not in found:
+            artifact: bytes | Unavailable
+            try:
+                artifact = modules.portable(program.module)
+            except ModuleError as e:
+                artifact = Unavailable(str(e))
+            found[program.digest] = PortableModule(attached.installed_versions()["jax"], artifact)
+    return found
+
+
+def ported(program: Program, portable: PortableModules) -> Program:
+    """A program whose module this JAX reads: itself where this JAX made it.
+
+    Any other is read in a process of its own, as it comes from outside.
+
+    Raises:
+      ModuleError: there is no form of it that this JAX reads.
+    """
+    from inspector._jax import attached, reading
+
+    here = attached.installed_versions()["jax"]
+    form = portable.get(program.digest, PortableModule("unknown", Unavailable("the file has no portable form of it")))
+    if form.jax == here:
+        return program
+    said = f"The StableHLO of {program.name!r} was made by JAX {form.jax}, and JAX {here} cannot read"
+    remedy = f"Replay it with JAX {form.jax}, or record it with JAX {here}."
+    if isinstance(form.artifact, Unavailable):
+        raise ModuleError(f"{said} it: {form.artifact.reason}. {remedy}")
+    try:
+        return dataclasses.replace(program, module=reading.read(form.artifact, "StableHLO").stablehlo)
+    except ModuleError as e:
+        raise ModuleError(f"{said} its portable form. {remedy} {e}") from e

@@ -1,0 +1,85 @@
+"""`Recompiler`: an engine for recorded programs, which come from outside and perhaps from another JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import Engine, Job
+from inspector.compilation.program import Program
+from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.compilation.target import Target
+from inspector.engines.lane import Lane, forward
+from inspector.engines.serving import callbacks_of
+from inspector.engines.shared import default_engine, worker_engine
+from inspector.errors import Unavailable
+from inspector.reports.portable import ported
+from inspector.reports.recorded import RecordedExploration
+
+
+class Recompiler:
+    """Compiles with the installed JAX, in workers, what an exploration has the programs of. Thread-safe.
+
+    What reads a module or compiles it is never this process: a damaged one may end whoever does.
+    """
+
+    name = "recompile"
+
+    def __init__(self, exploration: RecordedExploration) -> None:
+        """Nothing is started yet."""
+        self._portable = exploration.portable
+        self._ported: dict[str, Program] = {}
+        self._lane = Lane("inspector-recompile")
+
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+        """Starts compiling; see `Engine.submit`."""
+        started: list[Job[CompiledProgram]] = []
+
+        def cancel() -> None:
+            for inner in started:
+                inner.cancel()
+
+        def fail(reading: Job[None]) -> None:
+            error = reading.exception()
+            if error is not None:
+                job.fail(error)
+
+        def start() -> None:
+            job.advance("reading the module")
+            here = dataclasses.replace(request, program=self._here(request.program))
+            started.append(_engine(here.program, here.target).submit(here))
+            forward(started[0], job)
+
+        job: Job[CompiledProgram] = Job(cancel=cancel)
+        reading: Job[None] = Job()
+        reading.add_done_callback(fail)
+        self._lane.put(reading, start)
+        return job
+
+    def run(self, request: RunRequest) -> Job[RunReply]:
+        """Starts running what it compiled; see `Engine.run`."""
+        return _engine(request.compiled.program, request.compiled.target).run(request)
+
+    def close(self) -> None:
+        """Waits for nothing."""
+        self._lane.close()
+
+    def _here(self, program: Program) -> Program:
+        """The program for this JAX."""
+        callbacks_of(program)  # refuses those that are gone
+        if program.digest not in self._ported:
+            self._ported[program.digest] = ported(program, self._portable)
+        return dataclasses.replace(program, module=self._ported[program.digest].module)
+
+
+def _engine(program: Program, target: Target) -> Engine:
+    """The engine that suits, but for this process's own."""
+    found = default_engine(program, target)
+    return worker_engine() if found.name == "inline" else found
+
+
+def runnable(compiled: CompiledProgram, engine: Recompiler) -> CompiledProgram:
+    """A recorded program with machine code of this JAX; waits for its compile."""
+    if not isinstance(compiled.executable, Unavailable):
+        return compiled
+    return engine.submit(CompileRequest(compiled.program, compiled.options, compiled.target)).result()

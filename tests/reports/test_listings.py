@@ -1,0 +1,56 @@
+"""A listing in few bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from inspector.compilation.plain import FormError
+from inspector.hlo.listing import Listing
+from inspector.hlo.source import Frame, Origin
+from inspector.reports import listings
+from tests.reports.recorded import exploration
+
+FRAMES = (Frame("a.py", 3, "f"), Frame("b.py", 0))
+LISTING = Listing.of(
+    "x\ny\nz",
+    [[Origin("jit(f)/add", FRAMES), Origin("jit(f)/mul", FRAMES[:1])], [], [Origin("")]],
+    ["a", None, "c"],
+    [1, None, 3],
+)
+
+
+def test_what_is_written_is_read() -> None:
+    lowered = exploration().lowered
+    for listing in (LISTING, Listing.of("", [()]), lowered.source, lowered.jaxpr_listing, lowered.stablehlo_listing):
+        assert isinstance(listing, Listing)
+        assert listings.read(listings.written(listing), "here") == listing
+
+
+def test_what_is_shared_is_written_once() -> None:
+    written = listings.written(LISTING)
+    assert len(written.frames) == 4 * 3 * 2
+    assert len(written.stacks[0]) == 4 * 3
+    many = Listing.of("\n".join("x" * 1000), [LISTING.origins[0]] * 1000)
+    assert len(listings.written(many).names) == len(written.names) - 1 + 1
+
+
+def of(*numbers: int) -> bytes:
+    return np.array(numbers, "<i4").tobytes()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lines": of(0)}, {"lines": of(0, 5, 0)}, {"lines": of(0, -2, 0)}, {"lines": b"abc"}, {"text": "x"},
+        {"names": ()}, {"frames": of(0, 0)}, {"frames": of(0, 0, -1)}, {"frames": of(-1, 0, 0)},
+        {"stacks": (of(1), of(9))}, {"stacks": (of(-1), of())}, {"stacks": (of(2**31 - 1, 2**31 - 1), of())},
+        {"origins": of(0, 99)}, {"entries": (of(2), of(0))}, {"entries": (of(1), of(-1))}, {"labels": (1,)},
+        {"instructions": ("a",)}, {"stacks": (bytes(4 << 21), b"")},
+    ],
+)  # fmt: skip
+def test_numbers_that_do_not_go_together_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(FormError, match=r"^here: a listing whose numbers do not go together"):
+        listings.read(dataclasses.replace(listings.written(LISTING), **changes), "here")  # type: ignore[arg-type]
