@@ -617,6 +617,25 @@ export interface PassVariantRequest {
   which: "without" | "until";
 }
 
+export interface PassGraphRequest {
+  type: "pass_graph";
+  id: number;
+  variant: number;
+  index: number;
+  is_before: boolean;
+}
+
+export interface PassGraph {
+  type: "pass_graph";
+  id: number;
+  variant: number;
+  index: number;
+  is_before: boolean;
+  instructions: number;
+  words: string[];
+  error: Error | null;
+}
+
 export interface CodeList {
   type: "code";
   variant: number;
@@ -942,9 +961,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -969,7 +988,7 @@ export const PANES: readonly Line[] = [
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
-  { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "collectives", "variant", "document", "notebook_kernel"] },
+  { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "options", title: "Options", place: "dock", topics: ["scan", "build_options", "built", "variant", "notebook_kernel"] },

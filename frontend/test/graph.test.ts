@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { counterpart, Folding, MOST_SHOWN } from "../src/graph/folding.ts";
-import { partiesOf } from "../src/graph/devices.ts";
+import { partiesOf } from "../src/graph/parties.ts";
 import { dotText } from "../src/graph/exports.ts";
 import { Layouts, type Layout, type Place } from "../src/graph/layered.ts";
 import { sceneOf } from "../src/graph/levels.ts";

@@ -138,6 +138,20 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, int, int]:
     return stablehlo_bytes, int(attributes.get("replica_count", 1)), int(attributes.get("num_partitions", 1))
 
 
+def hlo_to_proto(text: str) -> bytes:
+    """A serialized HloModuleProto of HLO text, optimized or not.
+
+    Only for `reader.py`: malformed HLO can abort the process.
+
+    Raises:
+      ModuleError: with XLA's message.
+    """
+    try:
+        return bytes(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+    except Exception as e:
+        raise ModuleError(f"Cannot read the HLO module: {e}\n{EXPECTED['HLO']}") from e
+
+
 def _context() -> ir.Context:
     """With the dialects that a context of JAX's has (`make_ir_context`)."""
     registry = ir.DialectRegistry()

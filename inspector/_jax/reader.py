@@ -1,7 +1,7 @@
 """The process that `reading.py` starts: reads one module from stdin, and may die of it.
 
 Answers on stdout: a line of JSON (`{"facts": {..}, "sizes": [..]}` or `{"error": ..}`), then as many bytes each of
-MLIR bytecode, its text with locations, HLO text and proto; or of the whole text alone. The process may take time and memory, and answer with
+MLIR bytecode, its text with locations, HLO text and proto; or of the whole text, or the proto, alone. The process may take time and memory, and answer with
 as much, in proportion to the module only: so a small one costs whoever asked little, whatever it stands for.
 """
 
@@ -54,6 +54,9 @@ def _answered(
         if wanted == "text":
             assert isinstance(module, bytes), "bytecode"
             return {}, [modules.full_text(module).encode()]
+        if wanted == "proto":
+            assert isinstance(module, str), "HLO"
+            return {}, [modules.hlo_to_proto(module)]
         return _read(module, language, size)
     except ModuleError as e:
         return {"error": _cut(str(e))}, []

@@ -19,7 +19,7 @@ from inspector._jax.modules import EXPECTED
 from inspector.errors import ModuleError
 
 Language = Literal["HLO", "StableHLO"]
-Wanted = Literal["forms", "text"]
+Wanted = Literal["forms", "text", "proto"]
 
 _LIMIT_S = 600
 _LARGE_BYTES = 4 << 20  # printed in about the time that a process takes to start
@@ -52,6 +52,16 @@ def full_text(module: bytes) -> str:
         return modules.full_text(module)
     _, (text,) = _ask(module, "StableHLO", "text")
     return text.decode()
+
+
+def hlo_proto(text: str) -> bytes:
+    """`modules.hlo_to_proto` in a process of its own: what a compiler wrote may have been saved by somebody else.
+
+    Raises:
+      ModuleError: with XLA's message, such as of an operation that only the compiler that wrote it knows.
+    """
+    _, (proto,) = _ask(text, "HLO", "proto")
+    return proto
 
 
 def _ask(module: bytes | str, language: Language, wanted: Wanted) -> tuple[dict[str, Any], list[bytes]]:

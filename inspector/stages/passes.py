@@ -14,6 +14,7 @@ from inspector.compilation import pass_switches
 from inspector.compilation.options import Options
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.errors import ParameterError, Unavailable
+from inspector.hlo.module import Module
 
 if TYPE_CHECKING:
     from inspector.analysis.picture import Picture
@@ -45,6 +46,33 @@ class CompilerPasses(Passes):
         """Those that changed the module themselves; a pipeline of passes is left out for what is in it."""
         return steps(self)
 
+    def at(self, chosen: int | Pass) -> Pass:
+        """One of these, by its index.
+
+        Raises:
+          ParameterError: there is no such pass.
+        """
+        index: Any = chosen.index if isinstance(chosen, Pass) else chosen
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self):
+            raise ParameterError(f"There is no pass {chosen!r}: expected an index from 0 to {len(self) - 1}.")
+        return self[index]
+
+    def module(self, chosen: int | Pass, *, before: bool = False) -> Module:
+        """The module after a pass, for all that can be asked of one.
+
+        Args:
+          chosen: one of these, or its index.
+          before: the module before it instead.
+
+        Raises:
+          ParameterError: there is no such pass.
+          ModuleError: the installed jaxlib cannot read what the compiler wrote.
+        """
+        from inspector._jax import reading  # saved passes are read where jaxlib is not
+
+        one = self.at(chosen)
+        return Module.from_proto(reading.hlo_proto(one.before if before else one.after))
+
     def change(self, chosen: int | Pass) -> PassChange:
         """What a pass did, in words and line by line.
 
@@ -54,7 +82,7 @@ class CompilerPasses(Passes):
         Raises:
           ParameterError: there is no such pass.
         """
-        one = self._pass(chosen)
+        one = self.at(chosen)
         return pass_change(self.history, one.before_index, one.after_index)
 
     def between(self, first: int | Pass | None, last: int | Pass | None = None) -> PassChange:
@@ -67,8 +95,8 @@ class CompilerPasses(Passes):
         Raises:
           ParameterError: there is no such pass.
         """
-        before = self.history.text_at(0) if first is None else self._pass(first).after_index
-        after = self.history.text_at(len(self.history.steps)) if last is None else self._pass(last).after_index
+        before = self.history.text_at(0) if first is None else self.at(first).after_index
+        after = self.history.text_at(len(self.history.steps)) if last is None else self.at(last).after_index
         return pass_change(self.history, before, after)
 
     def follow(
@@ -99,7 +127,7 @@ class CompilerPasses(Passes):
             )
         if instruction is not None:
             name = instruction.removeprefix("%")
-            place = history.place_of(name) if at is None else history.place_after(self._pass(at).index)
+            place = history.place_of(name) if at is None else history.place_after(self.at(at).index)
             if name not in history.snapshots.places(history.text_at(place)):
                 raise ParameterError(f"The module after pass {at} has no instruction {name!r}.")
             return history.follow([name], place, name)
@@ -118,7 +146,7 @@ class CompilerPasses(Passes):
         Raises:
           ParameterError: there is no such pass.
         """
-        return pass_switches.without(self, self._pass(chosen).index, options)
+        return pass_switches.without(self, self.at(chosen).index, options)
 
     def until(self, chosen: int | Pass, options: Options | None = None) -> Options | Unavailable:
         """Options that leave out what changed the module after a pass.
@@ -132,17 +160,11 @@ class CompilerPasses(Passes):
         Raises:
           ParameterError: there is no such pass.
         """
-        return pass_switches.until(self, self._pass(chosen).index, options)
+        return pass_switches.until(self, self.at(chosen).index, options)
 
     def plot(self) -> Picture:
         """Durations of the passes, and the module's instructions, fusions, bytes and collectives after each."""
         return pass_plot(self)
-
-    def _pass(self, chosen: int | Pass) -> Pass:
-        index: Any = chosen.index if isinstance(chosen, Pass) else chosen
-        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self):
-            raise ParameterError(f"There is no pass {chosen!r}: expected an index from 0 to {len(self) - 1}.")
-        return self[index]
 
     def _is_line(self, text: str) -> Callable[[str, int], bool]:
         file, colon, number = text.rpartition(":")

@@ -14,6 +14,7 @@ from jax._src.interpreters import mlir
 import inspector
 from inspector._jax import modules, reader, reading
 from inspector.errors import ModuleError
+from inspector.hlo.module import Module
 
 LOWERED = inspector.lower(lambda x: jnp.sin(x) @ x, jnp.ones((2, 2)))
 # MLIR's diagnostic quotes the producer, and nanobind ends a process that makes text of such bytes.
@@ -91,6 +92,15 @@ def test_the_whole_text_is_the_same_from_another_process(monkeypatch: pytest.Mon
     assert LOWERED.stablehlo == here
     with pytest.raises(ModuleError, match="Cannot read the StableHLO module"):
         reading.full_text(NOT_UTF8)
+
+
+def test_text_becomes_the_module_that_it_is_of() -> None:
+    found = Module.from_proto(reading.hlo_proto(LOWERED.hlo))
+    assert found.columns.names == LOWERED.module().columns.names
+    with pytest.raises(ModuleError, match=r"Cannot read the HLO module(.|\n)*HloModule"):
+        reading.hlo_proto("HloModule m\n\nENTRY e {\n ROOT r = f32[] nosuch()\n}\n")
+    with pytest.raises(ModuleError, match="was ended by SIGSEGV"):
+        reading.hlo_proto(NESTED_HLO)
 
 
 def test_what_becomes_much_more_than_it_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

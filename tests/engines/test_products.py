@@ -25,8 +25,9 @@ from inspector.compilation.target import Target
 from inspector.engines.cached import CachedEngine
 from inspector.engines.inline import InlineEngine
 from inspector.engines.worker import WorkerEngine
-from inspector.errors import CompilationError, OptionError, Unavailable
+from inspector.errors import CompilationError, OptionError, ParameterError, Unavailable
 from inspector.stages.compiled import Compiled
+from inspector.stages.passes import CompilerPasses
 from tests.conftest import ROOT
 from tests.engines import programs
 
@@ -89,6 +90,19 @@ def test_passes_lead_from_the_first_hlo_to_the_last(whole: Compiled) -> None:
     took = [p.duration_s for p in passes if not isinstance(p.duration_s, Unavailable)]
     assert took
     assert min(took) >= 0
+
+
+def test_snapshots_are_modules(whole: Compiled) -> None:
+    assert not isinstance(whole.passes, Unavailable)
+    passes = CompilerPasses.of(whole.passes)
+    first, last = passes.module(passes.steps[0], before=True), passes.module(passes.steps[-1])
+    assert {i.opcode for i in first.instructions()}.isdisjoint({"fusion"})
+    assert sorted(last.columns.names) == sorted(whole.module().columns.names)
+    assert sum(i.opcode == "fusion" for i in last.instructions()) == sum(
+        i.opcode == "fusion" for i in whole.module().instructions()
+    )
+    with pytest.raises(ParameterError, match="There is no pass 10000"):
+        passes.module(10_000)
 
 
 def _instructions(hlo: str) -> list[str]:

@@ -17,6 +17,7 @@ from inspector.compilation.request import PRODUCTS
 from inspector.errors import OptionError, ParameterError, Unavailable
 from inspector.hlo.module import Instruction
 from inspector.stages.compiled import Compiled
+from inspector.stages.passes import CompilerPasses
 from tests.engines.test_absent import needs_gpu, needs_tpu
 from tests.engines.test_products import temporary
 
@@ -57,6 +58,7 @@ def test_passes_lead_from_the_first_hlo_to_the_last(target: str) -> None:
     names = {i.name for i in compiled(target).module().entry.instructions if i.opcode == "fusion"}
     assert names
     assert all(f"%{name} = " in found[-1].after for name in names)
+    assert names <= {i.name for i in CompilerPasses.of(found).module(len(found) - 1).entry.instructions}
     assert not any(f"%{name} = " in found[0].before for name in names)
     fused = [p.name for p in found.changed if "fusion" in p.name]
     assert fused

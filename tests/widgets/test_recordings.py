@@ -104,6 +104,32 @@ def test_passes_are_recorded_by_a_second_compile_of_the_same(work: FakeWork, exp
     assert len(work.requests) == 2, "nor what is done"
 
 
+def test_a_snapshot_is_told_as_a_graph_with_what_was_done(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    texts = Texts.of([HLO, HLO.replace(" s32[] xor(", " s32[] or(", 1)])
+    record(box, "passes")
+    work.finish(1, passes=Passes((Pass(0, "simplification", "algsimp", True, 0.25, 0, 1, texts),)))
+    drain(explorer)
+    for number, is_before in enumerate((True, False)):
+        box.send({"type": "pass_graph", "id": 1 + number, "variant": 0, "index": 0, "is_before": is_before})
+        deadline = time.monotonic() + 60
+        while not any(m["type"] == "pass_graph" and m["id"] == 1 + number for m in box.all):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    for (told, buffers), is_before in zip(
+        [each for each in box.buffers if each[0]["type"] == "pass_graph"], (True, False), strict=True
+    ):
+        assert (told["error"], told["is_before"], told["index"]) == (None, is_before, 0)
+        names = gzip.decompress(buffers[1]).decode().split("\n")
+        assert len(names) == told["instructions"]
+        done = gzip.decompress(buffers[4])
+        assert len(done) == len(names)
+        words = {name: told["words"][word - 1] for name, word in zip(names, done, strict=True) if word}
+        assert [*words.values()] == ["rewrote"], words
+    box.send({"type": "pass_graph", "id": 3, "variant": 0, "index": 7, "is_before": False})
+    drain(explorer)
+    assert "There is no pass 7" in box.last("pass_graph")["error"]["message"]
+
+
 def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer: Explorer, box: Box) -> None:
     record(box, "passes")
     work.finish(1, passes=PASSES)

@@ -1,7 +1,7 @@
 // A layout on screen: drawn, moved, zoomed, and walked through with the keyboard.
 
 import { drag, h, isForElement, oncePerFrame, svg, update } from "../lib/dom.ts";
-import { type Colouring, amountOf, amountText, heat, kindOf } from "./colours.ts";
+import { type Colouring, amountOf, amountText, heat, isParty, kindOf } from "./colours.ts";
 import type { Folding } from "./folding.ts";
 import type { Layout, Place, Point } from "./layered.ts";
 import type { Scene } from "./levels.ts";
@@ -68,9 +68,14 @@ export class GraphCanvas {
     this.listen();
   }
 
-  /** Draws a layout, without colours; what stays is moved to its place, and `anchor` stays where it is on screen. */
-  show(shown: Shown, anchor: number | null): void {
-    const before = anchor === null ? null : (this.shown?.layout.places.get(anchor) ?? null);
+  /**
+   * Draws a layout, without colours; what stays is moved to its place, and `anchor` stays where it is on screen.
+   *
+   * @param was the anchor in the layout before, where that was of another graph.
+   */
+  show(shown: Shown, anchor: number | null, was: number | null = anchor): void {
+    const before = was === null ? null : (this.shown?.layout.places.get(was) ?? null);
+    if (this.shown?.folding.model !== shown.folding.model) this.forget();
     this.shown = shown;
     const after = anchor === null ? null : (shown.layout.places.get(anchor) ?? null);
     if (before && after)
@@ -93,7 +98,7 @@ export class GraphCanvas {
       const amount = amounts.get(node) ?? NaN;
       element.style.setProperty("--heat", `${(100 * heat(amount, most)).toFixed(1)}%`);
       element.classList.toggle("insp-g-less", amount < 0);
-      const isAmount = colouring !== "kind" && colouring !== "devices";
+      const isAmount = colouring !== "kind" && !isParty(colouring);
       element.classList.toggle("insp-g-unknown", isAmount && amounts.has(node) && Number.isNaN(amount));
       const [party] = model.partiesAt(node);
       element.classList.toggle("insp-g-together", party !== undefined && !folding.isOpen(node));
@@ -103,7 +108,7 @@ export class GraphCanvas {
       words.textContent = folding.isOpen(node) ? text : text || subtitle(model, node);
       update(element, { "aria-label": spoken(model, node, words.textContent) });
     }
-    this.element.dataset.colouring = colouring === "kind" || colouring === "devices" ? colouring : "amount";
+    this.element.dataset.colouring = isParty(colouring) ? "party" : colouring === "kind" ? "kind" : "amount";
     return most;
   }
 
@@ -194,6 +199,13 @@ export class GraphCanvas {
   /** After the pane has got another size. */
   resize(): void {
     if (this.shown && !this.isMoved) this.fit();
+  }
+
+  /** Another graph numbers its nodes otherwise. */
+  private forget(): void {
+    this.nodes.replaceChildren();
+    this.elements.clear();
+    this.current = this.pointed = NOWHERE;
   }
 
   private drawNodes({ folding, scene, layout }: Shown): void {

@@ -5,7 +5,13 @@ import type { GraphModel, Metric } from "./model.ts";
 
 /** A cost, or how it differs from that in another variant. */
 export type Change = `change:${Metric}`;
-export type Colouring = "kind" | "devices" | Metric | "alive" | Change;
+export type Colouring = "kind" | Party | Metric | "alive" | Change;
+/** What is told apart and not measured: who works together, what a pass did. */
+export type Party = "devices" | "pass";
+
+export function isParty(colouring: Colouring): colouring is Party {
+  return colouring === "devices" || colouring === "pass";
+}
 
 /** The cost whose change a colouring shows; null for one that shows none. */
 export function changeOf(colouring: Colouring): Metric | null {
@@ -51,7 +57,7 @@ export function amountOf(model: GraphModel, node: number, colouring: Colouring):
   const change = changeOf(colouring);
   if (change) return model.change(node, change);
   if (colouring === "alive") return aliveIn(model, node);
-  return colouring === "kind" || colouring === "devices" ? NaN : model.cost(node, colouring as Metric).value;
+  return colouring === "kind" || isParty(colouring) ? NaN : model.cost(node, colouring as Metric).value;
 }
 
 /** For how many steps of the schedule a value is alive; of a box the longest of its own instructions. */
@@ -69,7 +75,7 @@ function aliveIn(model: GraphModel, node: number): number {
 }
 
 export function amountText(model: GraphModel, node: number, colouring: Colouring): string {
-  if (colouring === "devices") return model.parties(node).join("; ");
+  if (isParty(colouring)) return model.parties(node).join("; ");
   const amount = amountOf(model, node, colouring);
   if (Number.isNaN(amount)) return changeOf(colouring) ? "new, or not known" : "";
   const isCost = colouring === "flops" || colouring === "bytes" || colouring === "seconds";

@@ -1,6 +1,6 @@
 // The nodes and edges of a variant's module, as columns: its instructions, then the boxes that hold them.
 
-import type { Parties } from "./devices.ts";
+import type { Parties } from "./parties.ts";
 import { Gradual, PIECE } from "../lib/gradual.ts";
 import { decodeJson, decodeText } from "../lib/transport.ts";
 import type { GraphTable } from "../messages.ts";

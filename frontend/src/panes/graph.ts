@@ -5,6 +5,7 @@ import { fill, h, whenLaidOut } from "../lib/dom.ts";
 import { format, formatSeconds, plural } from "../lib/format.ts";
 import { whenIdle } from "../lib/gradual.ts";
 import { openMenu } from "../lib/menu.ts";
+import { anchorIn } from "../graph/anchors.ts";
 import { GraphCanvas, type Shown } from "../graph/canvas.ts";
 import { dotText, pngBlob, save, svgText } from "../graph/exports.ts";
 import { Folding } from "../graph/folding.ts";
@@ -12,6 +13,7 @@ import { Layouts } from "../graph/layered.ts";
 import { sceneOf } from "../graph/levels.ts";
 import { Minimap } from "../graph/minimap.ts";
 import { type GraphModel, NOWHERE, readGraph } from "../graph/model.ts";
+import { doneIn, type Parties } from "../graph/parties.ts";
 import { sizeOf } from "../graph/words.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
@@ -19,15 +21,20 @@ import type { Message } from "../state/synced.ts";
 import { GraphColours } from "./graphcolours.ts";
 import { LinkedPane } from "./linked.ts";
 import type { Context, Pane } from "./pane.ts";
+import { PassGraph } from "./passgraph.ts";
 import { awaited, failure, unfinished } from "./states.ts";
 
 /** Lines of a text that light boxes: of more a reader sees only that there are many. */
 const MOST_LIT = 2000;
 
+type GraphMessage = Message<"graph"> | Message<"pass_graph">;
+
 /** The graph of a variant, as it was left. */
 interface Kept {
   readonly folding: Folding;
   readonly layouts: Layouts;
+  /** What a pass did, of a graph between passes. */
+  readonly done: Parties | null;
 }
 
 let count = 0;
@@ -52,20 +59,24 @@ class GraphPane extends LinkedPane {
     onLeave: (node) => this.leave(node),
     onMove: () => this.minimap.move(),
   });
+  private readonly pass = new PassGraph(this.context, this.drawing.request);
   private readonly colours = new GraphColours(this.context, this.canvas, () => this.tell(NOWHERE));
   private readonly minimap = new Minimap(this.canvas);
   private readonly stage = h("div", { class: "insp-g-stage" }, this.canvas.element, this.minimap.element, this.trail);
   private readonly foot = h("div", { class: "insp-g-foot" }, this.words, this.colours.legend);
-  private readonly kept = new WeakMap<Message<"graph">, Kept>();
+  private readonly kept = new WeakMap<GraphMessage, Kept>();
   private readonly asked = new Set<string>();
-  private message: Message<"graph"> | null = null;
+  private message: GraphMessage | null = null;
+  private readonly end: () => void;
   private shown: Shown | null = null;
   private found: number[] = [];
   private at = -1;
 
   constructor(context: Context) {
     super(context, "graph");
+    this.end = context.local.signal.on(["pass"], this.drawing.request);
     this.tools.append(
+      this.pass.element,
       this.search,
       this.findings,
       this.colours.colouring,
@@ -78,21 +89,35 @@ class GraphPane extends LinkedPane {
     this.watch(this.stage);
   }
 
+  override destroy(): void {
+    super.destroy();
+    this.end();
+  }
+
   protected draw(): void {
     const { synced, local } = this.context;
     const { variant } = local;
+    this.pass.draw();
     const isKnown = variant && synced.document("optimized", variant.variant) && variant.state !== "failed";
     const reason = isKnown ? null : unfinished(variant, "graph");
     if (reason || !variant) return this.say(reason!);
-    const message = synced.latest("graph", { variant: variant.variant });
-    if (!message || !synced.latest("graph_costs", { variant: variant.variant })) this.ask(variant);
-    if (!message) {
-      return this.say(awaited(synced, "Making the graph", "The graph was not received"));
-    }
+    const message = this.pass.isShown ? this.pass.reply : this.ofVariant(variant);
+    this.element.classList.toggle("insp-counting", !message && this.shown !== null);
+    if (!message && this.pass.isShown && this.shown) return; // what is shown stays until the next is there
+    if (!message) return this.say(awaited(synced, "Making the graph", "The graph was not received"));
     if (message.error) return this.say(failure(message.error, "There is no graph"));
     if (message !== this.message) this.open(message);
-    this.colours.show(this.shown!.folding.model, variant.variant);
+    const { done, folding } = this.kept.get(message)!;
+    if (done) this.colours.showPass(folding.model, variant.variant, done);
+    else this.colours.show(folding.model, variant.variant);
     this.tell(NOWHERE);
+  }
+
+  private ofVariant(variant: messages.Variant): Message<"graph"> | null {
+    const { synced } = this.context;
+    const message = synced.latest("graph", { variant: variant.variant });
+    if (!message || !synced.latest("graph_costs", { variant: variant.variant })) this.ask(variant);
+    return message;
   }
 
   protected mark(): void {
@@ -120,7 +145,8 @@ class GraphPane extends LinkedPane {
 
   private say(state: HTMLElement): void {
     this.message = this.shown = null;
-    this.tools.hidden = true;
+    for (const tool of this.tools.children) (tool as HTMLElement).hidden = tool !== this.pass.element;
+    this.pass.draw();
     fill(this.element, state);
   }
 
@@ -132,36 +158,42 @@ class GraphPane extends LinkedPane {
     this.context.synced.send({ type: "graph", variant });
   }
 
-  private open(message: Message<"graph">): void {
-    const isFirst = !this.shown;
-    const before = this.shown?.folding ?? null;
-    const kept = this.keptOf(message, before);
+  private open(message: GraphMessage): void {
+    const before = this.shown;
+    const kept = this.keptOf(message, before?.folding ?? null);
+    const isStep = before !== null && message.type === "pass_graph";
+    if (isStep) kept.folding.openLike(before.folding);
     this.message = message;
-    this.tools.hidden = false;
-    if (isFirst) fill(this.element, this.stage, this.foot);
+    for (const tool of this.tools.children) (tool as HTMLElement).hidden = false;
+    this.pass.draw();
+    if (!before) fill(this.element, this.stage, this.foot);
     this.found = [];
     this.at = -1;
-    this.redraw(kept, null);
-    this.canvas.fit();
+    const anchor = isStep ? anchorIn(kept.folding, before, this.canvas.seen()) : null;
+    this.redraw(kept, anchor?.node ?? null, anchor?.was);
+    if (!anchor) this.canvas.fit();
     if (this.search.value) this.find();
   }
 
-  private keptOf(message: Message<"graph">, before: Folding | null): Kept {
+  private keptOf(message: GraphMessage, before: Folding | null): Kept {
     let kept = this.kept.get(message);
     if (!kept) {
-      const model = readGraph(message.instructions, this.context.synced.parts(message));
+      const parts = this.context.synced.parts(message);
+      const model = readGraph(message.instructions, parts);
       whenIdle(model.prepare());
-      kept = { folding: new Folding(model), layouts: new Layouts((node) => sizeOf(model, node)) };
+      const isOfPass = message.type === "pass_graph";
+      const done = isOfPass ? doneIn(model, message.words, new Uint8Array(parts[4]!)) : null;
+      kept = { folding: new Folding(model), layouts: new Layouts((node) => sizeOf(model, node)), done };
       if (before) kept.folding.openLike(before);
       this.kept.set(message, kept);
     }
     return kept;
   }
 
-  private redraw({ folding, layouts }: Kept, anchor: number | null): void {
+  private redraw({ folding, layouts }: Kept, anchor: number | null, was = anchor): void {
     const scene = sceneOf(folding);
     this.shown = { folding, scene, layout: layouts.of(scene) };
-    this.canvas.show(this.shown, anchor);
+    this.canvas.show(this.shown, anchor, was);
     this.minimap.show(this.shown);
     this.drawTrail();
     this.colours.draw();

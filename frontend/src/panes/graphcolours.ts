@@ -2,8 +2,8 @@
 
 import { fill, h } from "../lib/dom.ts";
 import { type GraphCanvas, partyColour } from "../graph/canvas.ts";
-import { changeOf, type Colouring, KIND_WORDS, KINDS, textOf } from "../graph/colours.ts";
-import { partiesOf } from "../graph/devices.ts";
+import { changeOf, type Colouring, isParty, KIND_WORDS, KINDS, textOf } from "../graph/colours.ts";
+import { type Parties, partiesOf } from "../graph/parties.ts";
 import type { GraphModel } from "../graph/model.ts";
 import type { Message } from "../state/synced.ts";
 import type { Context } from "./pane.ts";
@@ -21,6 +21,11 @@ const CHANGES: readonly { readonly value: Colouring; readonly text: string }[] =
   { value: "change:flops", text: "flops" },
   { value: "change:seconds", text: "time bound" },
 ];
+const OF_PASS: readonly { readonly value: Colouring; readonly text: string }[] = [
+  { value: "pass", text: "by what the pass did" },
+  ...COLOURINGS.filter(({ value }) => value === "kind" || value === "alive"),
+];
+
 export class GraphColours {
   readonly colouring = h("select", {
     class: "insp-select",
@@ -32,6 +37,9 @@ export class GraphColours {
   private readonly asked = new Set<string>();
   private model: GraphModel | null = null;
   private variant: number | null = null;
+  /** What is chosen for graphs of variants, and for those between passes. */
+  private readonly values: Record<"variant" | "pass", Colouring> = { variant: "kind", pass: "pass" };
+  private of: "variant" | "pass" = "variant";
 
   /** @param chosen is told when the reader has chosen another colour. */
   constructor(
@@ -42,10 +50,22 @@ export class GraphColours {
     this.offerColours(null);
   }
 
+  /** Takes a graph between passes, with what the pass did, and colours it. */
+  showPass(model: GraphModel, variant: number, done: Parties): void {
+    this.model = model;
+    this.variant = variant;
+    this.of = "pass";
+    if (model.allParties !== done) model.setParties(done);
+    this.offer(OF_PASS);
+    this.colouring.title = "What the colour of a node says. Costs are known of the compiled program only";
+    this.draw();
+  }
+
   /** Takes what is known of a variant's graph, and colours it. */
   show(model: GraphModel, variant: number): void {
     this.model = model;
     this.variant = variant;
+    this.of = "variant";
     const costs = this.context.synced.latest("graph_costs", { variant });
     const [known, atLeast] = costs && !costs.error ? this.context.synced.parts(costs) : [];
     if (known && atLeast && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(atLeast));
@@ -57,6 +77,7 @@ export class GraphColours {
 
   private choose(): void {
     if (!this.model) return;
+    this.values[this.of] = this.colouring.value as Colouring;
     if (changeOf(this.colouring.value as Colouring)) this.takeBefore(this.variant!);
     this.draw();
     this.chosen();
@@ -71,11 +92,13 @@ export class GraphColours {
       const keys = KINDS.map((kind) => h("span", { class: `insp-g-key insp-g-of-${kind}` }, KIND_WORDS[kind]));
       return fill(this.legend, ...keys);
     }
-    if (colouring === "devices") {
-      const { texts } = this.model!.allParties;
-      const key = (text: string, i: number): HTMLElement =>
-        h("span", { class: "insp-g-key insp-g-together", style: `--party:${partyColour(i)}` }, text);
-      return fill(this.legend, ...texts.map(key));
+    if (isParty(colouring)) {
+      const { texts, of } = this.model.allParties;
+      const present = new Set([...of.values()].flat());
+      const key = (text: string, i: number): HTMLElement | false =>
+        present.has(i) && h("span", { class: "insp-g-key insp-g-together", style: `--party:${partyColour(i)}` }, text);
+      const none = h("span", { class: "insp-dim" }, "nothing here was done to instructions");
+      return fill(this.legend, ...(present.size ? texts.map(key) : [none]));
     }
     const costs = this.context.synced.latest("graph_costs", { variant: this.variant });
     const waits = colouring !== "alive" && !costs;
@@ -116,7 +139,7 @@ export class GraphColours {
     option.disabled = !found?.rows.length;
     const { text } = COLOURINGS.find(({ value }) => value === "devices")!;
     option.textContent = option.disabled ? `${text}: no collectives here` : text;
-    if (option.disabled && this.colouring.value === "devices") this.colouring.value = "kind";
+    if (option.disabled && this.colouring.value === "devices") this.colouring.value = this.values.variant = "kind";
   }
 
   /** What the same cost in the variant that this one is compared with, once a colour asks for it. */
@@ -136,16 +159,21 @@ export class GraphColours {
   }
 
   private offerColours(baseline: number | null): void {
-    const { value } = this.colouring;
-    const option = ({ value, text }: (typeof COLOURINGS)[number]): HTMLElement => h("option", { value }, text);
     const label = `change against ${this.context.synced.variants.get(baseline ?? -1)?.label}`;
-    const choices = [...COLOURINGS, ...(baseline === null ? [] : CHANGES)];
-    if (this.colouring.querySelector("optgroup")?.label === (baseline === null ? undefined : label) && value) return;
-    fill(
-      this.colouring,
-      ...COLOURINGS.map(option),
-      baseline !== null && h("optgroup", { label }, ...CHANGES.map(option)),
-    );
-    this.colouring.value = choices.some((choice) => choice.value === value) ? value : "kind";
+    this.offer(COLOURINGS, baseline === null ? null : label);
+  }
+
+  /** @param changes the label of those that compare with another variant, null for none. */
+  private offer(choices: readonly { value: Colouring; text: string }[], changes: string | null = null): void {
+    const option = ({ value, text }: (typeof choices)[number]): HTMLElement => h("option", { value }, text);
+    const all = [...choices, ...(changes === null ? [] : CHANGES)].map(({ value }) => value);
+    const key = `${changes} ${all.join()}`;
+    if (this.colouring.dataset.choices !== key) {
+      this.colouring.dataset.choices = key;
+      const group = changes !== null && h("optgroup", { label: changes }, ...CHANGES.map(option));
+      fill(this.colouring, ...choices.map(option), group);
+    }
+    const wanted = this.values[this.of];
+    this.colouring.value = all.includes(wanted) ? wanted : choices[0]!.value;
   }
 }

@@ -14,11 +14,11 @@ import { PassList } from "./passlist.ts";
 import { PassStrip } from "./passstrip.ts";
 import { eventList, StoryList } from "./passwords.ts";
 import { absence } from "./recording.ts";
+import { Replies } from "./replies.ts";
 import { awaited, empty, failure } from "./states.ts";
 import "../styles/passes.css";
 
 type Extent = "changes" | "whole";
-type Wanted = Omit<messages.PassRequest, "id" | "type">;
 
 const VIEWS: Choice<View>[] = [
   { value: "unified", text: "Unified", title: "Before and after, one below the other" },
@@ -35,7 +35,6 @@ const SCALES: Choice<Scale>[] = [
 const WHAT =
   "Compiles this variant once more, with a snapshot of the HLO after each pass. It takes about one and a half times as long.";
 const ITSELF = "itself";
-const MOST_KEPT = 16;
 /** Below these heights the strip gives some of its own. */
 const SHORT_PX = 330;
 const TINY_PX = 180;
@@ -69,11 +68,8 @@ class PassesPane extends LinkedPane {
     () => this.followNoMore(),
   );
   private readonly detail = h("div", { class: "insp-recorded-detail insp-editor" });
-  private readonly options: () => void;
-  private readonly chosen = new Map<number, number>();
-  /** Replies by what was asked for, the last ones. */
-  private readonly known = new Map<string, Message<"pass_change">>();
-  private asked = { id: -1, key: "" };
+  private readonly follows: (() => void)[];
+  private readonly changes: Replies<"pass_change">;
   private followed = { id: -1, variant: -1 };
   private shownStory: Message<"story"> | null = null;
   private listed: messages.PassList | null = null;
@@ -90,12 +86,16 @@ class PassesPane extends LinkedPane {
     const switchers = [list.which, scale, extent, views].map(({ element }) => element);
     this.tools.append(list.filter, ...switchers, list.copy, find);
     this.watch(this.element);
-    this.options = context.local.signal.on(["wrap", "details"], () => this.diff.applyOptions());
+    this.changes = new Replies(context.synced, "pass_change");
+    this.follows = [
+      context.local.signal.on(["wrap", "details"], () => this.diff.applyOptions()),
+      context.local.signal.on(["pass"], this.drawing.request),
+    ];
   }
 
   override destroy(): void {
     super.destroy();
-    this.options();
+    this.follows.forEach((end) => end());
     this.diff.clear();
   }
 
@@ -105,7 +105,7 @@ class PassesPane extends LinkedPane {
   }
 
   private get index(): number {
-    return this.chosen.get(this.context.local.active!) ?? 0;
+    return this.context.local.passes.index;
   }
 
   protected draw(): void {
@@ -147,9 +147,7 @@ class PassesPane extends LinkedPane {
   private drawList(passes: messages.PassList): void {
     const isNew = this.listed !== passes;
     this.listed = passes;
-    const variant = this.context.local.active!;
     const indices = this.list.indices(passes);
-    if (!this.chosen.has(variant)) this.chosen.set(variant, indices[0]!);
     this.list.show(passes);
     this.strip.show(passes, indices, this.scale.value);
     if (!isNew) return;
@@ -166,8 +164,7 @@ class PassesPane extends LinkedPane {
   }
 
   private choose(index: number): void {
-    this.chosen.set(this.context.local.active!, index);
-    this.drawing.request();
+    this.context.local.passes.choose(index);
   }
 
   /** Asks for the chosen pass unless it is known or asked for, and shows it once it is there. */
@@ -180,7 +177,7 @@ class PassesPane extends LinkedPane {
     this.story.look(index);
     if (!row) return;
     const since = this.since.value === ITSELF || !this.since.value ? null : Number(this.since.value);
-    const change = this.ask({ variant, index, since, whole: this.extent.value === "whole" });
+    const change = this.changes.of({ type: "pass", variant, index, since, whole: this.extent.value === "whole" });
     this.detail.classList.toggle("insp-counting", !change && this.shown !== null && !synced.isAlone);
     if (!change) {
       if (this.shown && !synced.isAlone) return; // what was shown stays until the next is there
@@ -189,19 +186,6 @@ class PassesPane extends LinkedPane {
       return fill(this.words, awaited(synced, `Reading ${row.name}`, `${row.name} was not received`));
     }
     if (this.shown !== change) this.drawChange(row, change);
-  }
-
-  private ask(wanted: Wanted): Message<"pass_change"> | null {
-    const { synced } = this.context;
-    const key = JSON.stringify(wanted);
-    const known = this.known.get(key);
-    if (known) return known;
-    if (this.asked.key !== key) this.asked = { id: synced.ask({ type: "pass", ...wanted }), key };
-    const change = synced.reply("pass_change", this.asked.id);
-    if (!change) return null;
-    if (this.known.size >= MOST_KEPT) this.known.delete(this.known.keys().next().value!);
-    if (!change.error) this.known.set(key, change);
-    return change;
   }
 
   private drawChange(row: messages.PassRow, change: Message<"pass_change">): void {
@@ -343,7 +327,7 @@ class PassesPane extends LinkedPane {
   private forget(): void {
     this.diff.clear();
     this.listed = this.shown = null;
-    this.known.clear();
+    this.changes.clear();
     this.story.element.remove();
   }
 }

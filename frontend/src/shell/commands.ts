@@ -46,6 +46,8 @@ export function commandsOf(context: Context, parts: Parts): Command[] {
     { name: "Where the selected instruction's computation is called", key: "c", run: () => toCaller(context) },
     { name: "Next variant", key: ".", run: () => step(1) },
     { name: "Previous variant", key: ",", run: () => step(-1) },
+    { name: "Next recorded pass that changed the program", key: ">", run: () => local.passes.step(1) },
+    { name: "Recorded pass before, of those that changed the program", key: "<", run: () => local.passes.step(-1) },
     { name: "Wrap long lines", key: "w", run: () => local.setWrap(!local.wrap) },
     { name: "Show locations and metadata", key: "l", run: () => local.setDetails(!local.details) },
     { name: "Clear the selection", key: "Escape", run: () => local.select(null) },

@@ -12,6 +12,11 @@ const OF_TEXTS: readonly (readonly [string, string])[] = [
   ["Tab", "Next control; in a row of tabs ← → choose one"],
   ["Ctrl+wheel", "Zoom a picture"],
 ];
+const OF_GRAPHS: readonly (readonly [string, string])[] = [
+  ["← → ↑ ↓", "Go from node to node"],
+  ["Enter, Esc", "Open or select a node, close the box that it is in"],
+  ["+ − 0", "Zoom in, zoom out, show all"],
+];
 
 export function openHelp(root: HTMLElement, commands: readonly Command[]): void {
   root.querySelector(".insp-help")?.remove();
@@ -30,6 +35,8 @@ export function openHelp(root: HTMLElement, commands: readonly Command[]): void 
     h("table", {}, ...commands.filter(({ key }) => key).map(({ key, name }) => row(key, name))),
     h("b", {}, "In a text"),
     h("table", {}, ...OF_TEXTS.map(([key, name]) => row(key, name))),
+    h("b", {}, "In the graph"),
+    h("table", {}, ...OF_GRAPHS.map(([key, name]) => row(key, name))),
     h(
       "p",
       { class: "insp-dim" },

@@ -6,6 +6,7 @@ import { NONE } from "../lib/origins.ts";
 import { Signal } from "../lib/signal.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import type * as messages from "../messages.ts";
+import { ChosenPasses } from "./chosenpasses.ts";
 import { Costs } from "./costs.ts";
 import type { Synced, Timed } from "./synced.ts";
 
@@ -20,6 +21,7 @@ export type LocalTopic =
   | "wrap"
   | "details"
   | "measure"
+  | "pass"
   | "show";
 /** The active variant, all variants in columns, or the active one against the baseline in two ways. */
 export type OptimizedView = "text" | "columns" | "split" | "unified";
@@ -56,6 +58,7 @@ export class Local {
   /** By what the lines of texts are weighed in their margins; null for none. */
   measure: Measure | null = null;
   readonly costs: Costs;
+  readonly passes: ChosenPasses;
   selection: Anchor | null = null;
   hover: Anchor | null = null;
   /** A pane that should come to the front, with the signal "reveal". */
@@ -74,6 +77,7 @@ export class Local {
 
   constructor(private readonly synced: Synced) {
     this.costs = new Costs(synced);
+    this.passes = new ChosenPasses(synced, this);
     for (const topic of ["focus", "document", "variant"] as const) synced.signal.on([topic], () => () => this.follow());
   }
 

@@ -112,8 +112,8 @@ class GraphPane(CountedPane):
         """Sends what was not sent: the app keeps it for browsers that come later."""
         with contextlib.suppress(RuntimeError):  # closed
             if request["type"] == "graph_before":
-                numbers = request["variant"], request["baseline"]
-                self._counting.submit(lambda: self._send_before(*numbers))
+                both = request["variant"], request["baseline"]
+                self._counting.submit(lambda: self._send_before(*both))
             else:
                 self._counting.submit(lambda: self._send(request["variant"]))
 
@@ -143,7 +143,7 @@ class GraphPane(CountedPane):
     def _graph(self, variant: Variant) -> bool:
         module = self._module(variant)
         message = Graph(type="graph", variant=variant.number, instructions=len(module.columns), error=None)
-        self.context.publish(Packed(message, _graph_buffers(hierarchy(module), module)))
+        self.context.publish(Packed(message, graph_buffers(hierarchy(module), module)))
         return True
 
     def _costs(self, variant: Variant) -> bool:
@@ -171,7 +171,7 @@ class GraphPane(CountedPane):
             found, (other, costs) = hierarchy(self._module(variant)), self._counted(before)
             matched = counterparts(found, self._module(variant), other, self._module(before))
             known = (sums.known for sums in (costs.flops, costs.bytes_accessed, costs.least_s))
-            buffers = [_numbers("<f4", *(np.append(each, np.nan)[matched] for each in known))]
+            buffers = [numbers("<f4", *(np.append(each, np.nan)[matched] for each in known))]
         except Exception as reason:  # whatever it is, it belongs in the pane
             error = messages.error_of(reason)
         message = GraphBefore(type="graph_before", variant=variant.number, baseline=before.number, error=error)
@@ -179,7 +179,8 @@ class GraphPane(CountedPane):
         return True
 
 
-def _graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
+def graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
+    """The four of a `Graph`."""
     columns, alive = module.columns, spans(module)
     edge_bytes, sizes = np.unique(found.edge_bytes, return_inverse=True)
     shapes, codes = _numbered([str(shape.without_layout()) for shape in module.known_shapes])
@@ -207,14 +208,14 @@ def _graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
     return [
         packed(json.dumps(table, separators=(",", ":"), ensure_ascii=False)),
         packed("\n".join(columns.names)),
-        _numbers("<i4", *nodes),
-        _numbers("<i4", found.sources, found.targets, sizes),
+        numbers("<i4", *nodes),
+        numbers("<i4", found.sources, found.targets, sizes),
     ]
 
 
 def _cost_buffers(counted: HierarchyCosts) -> list[bytes]:
     sums = (counted.flops, counted.bytes_accessed, counted.least_s)
-    return [_numbers("<f4", *(each.known for each in sums)), _numbers("<u1", *(each.at_least for each in sums))]
+    return [numbers("<f4", *(each.known for each in sums)), numbers("<u1", *(each.at_least for each in sums))]
 
 
 def _numbered(texts: list[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
@@ -223,5 +224,6 @@ def _numbered(texts: list[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
     return list(known), np.array([known[text] for text in texts], np.int64)
 
 
-def _numbers(kind: str, *columns: npt.NDArray[np.generic]) -> bytes:
+def numbers(kind: str, *columns: npt.NDArray[np.generic]) -> bytes:
+    """Columns of one type as a buffer, gzip."""
     return gzip.compress(np.concatenate(columns).astype(kind).tobytes(), _GZIP_LEVEL, mtime=0)

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, TypedDict
+
+import numpy as np
 
 from inspector.analysis import passes as analysis
 from inspector.analysis.compile_time import TimePart, compile_time
 from inspector.analysis.following import Following
-from inspector.analysis.pass_words import Event
+from inspector.analysis.hierarchy import hierarchy
+from inspector.analysis.pass_words import WORDS, Event
 from inspector.compilation import pass_switches
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.records.pass_counts import Counts
 from inspector.errors import InspectorError, ParameterError, Unavailable
+from inspector.hlo.module import Module
 from inspector.stages.passes import CompilerPasses
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import document, packed
+from inspector.widgets.messages.passes import (
+    CompileTimePart,
+    FollowRequest,
+    ModuleCounts,
+    PassChange,
+    PassEvent,
+    PassGraph,
+    PassGraphRequest,
+    PassList,
+    PassRequest,
+    PassRow,
+    PassTouch,
+    PassVariantRequest,
+    Story,
+)
+from inspector.widgets.panes.graph import graph_buffers, numbers
 from inspector.widgets.panes.pane import Context, Entry, Packed
 from inspector.widgets.panes.recorded import RecordedPane, sentence
 from inspector.widgets.variants import Variant
@@ -30,188 +49,14 @@ MOST_NAMES = 24
 _FIRST_SEEN = 20
 
 
-class ModuleCounts(TypedDict):
-    """What is in a module between two passes; see `inspector.compilation.records.pass_counts.Counts`."""
-
-    instructions: int
-    fusions: int
-    written_bytes: int
-    collectives: int
-
-
-class PassRow(TypedDict):
-    """A compiler pass; `duration_s` is None exactly when `reason` says why.
-
-    Attributes:
-      counts: what is in the module after it, None where nobody counted.
-      is_step: whether it changed the module itself, and not a pass within it.
-      without: why it cannot be left out, "" where it can.
-      until: why the passes after it cannot be left out, "" where they can.
-      kept: of the passes after it those that would still run.
-    """
-
-    pipeline: str
-    name: str
-    changed: bool
-    duration_s: float | None
-    reason: str
-    counts: ModuleCounts | None
-    is_step: bool
-    without: str
-    until: str
-    kept: list[str]
-
-
-class CompileTimePart(TypedDict):
-    """A part of the time from a Python function to machine code; `duration_s` is None exactly when `reason` says why."""
-
-    name: str
-    where: str
-    duration_s: float | None
-    reason: str
-
-
-class PassList(TypedDict):
-    """The compiler passes of a variant, in order; `note` explains an empty or a short list.
-
-    Attributes:
-      start: what is in the module before all passes.
-      times: where the time of the compile that recorded them went.
-    """
-
-    type: Literal["passes"]
-    variant: int
-    rows: list[PassRow]
-    note: str
-    start: ModuleCounts | None
-    times: list[CompileTimePart]
-
-
-class PassRequest(TypedDict):
-    """Tell what a recorded pass changed. `id` numbers the request; late replies are dropped.
-
-    Attributes:
-      since: what to compare the module after it with: None for the one before it, else the one after the pass of this
-        index, -1 for the one before all passes.
-      whole: whether to give the whole module, not only what changed with some lines around.
-    """
-
-    type: Literal["pass"]
-    id: int
-    variant: int
-    index: int
-    since: int | None
-    whole: bool
-
-
-class PassEvent(TypedDict):
-    """One thing that a pass did; of many instructions the first, with how many there are."""
-
-    word: str
-    before: list[str]
-    after: list[str]
-    before_count: int
-    after_count: int
-    certainty: str
-    note: str
-
-
-class PassChange(TypedDict):
-    """The reply to `PassRequest` number `id`: what a pass changed, or an error.
-
-    Without an error there are five buffers: the four of a `Document`, of the text after the pass or an excerpt of it, and
-    gzip of the lines that the hunks took out of the text before, in order.
-
-    Attributes:
-      index, since, whole: of the request.
-      hunks: line ranges `[a0, a1, b0, b1]`, half open, of before (a) and after (b).
-      summary: in words.
-      events: what was done, the first of `event_count`.
-      left_out: hunks that the excerpt has not.
-    """
-
-    type: Literal["pass_change"]
-    id: int
-    variant: int
-    index: int
-    since: int | None
-    whole: bool
-    hunks: list[tuple[int, int, int, int]]
-    summary: str
-    events: list[PassEvent]
-    event_count: int
-    left_out: int
-    error: messages.Error | None
-
-
-class FollowRequest(TypedDict):
-    """Tell the story of an instruction, an operation or a Python line; the first of these that is not empty.
-
-    Attributes:
-      instruction: a name.
-      index: of the pass after which it is called so, -1 for before all; None for its name in the compiled program.
-      op_name: JAX's name stack.
-      file, line: as documents name them.
-    """
-
-    type: Literal["follow"]
-    id: int
-    variant: int
-    instruction: str
-    index: int | None
-    op_name: str
-    file: str
-    line: int
-
-
-class PassTouch(TypedDict):
-    """What a pass did to what is followed; `index` is None for what was there before all of them."""
-
-    index: int | None
-    name: str
-    word: str
-    text: str
-    before: list[str]
-    after: list[str]
-    certainty: str
-
-
-class Story(TypedDict):
-    """The reply to `FollowRequest` number `id`, or an error.
-
-    Attributes:
-      what: what is followed.
-      fate: what it is at the end.
-      note: what is left out, or "".
-    """
-
-    type: Literal["story"]
-    id: int
-    variant: int
-    what: str
-    fate: str
-    certainty: str
-    note: str
-    touches: list[PassTouch]
-    error: messages.Error | None
-
-
-class PassVariantRequest(TypedDict):
-    """Compile a variant without a recorded pass, or without those after it."""
-
-    type: Literal["pass_variant"]
-    variant: int
-    index: int
-    which: Literal["without", "until"]
-
-
 class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
     """See the module."""
 
     def __init__(self, name: str, context: Context) -> None:
         """Nothing is recorded yet."""
         super().__init__(name, context)
-        self._waiting: set[int] = set()
+        self._waiting: dict[str, set[int]] = {}
+        self._modules: dict[tuple[int, int], Module] = {}
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """The list of passes."""
@@ -230,28 +75,36 @@ class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
                 type="pass", id=0, variant=variant.number, index=step.index, since=None, whole=False
             )  # fmt: skip
 
-    def answer(self, request: PassRequest | FollowRequest | PassVariantRequest) -> None:
-        """What one pass changed, the story of an instruction, a variant without a pass."""
+    def answer(self, request: PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest) -> None:
+        """What one pass changed, the story of an instruction, a variant without a pass, the graph of a module."""
         if request["type"] == "pass_variant":
             chosen = request
             self.context.later(lambda: self._start(chosen))
         elif request["type"] == "follow":
             followed = request
-            self._once(followed["id"], lambda: self._follow(followed))
+            self._once("detail", followed["id"], lambda: self._follow(followed))
+        elif request["type"] == "pass_graph":
+            drawn = request
+            self._once("graph", drawn["id"], lambda: self._draw(drawn))
         else:
             asked = request
-            self._once(asked["id"], lambda: self._change(asked))
+            self._once("detail", asked["id"], lambda: self._change(asked))
 
-    def _once(self, number: int, do: Callable[[], object]) -> None:
-        """Does what was asked for, unless the same browser has asked for something else meanwhile."""
-        self._waiting.add(number)
+    def _once(self, what: str, number: int, do: Callable[[], object]) -> None:
+        """Does what was asked for, unless the same browser has asked for something else of that meanwhile."""
+        waiting = self._waiting.setdefault(what, set())
+        waiting.add(number)
 
         def answer() -> None:
-            self._waiting.discard(number)
-            if not any(number < later < number + _OF_ONE_BROWSER for later in list(self._waiting)):
+            waiting.discard(number)
+            if not any(number < later < number + _OF_ONE_BROWSER for later in list(waiting)):
                 do()
 
         self.context.later(answer)
+
+    @property
+    def _is_idle(self) -> bool:
+        return not any(self._waiting.values())
 
     def _recorded_passes(self, number: int) -> CompilerPasses:
         passes = self.kept(number)
@@ -271,7 +124,7 @@ class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"], buffers = messages.error_of(error), []
         self.context.publish(Packed(reply, buffers))
-        if request["since"] is None and not self._waiting:
+        if request["since"] is None and self._is_idle:
             self.context.later(lambda: self._prepare(request["variant"], request["index"]))
 
     def _prepare(self, number: int, index: int) -> None:
@@ -279,7 +132,7 @@ class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
         with contextlib.suppress(InspectorError):  # the variant is gone
             passes = self._recorded_passes(number)
             following = next((step for step in passes.steps if step.index > index), None)
-            if following is not None and not self._waiting:
+            if following is not None and self._is_idle:
                 passes.history.compared(following.before_index, following.after_index)
 
     def _told(self, request: PassRequest, passes: CompilerPasses, reply: PassChange) -> list[bytes]:
@@ -300,6 +153,54 @@ class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
         reply["left_out"] = 0 if part is None else part.left_out
         removed = change.removed(change.hunks if part is None else part.whole)
         return [*document("optimized", listing).buffers(), packed(removed)]
+
+    def _draw(self, request: PassGraphRequest) -> None:
+        """What the pass did here, where the snapshots are compared; the module, which takes longer, on another thread."""
+        reply = PassGraph(
+            type="pass_graph", id=request["id"], variant=request["variant"], index=request["index"],
+            is_before=request["is_before"], instructions=0, words=[*WORDS], error=None,
+        )  # fmt: skip
+        try:
+            passes = self._recorded_passes(request["variant"])
+            one = passes.at(request["index"])
+            events = passes.history.compared(one.before_index, one.after_index)[1].events
+        except Exception as error:  # whatever it is, it belongs in the pane
+            reply["error"] = messages.error_of(error)
+            self.context.publish(Packed(reply, []))
+            return
+
+        def send() -> None:
+            buffers = list[bytes]()
+            try:
+                module = self._module(request, passes)
+                reply["instructions"] = len(module.columns)
+                buffers = [*graph_buffers(hierarchy(module), module), _done(module, events, request["is_before"])]
+            except Exception as error:
+                reply["error"] = messages.error_of(error)
+            self.context.publish(Packed(reply, buffers))
+
+        self.context.aside(send)
+
+    def _module(self, request: PassGraphRequest, passes: CompilerPasses) -> Module:
+        """The module of a snapshot; the last ones are kept, as one before a pass is that after another."""
+        one = passes.at(request["index"])
+        key = request["variant"], one.before_index if request["is_before"] else one.after_index
+        module = self._modules.pop(key, None) or passes.module(one, before=request["is_before"])
+        self._modules[key] = module
+        while len(self._modules) > _MOST_MODULES:
+            del self._modules[next(iter(self._modules))]
+        return module
+
+    def forget(self, variant: Variant) -> Callable[[], object]:
+        """Drops its modules too."""
+        for key in [key for key in self._modules if key[0] == variant.number]:
+            self._modules.pop(key, None)
+        return super().forget(variant)
+
+    def close(self) -> None:
+        """Drops everything."""
+        self._modules.clear()
+        super().close()
 
     def _follow(self, request: FollowRequest) -> None:
         passes = self._recorded_passes(request["variant"])
@@ -332,6 +233,7 @@ class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
         self.context.tune(options, variant.target, variant.tuning)
 
 
+_MOST_MODULES = 2
 _OF_ONE_BROWSER = 10_000  # browsers begin to count at a random number
 
 
@@ -411,3 +313,12 @@ def _event(event: Event) -> PassEvent:
         certainty=str(event.certainty),
         note=event.note,
     )
+
+
+def _done(module: Module, events: Iterable[Event], is_before: bool) -> bytes:
+    """Of each instruction what the pass did to it, as `PassGraph` has it."""
+    words: dict[str, int] = {}
+    for event in events:
+        for name in event.before if is_before else event.after:
+            words.setdefault(name, 1 + WORDS.index(event.word))
+    return numbers("<u1", np.array([words.get(name, 0) for name in module.columns.names], np.int64))

@@ -11,6 +11,7 @@ from typing import Any, Literal, Union
 
 from inspector.widgets import messages
 from inspector.widgets.messages import kernels
+from inspector.widgets.messages import passes as recorded
 from inspector.widgets.panes import (
     code,
     collectives,
@@ -80,8 +81,8 @@ PANES: tuple[Line, ...] = (
     Line("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
     Line("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.Roofline, line_costs.LineCosts), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
     Line("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program",), (collectives.Collectives,), topics=("collectives", "variant", "document")),
-    Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "collectives", "variant", "document")),
-    Line("passes", "Passes", "dock", passes.PassesPane, ("passes",), (passes.PassList, passes.PassChange, passes.Story), (passes.PassRequest, passes.FollowRequest, passes.PassVariantRequest), (*_RECORDED, "passes", "pass_change", "story")),
+    Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document")),
+    Line("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChange, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
     Line("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     Line("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
     Line("run", "Run", "dock", run.RunPane, (), (run.Run, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),

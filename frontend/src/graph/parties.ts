@@ -1,0 +1,45 @@
+// What nodes are told apart by: which devices work together in them, or what a pass did to them.
+
+import type { Collective } from "../messages.ts";
+import { type GraphModel, NOWHERE } from "./model.ts";
+
+/** Kinds, and of each node those of the instructions that it is or has inside. */
+export interface Parties {
+  /** As `data, model: 8 devices`, or `fused`. */
+  readonly texts: readonly string[];
+  readonly of: ReadonlyMap<number, readonly number[]>;
+}
+
+/** Groups of devices, from the collectives; all others work for themselves. */
+export function partiesOf(model: GraphModel, collectives: readonly Collective[]): Parties {
+  const known = collectives.filter(({ name }) => model.rowOf(name) !== NOWHERE);
+  const texts = [...new Set(known.map(textOf))];
+  const rows = known.map((each): [number, number] => [model.rowOf(each.name), texts.indexOf(textOf(each))]);
+  return { texts, of: gathered(model, rows) };
+}
+
+/** What a pass did: of each instruction a place in `words` from 1, 0 for nothing. */
+export function doneIn(model: GraphModel, words: readonly string[], done: Uint8Array): Parties {
+  const rows = [...done.entries()]
+    .filter(([, word]) => word > 0)
+    .map(([row, word]): [number, number] => [row, word - 1]);
+  return { texts: words, of: gathered(model, rows) };
+}
+
+function gathered(model: GraphModel, rows: readonly (readonly [number, number])[]): Map<number, number[]> {
+  const of = new Map<number, number[]>();
+  for (const [row, place] of rows) {
+    for (const node of [row, ...model.path(row)]) {
+      const known = of.get(node);
+      if (!known) of.set(node, [place]);
+      else if (!known.includes(place)) known.push(place);
+    }
+  }
+  return of;
+}
+
+function textOf({ axes, group_sizes: [least, most], is_pairs }: Collective): string {
+  if (is_pairs) return axes?.length ? `pairs along ${axes.join(", ")}` : "pairs";
+  const size = `${least === most ? most : `${least} to ${most}`} devices`;
+  return axes?.length ? `${axes.join(", ")}: ${size}` : size;
+}

@@ -1,0 +1,73 @@
+"""The Graph pane between passes, with a real program behind it: what a pass did is coloured, and what it left stays in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import inspector
+from tests.frontend.behind import OpenDemo, behind, until
+from tests.frontend.test_roofline import arguments, step
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def explorer() -> Iterator[Any]:
+    found = inspector.explore(step, *arguments()).wait(120)
+    yield found
+    found.close()
+
+
+def places(page: Page) -> dict[str, tuple[float, float]]:
+    """Where each closed node stands on screen."""
+    found: list[tuple[str, float, float]] = page.locator(".insp-g-node:not(.insp-g-open)").evaluate_all(
+        """nodes => nodes.map(node => { const { x, y } = node.querySelector('rect').getBoundingClientRect();
+          return [node.dataset.title, x, y]; })"""
+    )
+    return {title: (x, y) for title, x, y in found}
+
+
+def test_what_a_pass_did_is_seen_and_stepped_through(demo: OpenDemo, explorer: Any, tmp_path: Any) -> None:
+    page = demo("waiting", until=".insp-state")
+    page.set_viewport_size({"width": 1500, "height": 900})
+    exchange = behind(page, explorer, tab="passes")
+    button = page.get_by_role("button", name="Record", exact=True)
+    until(page, exchange, button)
+    button.click()
+    until(page, exchange, page.locator("[data-pane=passes] .cm-line"))
+    page.click("[data-tab=graph]")
+    page.locator("[data-group=dock]").get_by_label("Maximise").click()
+    until(page, exchange, page.locator(".insp-g-node"))
+    page.get_by_role("button", name="After", exact=True).click()
+    name = page.locator(".insp-g-pass-name")
+    until(page, exchange, page.locator(".insp-graph:not(.insp-counting) .insp-g-canvas[data-colouring=party]"))
+    seen = [name.inner_text()]
+    page.locator(".insp-g-canvas").focus()
+    while "fusion" not in seen[-1]:
+        page.keyboard.press(">")
+        assert name.inner_text() != seen[-1], seen
+        seen.append(name.inner_text())
+        exchange()
+        until(page, exchange, page.locator(".insp-graph:not(.insp-counting)"))
+    expect(page.locator(".insp-g-legend")).to_contain_text("fused")
+    made = page.locator(".insp-g-instruction.insp-g-together").evaluate_all("all => all.map(e => e.dataset.title)")
+    assert made
+    page.screenshot(path=tmp_path / "after.png")
+    after = places(page)
+    page.get_by_role("button", name="Before", exact=True).click()
+    exchange()
+    until(page, exchange, page.locator(".insp-graph:not(.insp-counting)"))
+    expect(page.get_by_role("button", name="Before", exact=True)).to_have_attribute("aria-pressed", "true")
+    assert not set(made) & places(page).keys()
+    page.screenshot(path=tmp_path / "before.png")
+    before = places(page)
+    both = before.keys() & after.keys()
+    assert both
+    assert any(before[title] == pytest.approx(after[title], abs=1) for title in both)
+    page.get_by_role("button", name="Compiled", exact=True).click()
+    expect(page.locator(".insp-g-canvas")).to_have_attribute("data-colouring", "kind")
+    print(tmp_path)
