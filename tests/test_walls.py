@@ -21,7 +21,19 @@ from tests.wall_types import Surface
 PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
 
 BASE = frozenset(
-    {"errors", "files", "freed", "name_stacks", "packages", "settings", "subprocesses", "tables", "units", "varints"}
+    {
+        "deferred",
+        "errors",
+        "files",
+        "freed",
+        "name_stacks",
+        "packages",
+        "settings",
+        "subprocesses",
+        "tables",
+        "units",
+        "varints",
+    }
 )
 TOP = frozenset(
     {"", "caching", "exploration", "exploring", "replaying", "effects", "ledger", "sweeps", "progress", "magics"}

@@ -35,14 +35,19 @@ def print_jaxpr(jaxpr: Any) -> tuple[str, list[tuple[Any, ...]]]:
 
 @contextlib.contextmanager
 def _own_printing() -> Iterator[None]:
-    """While it is open, documents know the equation of each line, and each of their texts is on one line."""
+    """While it is open, documents of this thread know the equation of each line, and each of their texts is on one line."""
     with _printing:
-        original = core.pp_eqn, pp.text
+        original, here = (core.pp_eqn, pp.text), threading.get_ident()
 
         def text(content: str, *more: Any, **named: Any) -> Any:
-            return original[1](content.replace("\n", _BREAK), *more, **named)
+            mine = threading.get_ident() == here
+            return original[1](content.replace("\n", _BREAK) if mine else content, *more, **named)
 
-        core.pp_eqn, pp.text = _print_equation, text  # type: ignore[assignment]
+        def equation(eqn: Any, context: Any, settings: Any) -> Any:
+            print_one = _print_equation if threading.get_ident() == here else original[0]
+            return print_one(eqn, context, settings)
+
+        core.pp_eqn, pp.text = equation, text  # type: ignore[assignment]
         try:
             yield
         finally:

@@ -9,6 +9,7 @@ Private JAX: `jaxlib.mlir` (StableHLO), `jaxlib._jax.mlir` (conversions), `jaxli
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 from typing import Any
 
@@ -16,6 +17,7 @@ from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _sdyMpmd, _stablehlo
 
+from inspector.deferred import Deferred
 from inspector.errors import ModuleError
 
 # More elements of a dense constant are left out of text that is for reading.
@@ -49,6 +51,8 @@ class ModuleFacts:
       num_replicas, num_partitions: as the module's attributes say, 1 when they do not.
       meshes: axis names, axis sizes and device ids (None for 0, 1, 2, ...) of Shardy meshes.
       uses_shardy: it has Shardy meshes or shardings, so only Shardy can partition it.
+      scope: the first part of operations' names, of which the module's was made: `jit(<lambda>)` of `jit__lambda`; ""
+        where no operation of `main` bears it.
     """
 
     name: str
@@ -58,10 +62,11 @@ class ModuleFacts:
     num_partitions: int
     meshes: tuple[tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None], ...]
     uses_shardy: bool
+    scope: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Forms:
+class Forms(Deferred):
     """A StableHLO module in the forms that people read.
 
     Attributes:
@@ -91,14 +96,9 @@ class Contents:
 
 
 def contents(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Contents:
-    """Everything of an `ir.Module`; arguments as for `forms`.
-
-    Raises:
-      ModuleError: XLA's, where it makes no HLO of it.
-    """
-    return Contents(
-        to_bytecode(module), module_facts(module), forms(module, tuple_args=tuple_args, return_tuple=return_tuple)
-    )
+    """Everything of an `ir.Module`; arguments and errors as for `forms`."""
+    bytecode = to_bytecode(module)
+    return Contents(bytecode, module_facts(module), forms(bytecode, tuple_args=tuple_args, return_tuple=return_tuple))
 
 
 def parse_stablehlo(module: bytes | str) -> ir.Module:
@@ -194,21 +194,24 @@ def located_text(module: ir.Module) -> str:
     return str(module.operation.get_asm(enable_debug_info=True, large_elements_limit=_ELEMENTS_SHOWN))
 
 
-def forms(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Forms:
-    """The forms of an `ir.Module`.
+def forms(module: bytes, *, tuple_args: bool = False, return_tuple: bool = False) -> Forms:
+    """The forms of a module, each made when it is first asked for; that raises ModuleError where XLA makes no HLO of it.
 
     Args:
-      module: StableHLO.
+      module: StableHLO as MLIR bytecode.
       tuple_args: whether its HLO takes all arguments as one tuple.
       return_tuple: whether it gives a tuple whatever the results are.
-
-    Raises:
-      ModuleError: XLA's, where it makes no HLO of it.
     """
-    computation = to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
-    hlo_proto = computation.as_serialized_hlo_module_proto()
-    del computation  # as large as the module
-    return Forms(located_text(module), hlo_text(hlo_proto), hlo_proto)
+
+    def hlo_proto(_: Forms) -> bytes:
+        computation = _to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
+        return bytes(computation.as_serialized_hlo_module_proto())
+
+    return Forms.deferred({
+        "located": lambda _: located_text(parse_stablehlo(module)),
+        "hlo": lambda made: hlo_text(made.hlo_proto),
+        "hlo_proto": hlo_proto,
+    })  # fmt: skip
 
 
 def full_text(module: bytes) -> str:
@@ -219,11 +222,11 @@ def full_text(module: bytes) -> str:
 def module_facts(module: ir.Module) -> ModuleFacts:
     """Reads a module's name, signature, counts and meshes."""
     attributes = module.operation.attributes
-    main, meshes = None, []
+    main, body, meshes = None, None, []
     for operation in module.body.operations:
         op = operation.operation
         if op.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
-            main = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+            main, body = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value), op.regions[0]
         elif op.name == "sdy.mesh":
             meshes.append(_mesh(_sdy.MeshAttr(op.attributes["mesh"])))
     if main is None:
@@ -231,15 +234,47 @@ def module_facts(module: ir.Module) -> ModuleFacts:
             "The StableHLO module has no function `main`. Expected a module with a public `@main`, as"
             " `jax.jit(f).lower(...)` makes it."
         )
+    name = ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module"
     return ModuleFacts(
-        name=ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module",
+        name=name,
         parameters=tuple(_tensor(t) for t in main.inputs),
         results=tuple(_tensor(t) for t in main.results),
         num_replicas=_count(attributes, "mhlo.num_replicas"),
         num_partitions=_count(attributes, "mhlo.num_partitions"),
         meshes=tuple(m for m in meshes if m[0]),
         uses_shardy=bool(meshes),
+        scope=_scope(name, body),
     )
+
+
+def _scope(name: str, body: Any) -> str:
+    """What operations' names begin with, where the module's name was made of it."""
+    locations = (str(operation.location) for block in body for operation in block.operations)
+    firsts = (_first_part(location) for location in locations)
+    return next((first for first in firsts if first and _as_module_name(first) == _as_module_name(name)), "")
+
+
+_NAMED = 'loc("'
+
+
+def _first_part(location: str) -> str:
+    """`loc("jit(f)/sin"(...))` -> `jit(f)`; "" of a location that is no name."""
+    literal, _, behind = location.removeprefix(_NAMED).partition('"')
+    if not location.startswith(_NAMED) or not behind.startswith(("(", ")")):
+        return ""
+    # MLIR writes what is not ASCII in digits, and reads it so.
+    written = ir.StringAttr(ir.Attribute.parse(f'"{literal}"', _text_context())).value
+    return str(written).partition("/")[0]
+
+
+@functools.cache
+def _text_context() -> ir.Context:
+    return ir.Context()
+
+
+def _as_module_name(scope: str) -> str:
+    """As JAX makes a module's name of a scope; characters beyond ASCII aside, which not all versions keep."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in scope).rstrip("_")
 
 
 def _count(attributes: Any, name: str) -> int:
@@ -260,12 +295,10 @@ def _tensor(type_: Any) -> tuple[tuple[int, ...], str]:
     return tuple(tensor.shape), str(tensor.element_type)
 
 
-def to_computation(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Any:
-    """Jaxlib's own `XlaComputation` of a module."""
+def _to_computation(module: bytes, *, tuple_args: bool, return_tuple: bool) -> Any:
+    """Jaxlib's own `XlaComputation` of MLIR bytecode."""
     try:
-        return _jax.mlir.mlir_module_to_xla_computation(
-            to_bytecode(module), use_tuple_args=tuple_args, return_tuple=return_tuple
-        )
+        return _jax.mlir.mlir_module_to_xla_computation(module, use_tuple_args=tuple_args, return_tuple=return_tuple)
     except Exception as e:
         raise ModuleError(f"XLA cannot turn this StableHLO module into HLO: {e}") from e
 

@@ -73,7 +73,7 @@ def _read(module: bytes | str, language: Language, size: int) -> tuple[dict[str,
         stablehlo, num_replicas, num_partitions = modules.hlo_to_stablehlo(module)
     bytecode = modules.to_bytecode(modules.parse_stablehlo(stablehlo))
     parsed = modules.parse_stablehlo(bytecode)  # once more, as everyone will
-    facts, forms = modules.module_facts(parsed), modules.forms(parsed)
+    facts, forms = modules.module_facts(parsed), modules.forms(bytecode)
     blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto]
     written = sum(map(len, blobs)) + len(modules.full_text(bytecode))
     if written > (most := _WRITTEN_BYTES + _WRITTEN_BYTES_EACH * size):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 from jax.sharding import AbstractMesh, Mesh
 
-from inspector._jax.jaxprs import Place, collective_axes, equation_places, mesh_of, print_jaxpr
+from inspector._jax.jaxprs import Place, collective_axes, equation_places, mesh_of, open_jaxpr, print_jaxpr
 from inspector._jax.pallas import kernel_equations, kernel_facts
 from inspector._jax.values import Facts
+from inspector.deferred import Deferred
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,20 +59,23 @@ class KernelFacts:
     places: tuple[Place, ...]
 
 
+Places = tuple[tuple[Place, ...], ...]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class JaxprFacts:
+class JaxprFacts(Deferred):
     """What a jaxpr says. Places leave out the program's own name, which is outermost in all of them.
 
     Attributes:
-      text: as JAX prints it.
-      places: of each line of the text, those of its equations.
+      text: as JAX prints it; deferred.
+      places: of each line of the text, those of its equations; deferred.
       collectives: those that name axes.
       mesh: of the first `shard_map`, or None.
       kernels: in the order of the program.
     """
 
     text: str
-    places: tuple[tuple[Place, ...], ...]
+    places: Places
     collectives: tuple[CollectiveFacts, ...]
     mesh: MeshFacts | None
     kernels: tuple[KernelFacts, ...]
@@ -93,14 +98,19 @@ def jaxpr_facts(jaxpr: Any, max_steps: int) -> JaxprFacts:
       jaxpr: of the whole function.
       max_steps: of a kernel's grid whose block indices are computed.
     """
-    text, lines = print_jaxpr(jaxpr)
-    places, mesh = equation_places(jaxpr), mesh_of(jaxpr)
-    return JaxprFacts(
-        text=text,
-        places=tuple(tuple(place for eqn in line for place in places.get(id(eqn), ())) for line in lines),
-        collectives=tuple(CollectiveFacts(*named) for named in collective_axes(jaxpr)),
+    opened = open_jaxpr(jaxpr)  # without the arrays that it holds
+    printed = functools.cache(lambda: print_jaxpr(opened))
+    places, mesh = functools.cache(lambda: equation_places(opened)), mesh_of(opened)
+
+    def of_lines(_: JaxprFacts) -> Places:
+        return tuple(tuple(place for eqn in line for place in places().get(id(eqn), ())) for line in printed()[1])
+
+    return JaxprFacts.deferred(
+        {"text": lambda _: printed()[0], "places": of_lines},
+        collectives=tuple(CollectiveFacts(*named) for named in collective_axes(opened)),
         mesh=None if mesh is None else mesh_facts(mesh),
         kernels=tuple(
-            KernelFacts(kernel_facts(eqn, max_steps), tuple(places.get(id(eqn), ()))) for eqn in kernel_equations(jaxpr)
+            KernelFacts(kernel_facts(eqn, max_steps), tuple(places().get(id(eqn), ())))
+            for eqn in kernel_equations(opened)
         ),
     )

@@ -27,6 +27,9 @@ EngineLike: TypeAlias = "Engine | str | Any"
 
 T = TypeVar("T")
 
+READING_CACHE = "reading the cache"
+"""The stage of a job that waits for no compiler."""
+
 TRIES = 3
 """So often is a request submitted whose worker is lost (`WorkerLostError`): by then it may well be the request's doing."""
 V = TypeVar("V")

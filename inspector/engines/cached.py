@@ -16,7 +16,7 @@ from collections.abc import Callable
 from inspector import settings
 from inspector.compilation.cache import DiskCache, MemoryCache, cache_key, is_large
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.engine import Engine, Job
+from inspector.compilation.engine import READING_CACHE, Engine, Job
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.lane import Lane, advance, forward
@@ -85,9 +85,9 @@ class CachedEngine:
                 inner.cancel()
 
         job: Job[CompiledProgram] = Job(cancel=cancel)
+        advance(job, READING_CACHE)
 
         def load() -> None:
-            advance(job, "reading the cache")
             found = DiskCache(chosen.cache_directory).get(key, request)
             if found is not None:
                 if not is_large(found, chosen.cache_memory_bytes):

@@ -9,11 +9,10 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from inspector._jax.modules import Forms
+from inspector._jax.modules import Contents
 from inspector._jax.traced import JaxprFacts
 from inspector.compilation.program import NamedAxes, Program
 from inspector.errors import InspectorError, LoweringError, Unavailable, UnboundAxisError
-from inspector.hlo.decoding import decoded
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
 from inspector.hlo.source import Root
@@ -25,28 +24,29 @@ from inspector.stages.lowered import Lowered
 
 
 def assemble(
-    program: Program, forms: Forms, jaxpr: JaxprFacts | None, fun: Any, *, tuple_args: bool = False,
+    program: Program, contents: Contents, jaxpr: JaxprFacts | None, fun: Any, *, tuple_args: bool = False,
     return_tuple: bool = False, out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
 ) -> Lowered:  # fmt: skip
-    """A `Lowered` of a program, the forms of its module, and its jaxpr and function where they are known."""
-    root = _root(program, fun, forms.hlo_proto)
-    stablehlo = read_located_text(forms.located, root)
-    listing: Listing | Unavailable = Unavailable(
-        "the program was given after tracing, so it has no jaxpr", "lower the function itself"
-    )
+    """A `Lowered` of a program, its module, and its jaxpr and function where they are known; its texts are deferred."""
+    root, forms = _root(program, fun, contents.facts.scope), contents.forms
     kernels: tuple[Kernel, ...] = ()
     if jaxpr is not None:
         program = dataclasses.replace(program, named_axes=_named_axes(program, jaxpr))
-        listing = jaxpr_listing(jaxpr, root)
         kernels = (overrides or Overrides()).kernels(jaxpr.kernels, root)
-    known = [stablehlo] if isinstance(listing, Unavailable) else [listing, stablehlo]
-    return Lowered(
+
+    def source(made: Lowered) -> Listing | Unavailable:
+        listings = made.jaxpr_listing, made.stablehlo_listing
+        return source_listing(fun, [listing for listing in listings if not isinstance(listing, Unavailable)])
+
+    return Lowered.deferred(
+        {
+            "source": source,
+            "jaxpr_listing": lambda _: _NO_JAXPR if jaxpr is None else jaxpr_listing(jaxpr, root),
+            "stablehlo_listing": lambda _: read_located_text(forms.located, root),
+            "hlo": lambda _: forms.hlo,
+            "hlo_proto": lambda _: forms.hlo_proto,
+        },
         program=program,
-        source=source_listing(fun, known),
-        jaxpr_listing=listing,
-        stablehlo_listing=stablehlo,
-        hlo=forms.hlo,
-        hlo_proto=forms.hlo_proto,
         root=root,
         tuple_args=tuple_args,
         return_tuple=return_tuple,
@@ -56,33 +56,25 @@ def assemble(
     )
 
 
+_NO_JAXPR = Unavailable("the program was given after tracing, so it has no jaxpr", "lower the function itself")
+
+
 def _named_axes(program: Program, jaxpr: JaxprFacts) -> tuple[NamedAxes, ...]:
     if program.mesh is None or 1 not in program.mesh.axis_sizes:
         return ()
     return tuple(NamedAxes(c.primitive, c.file, c.line, c.axes) for c in jaxpr.collectives)
 
 
-def _root(program: Program, fun: Any, hlo_proto: bytes) -> Root:
+def _root(program: Program, fun: Any, scope: str) -> Root:
     stack = traceback.walk_stack(sys._getframe())  # noqa: SLF001 - the documented way to walk one's own stack
     callers = frozenset((frame.f_code.co_filename, line) for frame, line in stack)
     file, lines = definition(fun) or ("", (0, 0))
-    return Root(_scope(program.name, hlo_proto), file, lines, callers)
+    return Root(scope or _usual_scope(program.name), file, lines, callers)
 
 
-def _scope(name: str, hlo_proto: bytes) -> str:
-    """What every op_name begins with: `jit(<lambda>)` in the module `jit__lambda`, whose name lost characters."""
-    for computation in reversed(decoded(hlo_proto).computations):
-        for instruction in computation.instructions:
-            first = str(instruction.metadata.op_name).partition("/")[0]
-            if first and _as_module_name(first) == _as_module_name(name):
-                return first
-    # No operation bears it. Our replica lowering puts the name itself first.
+def _usual_scope(name: str) -> str:
+    """Where no operation bears one. Our replica lowering puts the name itself first."""
     return f"jit({name.removeprefix('jit_')})" if name.startswith("jit_") else name
-
-
-def _as_module_name(scope: str) -> str:
-    """As JAX makes a module's name of a scope; characters beyond ASCII aside, which not all versions keep."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in scope).rstrip("_")
 
 
 @contextlib.contextmanager

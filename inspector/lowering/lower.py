@@ -135,7 +135,7 @@ def lower(
         return with_again(lower_for(*later, platform, chip, what_if), chip, what_if)
 
     def with_again(lowered: Lowered, chip: str, what_if: WhatIf) -> Lowered:
-        return dataclasses.replace(lowered, again=Again(again, chip, what_if))
+        return lowered.changed(again=Again(again, chip, what_if))
 
     return with_again(lowered, chip, what_if)
 
@@ -166,7 +166,7 @@ def _lower_jit(
     )
     trace_s = time.perf_counter() - started
     lowered = from_traced(found.traced, fun, platform, found.call, overrides)
-    return dataclasses.replace(lowered, timings={"trace_s": trace_s, **lowered.timings})
+    return lowered.changed(timings={"trace_s": trace_s, **lowered.timings})
 
 
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:

@@ -164,7 +164,7 @@ def _is_hlo(module: bytes | str) -> bool:
 def _open_program(program: Program, platform: str | None) -> Lowered:
     """Opens what was lowered before, in another process perhaps, with the ends that it had."""
     _check_platform(program, platform)
-    return assemble(program, reading.read(program.module, "StableHLO").forms, None, None)
+    return assemble(program, reading.read(program.module, "StableHLO"), None, None)
 
 
 def _check_platform(program: Program, platform: str | None) -> None:
@@ -178,7 +178,7 @@ def _open_module(module: bytes | str, language: reading.Language, platform: str 
     given = reading.read(module, language)
     facts = given.facts
     mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == facts.num_partitions), None)
-    return assemble(_module_program(given.stablehlo, facts, mesh, platform), given.forms, None, None)
+    return assemble(_module_program(given.stablehlo, facts, mesh, platform), given, None, None)
 
 
 def _module_program(module: bytes, facts: modules.ModuleFacts, mesh: Mesh | None, platform: str | None) -> Program:
@@ -235,7 +235,7 @@ def from_traced(
     lowered = traced.lower(lowering_platforms=(platforms.named(platform).lowering,))
     timings = {"lower_s": time.perf_counter() - started}
     found = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
-    return dataclasses.replace(found, timings=timings)
+    return found.changed(timings=timings)
 
 
 def _from_lowered(
@@ -274,7 +274,7 @@ def _from_lowered(
         binding=call.binding,
     )
     return assemble(
-        program, contents.forms, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
+        program, contents, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
         notes=(*call.notes, *_mesh_notes(facts.meshes), *(overrides.notes if overrides else ())),
     )  # fmt: skip
 

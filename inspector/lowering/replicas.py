@@ -64,6 +64,6 @@ def lower_replicas(
         binding=call.binding(outputs.whole),
     )
     return assemble(
-        program, result.contents.forms, result.jaxpr, call.fun, notes=(*call.leaves.notes, *overrides.notes),
+        program, result.contents, result.jaxpr, call.fun, notes=(*call.leaves.notes, *overrides.notes),
         out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple, overrides=overrides,
     )  # fmt: skip

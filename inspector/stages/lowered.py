@@ -28,6 +28,7 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf
+from inspector.deferred import Deferred
 from inspector.errors import CompilationError, ModuleError, ParameterError, Unavailable, check_bool
 from inspector.hlo.held import held
 from inspector.hlo.listing import Listing
@@ -66,8 +67,8 @@ class Again:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
-class Lowered(Portable):
-    """A lowered function.
+class Lowered(Deferred, Portable):
+    """A lowered function. Its texts and `hlo_proto` are made when they are first asked for.
 
     Attributes:
       program: the module and its ends: what a compiler gets.

@@ -124,12 +124,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         hold_weakly(self)
         hold_weakly(self.layout)
         self.add_class("inspector-explorer")
-        board.publish_all(board.lowered(lowered))
         try:
             baseline = self.add(options, target)
         except InspectorError:
             self.close()
             raise
+        board.show_lowered(lowered, baseline)
         self._controls.read_flags_after(baseline.job)
 
     @property

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import os
 import pickle
+import threading
 import types
 import warnings
 from collections.abc import Callable
@@ -19,11 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax._src import core
 from jax.interpreters import mlir
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
+from inspector._jax import modules, traced
+from inspector._jax.jaxprs import print_jaxpr
 from inspector.errors import ArgumentError, ModuleError, ParameterError, Unavailable, UnboundAxisError
 
 X = jax.ShapeDtypeStruct((4, 3), jnp.float32)
@@ -45,6 +49,57 @@ def test_plain_function_is_lowered_as_jit_does() -> None:
     assert [a.shape for a in lowered.inputs] == [(2,), (3, 2), (4, 3)]
     assert lowered.outputs[0].shape == ()
     assert lowered.name == "jit_loss"
+
+
+def test_nothing_is_printed_or_converted_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            done.append(name)
+            return function(*args, **named)
+
+        return call
+
+    for module, name in ((modules, "_to_computation"), (modules, "located_text"), (traced, "print_jaxpr")):
+        monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
+    lowered = inspector.lower(jax.jit(lambda x: jnp.sin(x) * 2), jnp.ones(3))
+    assert (lowered.name, lowered.root.scope, done) == ("jit__lambda", "jit(<lambda>)", [])
+    lowered.compile()
+    assert not done
+    assert "sine" in lowered.hlo
+    assert "sin" in str(lowered.jaxpr)
+    assert "stablehlo.sine" in lowered.stablehlo_listing.text
+    assert not isinstance(lowered.source, Unavailable)
+    assert lowered.module().computations
+    assert sorted(done) == ["_to_computation", "located_text", "print_jaxpr"]
+
+
+def test_a_program_begins_where_jax_says_whatever_its_function_is_called() -> None:
+    def größe(x: Any) -> Any:
+        return jnp.sin(x)
+
+    assert inspector.lower(größe, 1.0).root.scope == "jit(größe)"
+    named = inspector.lower(jax.jit(größe), 1.0)
+    assert {o.op_name for entry in named.stablehlo_listing.origins for o in entry} == {"jit(größe)/sin"}
+
+
+def test_a_jaxpr_that_another_thread_prints_meanwhile_is_jax_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    jaxpr = jax.make_jaxpr(lambda x: jax.pure_callback(lambda y: y, x, x) * 2)(1.0)
+    before, found = str(jaxpr), list[str]()
+    original = core.pp_toplevel_jaxpr
+
+    def with_another(*args: Any, **named: Any) -> Any:
+        thread = threading.Thread(target=lambda: found.append(original(args[0]).format()))
+        thread.start()
+        thread.join(30)
+        return original(*args, **named)
+
+    monkeypatch.setattr(core, "pp_toplevel_jaxpr", with_another)
+    text, lines = print_jaxpr(jaxpr)
+    assert found[0].split() == before.split() == text.split()
+    assert "\ufdd0" not in found[0]
+    assert any(lines)
 
 
 def test_every_stage_gives_the_same_module() -> None:

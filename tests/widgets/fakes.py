@@ -130,6 +130,7 @@ class FakeWork:
         self.lowerings: list[tuple[list[tuple[str, int]], str]] = []
         self.lower_error: Exception | None = None
         self.submit_error: Exception | None = None
+        self.stage = "queued"
         self._lock = threading.Lock()
 
     def lower(self, axes: Sequence[tuple[str, int]] | None, platform: str) -> FakeLowered:
@@ -142,6 +143,7 @@ class FakeWork:
         if self.submit_error is not None:
             raise self.submit_error
         job: Job[CompiledProgram] = Job()
+        job.advance(self.stage)
         with self._lock:
             self.requests.append(request)
             self.jobs.append(job)

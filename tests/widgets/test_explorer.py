@@ -13,6 +13,7 @@ import ipywidgets.widgets.widget as registry
 import pytest
 
 from inspector.compilation.cost import Cost
+from inspector.compilation.engine import READING_CACHE
 from inspector.compilation.options import Options
 from inspector.compilation.preview import COUNTING, Preview
 from inspector.compilation.target import Target
@@ -77,6 +78,7 @@ def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explor
     assert baseline.is_baseline
     assert (baseline.state, baseline.label, str(baseline.target)) == ("queued", "baseline", "attached")
     assert box.last("variant")["state"] == "queued"
+    box.wait_for("document", pane="hlo")
     assert {m["pane"] for m in box.of("document")} == {"stablehlo", "hlo"}
     assert box.last("unavailable", pane="jaxpr")["remedy"] == "lower the function"
     work.jobs[0].advance("compiling")
@@ -88,6 +90,30 @@ def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explor
     assert box.last("stats")["rows"][0]["key"] == "peak_bytes"
     assert not box.of("diff")
     assert not box.of("notice")
+
+
+def test_what_is_only_read_from_the_cache_is_shown_before_the_texts_that_led_to_it() -> None:
+    work = FakeWork()
+    work.stage = READING_CACHE
+    explorer = work.explorer()
+    box = Mailbox(explorer)
+    with pytest.raises(TimeoutError):
+        explorer.wait(0.2)
+    assert not box.of("document")
+    done(work, explorer)
+    assert [m["pane"] for m in box.of("document")] == ["optimized", "stablehlo", "hlo"]
+    explorer.close()
+
+
+def test_the_texts_wait_no_longer_once_what_lay_in_the_cache_is_compiled_anew() -> None:
+    work = FakeWork()
+    work.stage = READING_CACHE
+    explorer = work.explorer()
+    box = Mailbox(explorer)
+    work.jobs[0].advance("compiling")
+    box.wait_for("document", pane="hlo")
+    assert {m["pane"] for m in box.of("document")} == {"stablehlo", "hlo"}
+    explorer.close()
 
 
 def test_what_came_from_the_cache_says_so_and_what_it_spared(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:

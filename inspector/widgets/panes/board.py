@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector import freed
 from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import READING_CACHE
 from inspector.compilation.preview import Preview
 from inspector.execution.outcome import Outcome
 from inspector.hlo.module import Module
@@ -57,6 +59,7 @@ class Board:
         self._modules: dict[int, Module] = {}
         self._own_ids = itertools.count(-1, -1)  # browsers count upwards
         self._replies: dict[int, Entry | None] = {}
+        self._behind: dict[int, list[Callable[[], object]]] = {}
         self._recordings = Recordings(lambda request: work().submit(request), later, self.publish, self._show_recorded)
         self._context = context = Context(
             work=work,
@@ -111,6 +114,21 @@ class Board:
     def lowered(self, lowered: Lowered, variant: int | None = None) -> list[Entry]:
         """What the panes before the compiler show; of one variant only what depends on its platform."""
         return [entry for pane in self._needing("lowered") for entry in pane.lowered(lowered, variant)]
+
+    def show_lowered(self, lowered: Lowered, baseline: Variant) -> None:
+        """Shows the program before the compiler, a pane at a time; behind the baseline where that is read from the cache."""
+        panes, job = self._needing("lowered"), baseline.job
+        tasks: list[Callable[[], object]] = [
+            functools.partial(self._show_text, pane, lowered, baseline) for pane in panes
+        ]
+        with self._lock:
+            self._behind[baseline.number] = tasks
+            if job is None or job.stage != READING_CACHE or baseline.shown.is_set():
+                self._go_on(baseline)
+        if job is not None:
+            job.add_progress_callback(lambda _: self._go_on(baseline))  # what lay there is damaged, and it is compiled
+            if job.stage != READING_CACHE and not job.done():
+                self._go_on(baseline)
 
     def begin(self, variant: Variant) -> None:
         """A variant is there; what its kernels are is told later, as it has to be counted."""
@@ -186,6 +204,7 @@ class Board:
     def forget(self, variant: Variant) -> Callable[[], None]:
         """The variant is gone. Under the lock; the caller then calls what is returned, which stops its work."""
         self._modules.pop(variant.number, None)
+        self._behind.pop(variant.number, None)
         stops = [self._recordings.forget(variant.number), *(pane.forget(variant) for pane in self._panes.values())]
         self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
 
@@ -201,6 +220,7 @@ class Board:
         for pane in self._panes.values():
             pane.close()
         self._modules.clear()
+        self._behind.clear()
 
     def _needing(self, need: str) -> list[Pane]:
         return [self._panes[line.name] for line in self._lines if need in line.needs]
@@ -228,8 +248,20 @@ class Board:
                     self.publish_all(pane.failed(variant, error))
         finally:
             self.publish(variant.message())
-            variant.shown.set()
+            with self._lock:
+                self._go_on(variant)
+                variant.shown.set()
             freed.give_back()  # what reading a large program took besides what is kept of it
+
+    def _go_on(self, variant: Variant) -> None:
+        """Does what waits for a variant to be shown."""
+        with self._lock:
+            for task in self._behind.pop(variant.number, ()):
+                self._context.later(task)
+
+    def _show_text(self, pane: Pane, lowered: Lowered, baseline: Variant) -> None:
+        if self._holds(baseline):  # not lowered again meanwhile
+            self.publish_all(pane.lowered(lowered, None))
 
     def _fill(self, variant: Variant, compiled: CompiledProgram) -> None:
         if variant.number not in self._modules:
