@@ -44,10 +44,12 @@ def display_text(text: str) -> DisplayText:
     instructions: list[str | None] = []
     computations: list[str | None] = []
     computation: str | None = None
-    for number, line in _logical_lines(text):
+    bare = _plainly_without_metadata(text)
+    for number, line in _logical_lines(text if bare is None else bare):
         instruction = None
         if computation is not None:
-            line, _ = split_metadata(line, number)
+            if bare is None:
+                line, _ = split_metadata(line, number)
             instruction = defined_name(line)
         elif is_header(line):
             computation = header_name(line)
@@ -62,6 +64,24 @@ def display_text(text: str) -> DisplayText:
         if line.startswith("}"):
             computation = None
     return DisplayText("\n".join(lines), tuple(instructions), tuple(computations))
+
+
+def _plainly_without_metadata(text: str) -> str | None:
+    """A text without its metadata, all of them at once; None where a quote or brace in it is not what it looks like."""
+    if '\\"' in text:
+        return None  # else each quote begins or ends a string
+    first, *others = text.split(_METADATA)
+    kept, plain = [first], dict[str, bool]()
+    if first.count('"') % 2:
+        return None
+    for other in others:
+        inside, closed, rest = other.partition("}")
+        if inside not in plain:  # many instructions have the same
+            plain[inside] = "{" not in inside and "\n" not in inside and inside.count('"') % 2 == 0
+        if not closed or not plain[inside] or "\n" not in rest or ('"' in rest and rest.count('"') % 2):
+            return None
+        kept.append(rest)
+    return "".join(kept)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from inspector.errors import ModuleError
 from inspector.hlo.module import Module
-from inspector.hlo.text import display_text, op_names
+from inspector.hlo.text import display_text, op_names, split_metadata
 
 DATA = Path(__file__).parent / "data"
 CASES = sorted(file.name.removesuffix(".hlo") for file in DATA.glob("*.hlo"))
@@ -160,3 +160,25 @@ def test_metadata_goes_whatever_its_strings_hold_and_whatever_stands_around_it(
     shown = display_text(f"HloModule m\n\nENTRY e {{\n  %x = f32[] add(){before}, metadata={{{fields}}}{after}\n}}\n")
     assert shown.text.split("\n")[3] == f"  %x = f32[] add(){before}{after}"
     assert shown.instruction_names[3] == "x"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        'metadata={op_name="jit(f)/add" stack_frame_id=3}',
+        "metadata={op_name=\"params[\\'w\\']\"}",
+        'custom_call_target="a, metadata={b", metadata={op_name="c"}',
+        'metadata={op_name="a}b"}, backend_config={"x":"}"}',
+        'metadata={op_name="a{" profile={x={1}}}, dimensions={0}',
+        'metadata={op_name="say \\"hi\\""}, kind=kLoop',
+        'metadata={op_name="a"}, metadata={op_name="b"}',
+        'metadata={op_name="two\nlines"}, note="more\nlines", metadata={x=1}',
+    ],
+)
+def test_metadata_goes_line_by_line_or_all_at_once_and_the_rest_stays(rest: str) -> None:
+    line = f"  %a.1 = f32[2]{{0}} add(%b, %c), {rest}"
+    whole = "\n".join(["HloModule m", "", "ENTRY %e (b: f32[2]) -> f32[2] {", line, line, "}", ""])
+    bare, _ = split_metadata(line)
+    expected = "\n".join(["HloModule m", "", "ENTRY %e (b: f32[2]) -> f32[2] {", bare, bare, "}", ""])
+    assert display_text(whole).text == expected
+    assert [name for name in display_text(whole).instruction_names if name] == ["a.1", "a.1"]
