@@ -186,14 +186,31 @@ export class GraphCanvas {
     const [width, height] = [this.element.clientWidth, this.element.clientHeight];
     if (!width || !height) return;
     const scale = Math.min(1, Math.max(smallest, Math.min(width / size.width, height / size.height)));
-    const isTall = size.height * scale > height;
+    const [isWide, isTall] = [size.width * scale > width, size.height * scale > height];
+    const seen = { width: width / scale, height: isTall ? height / scale : size.height };
     this.view = {
-      x: (size.width - width / scale) / 2,
+      x: isWide ? this.fullest(seen) : (size.width - width / scale) / 2,
       y: isTall ? 0 : (size.height - height / scale) / 2,
       scale,
     };
     this.isMoved = false;
     this.apply();
+  }
+
+  /** From where most is seen at the top, of a layout that is wider than the pane. */
+  private fullest({ width, height }: { width: number; height: number }): number {
+    const { layout, folding, scene } = this.shown!;
+    const closed = scene.shown.filter((node) => !folding.isOpen(node)).map((node) => layout.places.get(node)!);
+    const top = closed.filter((place) => place.y + place.height <= height);
+    const seenFrom = (x: number): number =>
+      top.filter((place) => place.x >= x && place.x + place.width <= x + width).length;
+    let [best, most] = [Math.max(0, (layout.size.width - width) / 2), 0];
+    for (const { x, width: own } of top) {
+      const from = Math.max(0, Math.min(layout.size.width - width, x + own / 2 - width / 2));
+      const count = seenFrom(from);
+      if (count > most) [best, most] = [from, count];
+    }
+    return best;
   }
 
   /** After the pane has got another size. */

@@ -50,7 +50,7 @@ export class PassList {
     this.rows = new RowList(
       "Passes",
       "Filter passes",
-      ["34px", null, "74px"],
+      ["40px", null, "74px"],
       (key) => choose(Number(key)),
       this.sorting.head,
     );

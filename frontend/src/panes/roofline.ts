@@ -133,7 +133,8 @@ class RooflinePane extends CountedPane<"roofline"> {
     );
     const largest = Math.max(...reply.points.map((point) => point.share ?? 0), 1e-9);
     // The largest first, so that small ones lie on top.
-    for (const point of [...reply.points].sort((a, b) => (b.share ?? 0) - (a.share ?? 0))) {
+    const placed = reply.points.filter(({ intensity, least_s }) => intensity !== null || least_s !== null);
+    for (const point of placed.sort((a, b) => (b.share ?? 0) - (a.share ?? 0))) {
       const power = point.intensity ? Math.log10(point.intensity) : range.left;
       const rate = attainable(peak, 10 ** power);
       const r = SMALLEST + (LARGEST - SMALLEST) * Math.sqrt((point.share ?? 0) / largest);

@@ -34,6 +34,16 @@ export function unfinished(variant: Timed<messages.Variant> | null, what: string
   return variant.state === "done" ? null : loading("Compiling", variant);
 }
 
+/** Why there is no text of a variant. */
+export function missingText(synced: Synced, title: string, number: number | null): HTMLElement {
+  const variant = synced.variants.get(number ?? -1) ?? null;
+  if (synced.isAlone) return empty(`${title} was not received`, synced.remedy);
+  if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
+  if (variant.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
+  if (variant.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");
+  return loading(variant.state === "done" ? `Receiving ${title}` : title, variant);
+}
+
 /** Something that the kernel was asked for, or will tell; one that is gone will not, nor what was recorded. */
 export function awaited(synced: Synced, title: string, lost: string, work: Work | null = null): HTMLElement {
   return synced.isAlone ? empty(lost, synced.remedy) : loading(title, work);

@@ -27,7 +27,8 @@ import { describe } from "./card.ts";
 import { changeLine } from "./change.ts";
 import { CostMargin } from "./costmargin.ts";
 import { type Context, Drawing, follow, type Pane, TITLES } from "./pane.ts";
-import { empty, failure, loading, trouble } from "./states.ts";
+import { ScrollPlaces } from "./scrollplaces.ts";
+import { empty, missingText, trouble } from "./states.ts";
 import { noMatch, steps } from "./stepper.ts";
 
 /** An editor on screen with the document it shows. */
@@ -57,10 +58,8 @@ export class TextPane implements Pane {
     this.context.local.setWrap(!this.context.local.wrap),
   );
   private readonly ends: (() => void)[];
-  private readonly scrolls = new WeakMap<TextDocument, { top: number; left: number }>();
+  private readonly places = new ScrollPlaces();
   private readonly resizes = new ResizeObserver(() => this.onResize());
-  /** The editor that is yet to come back to its place. */
-  private restoring: EditorView | null = null;
   private rulerFrame: number | null = null;
   private isPlain = false;
   private hasSize = false;
@@ -128,7 +127,12 @@ export class TextPane implements Pane {
       return this.drawTrouble();
     }
     this.clear();
-    fill(this.body, slot ? empty(`${TITLES[this.name]}: ${slot.reason}`, slot.remedy) : this.absence());
+    fill(
+      this.body,
+      slot
+        ? empty(`${TITLES[this.name]}: ${slot.reason}`, slot.remedy)
+        : missingText(this.context.synced, TITLES[this.name], this.variant),
+    );
     this.updateStepper();
   }
 
@@ -227,17 +231,6 @@ export class TextPane implements Pane {
     const line = Math.max(0, Math.min(document.lines.length - 1, from + delta));
     select(line);
     if (line <= first || line >= last) revealLine(view, line);
-  }
-
-  private absence(): HTMLElement {
-    const { synced } = this.context;
-    const title = TITLES[this.name];
-    const variant = synced.variants.get(this.variant ?? -1) ?? null;
-    if (synced.isAlone) return empty(`${title} was not received`, synced.remedy);
-    if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
-    if (variant.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
-    if (variant.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");
-    return loading(variant.state === "done" ? `Receiving ${title}` : title, variant);
   }
 
   /** Scrolls to what is linked while the page is as it was last laid out; lights it when all texts have. */
@@ -378,11 +371,9 @@ export class TextPane implements Pane {
   }
 
   private saveScroll(): void {
-    if (this.own?.view === this.restoring) return; // it stands at the top until then
-    if (this.own && this.isPlain && this.drawing.isVisible && this.body.clientHeight > 0) {
-      const { scrollTop: top, scrollLeft: left } = this.own.view.scrollDOM;
-      this.scrolls.set(this.own.document, { top, left });
-    }
+    const { own } = this;
+    if (own && this.isPlain && this.drawing.isVisible && this.body.clientHeight > 0)
+      this.places.save(own.view, own.document);
   }
 
   /** A text that was not read before, and in which nothing is selected; as soon as it has a size. */
@@ -391,7 +382,7 @@ export class TextPane implements Pane {
     if (
       !this.body.clientHeight ||
       line <= 0 ||
-      this.scrolls.has(document) ||
+      this.places.has(document) ||
       this.chosenLine(document) >= 0 ||
       this.targets().length
     )
@@ -400,18 +391,7 @@ export class TextPane implements Pane {
   }
 
   private restoreScroll(): void {
-    const saved = this.own && this.isPlain && this.scrolls.get(this.own.document);
-    if (!saved || !this.own) return;
-    const { scrollDOM } = this.own.view;
-    this.restoring = this.own.view;
-    this.own.view.requestMeasure({
-      read: () => undefined,
-      write: () => {
-        this.restoring = null;
-        scrollDOM.scrollTop = saved.top;
-        scrollDOM.scrollLeft = saved.left;
-      },
-    });
+    if (this.own && this.isPlain) this.places.restore(this.own.view, this.own.document);
   }
 }
 
