@@ -16,6 +16,7 @@ from inspector.stages.compiled import Compiled
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inspector.reports.replay import Replay
     from inspector.widgets.explorer import Explorer
 
 
@@ -76,6 +77,27 @@ class Exploration(RecordedExploration):
           OSError: the place cannot be written.
         """
         bundle.save(self, path)
+
+    def replay(self, jax: str = "") -> Replay:
+        """Compiles every variant again and waits: what does another JAX make of the same programs?
+
+        The programs are the recorded ones, in StableHLO: it is the compiler that differs. What the other JAX would lower
+        differently does not show.
+
+        Args:
+          jax: a version, such as "0.12.0.1", which uv installs into this user's cache the first time; "" for the installed
+            one.
+
+        Raises:
+          TargetError: no such version can be.
+        """
+        from inspector.reports.other_jax import OtherJax
+        from inspector.reports.portable import installed_jax
+        from inspector.reports.recompile import Recompiler
+        from inspector.reports.replay import replay
+
+        other = "" if jax == installed_jax() else jax
+        return replay(self, OtherJax(self.portable) if other else Recompiler(self.portable), other)
 
     def explorer(self, height_px: int = 700) -> Explorer:
         """An Explorer that answers from what was recorded; other options and targets are compiled here.

@@ -52,7 +52,8 @@ def explore(
         `inspector.targets()`).
       options: of the baseline.
       compare: more variants: options, or targets' texts; one, or a list. For a target of another platform the function is
-        lowered for that.
+        lowered for that. "jax==0.12.0" is the same program as that version of JAX compiles it, which uv installs into
+        this user's cache the first time; for another target "tpu:v5e:2x4@jax==0.12.0".
       static_argnums: positions of arguments that are settings.
       static_argnames: names of arguments that are.
       donate_argnums: positions of arguments whose buffers may be reused.
@@ -91,7 +92,7 @@ def explore(
         )  # fmt: skip
 
     named = function_keywords(fun, args, kwargs, keywords, explore)
-    wanted = variants_of(compare)
+    wanted = variants_of(compare, target)
     targets = [Target.parse(text) for text in (target, *(text for _, text in wanted if text is not None))]
     for each in targets:
         _warm(each)
@@ -128,6 +129,8 @@ def _warm(target: Target) -> None:
     from inspector._jax.attached import attached_platform
     from inspector.engines.shared import worker_engine
 
+    if target.jax:
+        return
     if target.kind == "cpu" or target.is_absent or attached_platform() == "cpu":
         worker_engine().warm(target)
 
@@ -147,7 +150,7 @@ def _suitable(lowered: Lowered, target: str | Target) -> Target:
 
     parsed, needed = Target.parse(target), lowered.program.device_count
     if parsed.kind == "attached" and platform_of(parsed) == "cpu" and needed > jax.local_device_count():
-        return Target(f"cpu:{needed}")
+        return Target(f"cpu:{needed}").by(parsed.jax)
     return parsed
 
 
@@ -161,8 +164,11 @@ def _with_devices(lowered: Lowered, target: Target) -> Target:
 
 def _submit(request: CompileRequest) -> Job[CompiledProgram]:
     from inspector.engines.shared import default_engine
+    from inspector.reports.other_jax import shared_other_jax
 
     wanted = _with_buffers(request)
+    if request.target.jax:
+        return shared_other_jax().submit(wanted)
     return default_engine(wanted.program, wanted.target).submit(wanted)
 
 

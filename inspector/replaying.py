@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from inspector.errors import LoweringError, Unavailable
 from inspector.execution.outcome import Outcome
 from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.exploring import platform_of
+from inspector.reports.portable import installed_jax
 from inspector.reports.recompile import Recompiler, runnable
 from inspector.reports.recorded import RecordedExploration, RecordedVariant
 from inspector.stages.lowered import Lowered
@@ -25,7 +27,8 @@ _WARMUP = 2
 
 
 def explorer_of(exploration: RecordedExploration, height_px: int) -> Explorer:
-    """A live Explorer over it."""
+    """A live Explorer over it; the targets say which JAX compiled, where that is not the one that is here."""
+    exploration = dataclasses.replace(exploration, variants=tuple(map(_with_jax, exploration.variants)))
     first = exploration.variants[0]
     explorer = Explorer(
         exploration.lowered,
@@ -49,7 +52,7 @@ class _Record:
         self._platforms = {v.target: v.lowered.program.platform for v in variants if v.lowered is not None}
         self._lowered = {(self._platform(v.target), v.tuning): v.lowered or v.error for v in variants}
         self._outcomes = [(v.program, v.outcome) for v in variants if v.program is not None and v.outcome is not None]
-        self._recompiler = Recompiler(exploration)
+        self._recompiler = Recompiler(exploration.portable)
         self._engine = ReplayEngine(filter(None, map(_answer, variants)), lambda *_: self._recompiler)
 
     def work(self) -> Work:
@@ -93,6 +96,12 @@ class _Record:
         here = runnable(compiled, self._recompiler)
         inputs = choose_inputs(here, (), {})
         return finish(here, inputs, start(here, inputs, self._recompiler, repeat=repeat, warmup=_WARMUP).result())
+
+
+def _with_jax(variant: RecordedVariant) -> RecordedVariant:
+    program = variant.program
+    jax = variant.target.jax if program is None else program.versions.get("jax", variant.target.jax)
+    return dataclasses.replace(variant, target=variant.target.by("" if jax == installed_jax() else jax))
 
 
 def _answer(variant: RecordedVariant) -> Answer | None:

@@ -151,4 +151,4 @@ def _with_device_count(target: Target, options: Options, platform: str) -> Targe
         raise OptionError(
             f"{DEVICE_COUNT_FLAG}={count} asks for another number of devices than the target {target}. Leave one out."
         )
-    return Target(f"cpu:{count}")
+    return Target(f"cpu:{count}").by(target.jax)

@@ -4,6 +4,7 @@ attached         the device that JAX would use in this process; `gpu` and `tpu` 
 cpu, cpu:8       one and eight virtual CPU devices in a process of their own
 tpu:v5e:2x4      a TPU slice that need not be here: generation and topology, in chips
 gpu:h100:8       GPUs that need not be here: eight in one host; `gpu:h100:2x8` in two hosts
+cpu@jax==0.12.0  any of these as another version of JAX compiles for it
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -20,6 +22,9 @@ from inspector.platforms import cpu
 from inspector.platforms.topologies import Topology, sizes
 
 MAX_CPU_DEVICES = cpu.MAX_DEVICES
+
+_OF_JAX = "@jax=="
+_VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,8}){1,3}((a|b|rc|\.dev)[0-9]{1,8})?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -31,12 +36,14 @@ class Target:
       device_count: JAX devices; None for those that are attached.
       chip: the TPU generation ("v5e") or the GPU ("h100"), "" for what is here.
       topology: chips along each axis of a TPU slice; hosts and GPUs a host.
+      jax: the version of JAX that compiles, "" for the installed one.
     """
 
     kind: str
     device_count: int | None = None
     chip: str = ""
     topology: Topology = ()
+    jax: str = ""
 
     def __init__(self, text: str | Target = "attached") -> None:
         """Reads a target's text.
@@ -75,17 +82,32 @@ class Target:
         if not isinstance(given, int) or given < 1:
             raise TargetError(f"A number of devices is an integer from 1, got {given!r}.")
         if self.kind == "cpu":
-            return Target(f"cpu:{count}") if count <= MAX_CPU_DEVICES else None
+            return Target(f"cpu:{count}").by(self.jax) if count <= MAX_CPU_DEVICES else None
         if not self.chip:
             return None
         topologies = platforms.chips_of_kind(self.kind)[self.chip].topologies
         topology = topologies.with_devices(count, self.topology)
-        return None if topology is None else Target(f"{self.kind}:{self.chip}:{topologies.write(topology)}")
+        if topology is None:
+            return None
+        return Target(f"{self.kind}:{self.chip}:{topologies.write(topology)}").by(self.jax)
+
+    def by(self, jax: str) -> Target:
+        """The same as a version of JAX compiles for it; "" for the installed one.
+
+        Raises:
+          TargetError: no such version can be.
+        """
+        plain = str(self).partition(_OF_JAX)[0]
+        return Target(f"{plain}{_OF_JAX}{jax}" if jax else plain)
 
     def __repr__(self) -> str:
         return f"Target({str(self)!r})"
 
     def __str__(self) -> str:
+        return f"{self._devices}{_OF_JAX}{self.jax}" if self.jax else self._devices
+
+    @property
+    def _devices(self) -> str:
         if self.kind == "cpu":
             return "cpu" if self.device_count == 1 else f"cpu:{self.device_count}"
         if not self.chip:
@@ -94,25 +116,29 @@ class Target:
         return f"{self.kind}:{self.chip}:{topologies.write(self.topology)}"
 
 
-_Fields = tuple[str, int | None, str, Topology]
+_Devices = tuple[str, int | None, str, Topology]
+_Fields = tuple[str, int | None, str, Topology, str]
 
 
 def _fields_of(text: str | Target) -> _Fields:
     given: Any = text  # a user's, whatever the annotation says
     if isinstance(given, Target):
-        return given.kind, given.device_count, given.chip, given.topology
+        return given.kind, given.device_count, given.chip, given.topology, given.jax
     if not isinstance(given, str):
         raise TargetError(f"A target is a text such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {given!r}.")
-    fields = _read(given.strip())
+    plain, of_jax, version = given.strip().partition(_OF_JAX)
+    fields = _read(plain)
+    if of_jax and not _VERSION.fullmatch(version):
+        raise TargetError(f"Target {given!r}: after '@jax==' comes a version of JAX, such as 'cpu@jax==0.12.0.1'.")
     if fields is None:
         raise TargetError(
             f"Unknown target {given!r}.{_meant(given)} Expected 'attached', 'cpu:N' (such as 'cpu:8'),"
             " 'tpu:GENERATION:TOPOLOGY' (such as 'tpu:v5e:2x4') or 'gpu:NAME:COUNT' (such as 'gpu:h100:8')."
         )
-    return fields
+    return (*fields, version)
 
 
-def _read(text: str) -> _Fields | None:
+def _read(text: str) -> _Devices | None:
     """What a text says; None where it is not of a target's form."""
     kind, *rest = text.split(":")
     if kind == "cpu" and len(rest) <= 1:
@@ -133,7 +159,7 @@ def _cpu_count(text: str, count: str = "1") -> int:
     )
 
 
-def _absent(text: str, kind: str, name: str, shape: str = "") -> _Fields:
+def _absent(text: str, kind: str, name: str, shape: str = "") -> _Devices:
     """Of a target whose devices need not be here."""
     platform = platforms.of_target(kind, name)
     chip = platform.chip(name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.engines.fork_server import Starter
-from inspector.errors import InspectorError, Unavailable
+from inspector.errors import InspectorError, TargetError, Unavailable
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Engine
@@ -42,6 +42,11 @@ def default_engine(program: Program, target: Target) -> Engine:
     Everything else, what is not here included, goes to a worker. What either compiled is remembered
     (`engines/cached.py`), callbacks excepted.
     """
+    if target.jax:
+        raise TargetError(
+            f"{target} names another JAX. Compare with it by inspector.explore(..., compare=['jax=={target.jax}']), or by"
+            " replay(jax=...) of a recorded exploration."
+        )
     if program.host_callbacks and not target.is_absent:
         return inline_engine()
     with _lock:

@@ -1,6 +1,6 @@
 """One file for an exploration: a zip of JSON and bytes. Never pickle, so that a stranger's file is safe to open.
 
-`manifest.json` has the format, its version and the exploration; what is long is an entry of its own (`entries.py`). The
+`manifest.json` has the format, its version and the content; what is long is an entry of its own (`entries.py`). The
 fields of the dataclasses are the schema: one that has a default may be missing. What else changed between versions,
 `_UPGRADES` tells.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from inspector.compilation import archive, plain
 from inspector.compilation.archive import Archive
@@ -25,6 +25,8 @@ FORMAT_VERSION = 1
 _MANIFEST = "manifest.json"
 _MAX_MANIFEST_BYTES = 16 << 20
 
+T = TypeVar("T")
+
 Step = Mapping[str, Callable[[Any], Any]]
 # From each version to the next: by the name of a dataclass, what makes of its JSON value in that version one of the next.
 _UPGRADES: Mapping[int, Step] = {}
@@ -37,16 +39,7 @@ def save(exploration: RecordedExploration, path: str | os.PathLike[str]) -> None
       ModuleError: there is more to say of it than a file of this form holds.
       OSError: the place cannot be written.
     """
-    packed = Packed()
-    about = plain.fields_of(exploration, packing(packed))
-    manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "exploration": about}
-    text = json.dumps(manifest, indent=1).encode()
-    if len(text) > _MAX_MANIFEST_BYTES:
-        raise ModuleError(
-            f"{len(text):,} bytes describe {len(exploration.variants)} variants, and a file holds"
-            f" {_MAX_MANIFEST_BYTES:,} of them."
-        )
-    archive.write(path, {_MANIFEST: text, **packed.entries}, compress=True)
+    write(exploration, path, FORMAT)
 
 
 def load(path: str | os.PathLike[str]) -> RecordedExploration:
@@ -56,19 +49,35 @@ def load(path: str | os.PathLike[str]) -> RecordedExploration:
       FileNotFoundError: there is none.
       ModuleError: not such a file, damaged, or of a newer version.
     """
+    return read(RecordedExploration, path, FORMAT)
+
+
+def write(value: object, path: str | os.PathLike[str], form: str) -> None:
+    """`save`, of another dataclass and in a file of another format."""
+    packed = Packed()
+    manifest = {"format": form, "format_version": FORMAT_VERSION, "content": plain.fields_of(value, packing(packed))}
+    text = json.dumps(manifest, indent=1).encode()
+    if len(text) > _MAX_MANIFEST_BYTES:
+        raise ModuleError(
+            f"{len(text):,} bytes describe what is in the file, which holds {_MAX_MANIFEST_BYTES:,} of them."
+        )
+    archive.write(path, {_MANIFEST: text, **packed.entries}, compress=True)
+
+
+def read(kind: type[T], path: str | os.PathLike[str], form: str) -> T:
+    """`load`, of another dataclass from a file of another format."""
     name = repr(os.fspath(path))
     try:
         with Archive(path) as opened:
-            version, about = _manifest(opened, name)
+            version, about = _manifest(opened, name, form)
             unpacked = Unpacked(opened, lambda kind, value: upgraded(kind.__name__, value, version))
-            about = upgraded(RecordedExploration.__name__, about, version)
-            return plain.decode_fields(RecordedExploration, about, "exploration", unpacking(unpacked))
+            return plain.decode_fields(kind, upgraded(kind.__name__, about, version), "content", unpacking(unpacked))
     except _OtherFileError:
         raise
     except RecursionError as e:
-        raise ModuleError(f"{name} is not a saved exploration: its values lie in each other without end.") from e
+        raise ModuleError(f"{name} cannot be read: its values lie in each other without end.") from e
     except (InspectorError, ValueError) as e:
-        raise ModuleError(f"{name} is not a saved exploration, or damaged: {e}. Save it anew.") from e
+        raise ModuleError(f"{name} is no such file, or damaged: {e}. Save it anew.") from e
 
 
 def format_of(path: str | os.PathLike[str]) -> Any:
@@ -104,16 +113,16 @@ class _OtherFileError(ModuleError):
     """A file of another format, or of a newer version."""
 
 
-def _manifest(opened: Archive, name: str) -> tuple[int, Any]:
-    """The version of a file, and what it says of the exploration."""
+def _manifest(opened: Archive, name: str, form: str) -> tuple[int, Any]:
+    """The version of a file, and its content."""
     value = plain.parse(opened.read(_MANIFEST, _MAX_MANIFEST_BYTES))
     found = value.get("format") if isinstance(value, dict) else value
-    if found != FORMAT:
-        raise _OtherFileError(f"{name} holds {repr(found)[:200]}, expected {FORMAT!r}.")
+    if found != form:
+        raise _OtherFileError(f"{name} holds {repr(found)[:200]}, expected {form!r}.")
     version = value.get("format_version")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise _OtherFileError(
             f"{name} has format {repr(version)[:40]}, this inspector reads 1 to {FORMAT_VERSION}. Update inspector to"
             " read a newer one."
         )
-    return version, value.get("exploration")
+    return version, value.get("content")

@@ -26,6 +26,13 @@ PortableModules = Mapping[str, PortableModule]
 """By `Program.digest`."""
 
 
+def installed_jax() -> str:
+    """The version of JAX here."""
+    from inspector._jax.attached import installed_versions
+
+    return installed_versions()["jax"]
+
+
 def portable_modules(programs: Iterable[Program], known: PortableModules) -> PortableModules:
     """Of each program's module.
 
@@ -33,7 +40,7 @@ def portable_modules(programs: Iterable[Program], known: PortableModules) -> Por
       programs: those that are not known were lowered in this process.
       known: of programs that were loaded.
     """
-    from inspector._jax import attached, modules
+    from inspector._jax import modules
 
     found: dict[str, PortableModule] = {}
     for program in programs:
@@ -45,7 +52,7 @@ def portable_modules(programs: Iterable[Program], known: PortableModules) -> Por
                 artifact = modules.portable(program.module)
             except ModuleError as e:
                 artifact = Unavailable(str(e))
-            found[program.digest] = PortableModule(attached.installed_versions()["jax"], artifact)
+            found[program.digest] = PortableModule(installed_jax(), artifact)
     return found
 
 
@@ -57,9 +64,9 @@ def ported(program: Program, portable: PortableModules) -> Program:
     Raises:
       ModuleError: there is no form of it that this JAX reads.
     """
-    from inspector._jax import attached, reading
+    from inspector._jax import reading
 
-    here = attached.installed_versions()["jax"]
+    here = installed_jax()
     form = portable.get(program.digest, PortableModule("unknown", Unavailable("the file has no portable form of it")))
     if form.jax == here:
         return program

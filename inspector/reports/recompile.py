@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from pathlib import Path
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Engine, Job
@@ -12,9 +14,10 @@ from inspector.compilation.target import Target
 from inspector.engines.lane import Lane, forward
 from inspector.engines.serving import callbacks_of
 from inspector.engines.shared import default_engine, worker_engine
-from inspector.errors import Unavailable
-from inspector.reports.portable import ported
-from inspector.reports.recorded import RecordedExploration
+from inspector.errors import TargetError, Unavailable
+from inspector.reports import installing
+from inspector.reports.other_jax import OtherJax
+from inspector.reports.portable import PortableModules, installed_jax, ported
 
 
 class Recompiler:
@@ -25,14 +28,18 @@ class Recompiler:
 
     name = "recompile"
 
-    def __init__(self, exploration: RecordedExploration) -> None:
-        """Nothing is started yet."""
-        self._portable = exploration.portable
+    def __init__(self, portable: PortableModules) -> None:
+        """Nothing is started yet; `portable` are the modules of the programs."""
+        self._portable = portable
+        self._other = OtherJax(portable, _there)
         self._ported: dict[str, Program] = {}
         self._lane = Lane("inspector-recompile")
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
+        if request.target.jax not in ("", installed_jax()):
+            return self._other.submit(request)
+        request = dataclasses.replace(request, target=request.target.by(""))
         started: list[Job[CompiledProgram]] = []
 
         def cancel() -> None:
@@ -58,11 +65,14 @@ class Recompiler:
 
     def run(self, request: RunRequest) -> Job[RunReply]:
         """Starts running what it compiled; see `Engine.run`."""
+        if request.compiled.target.jax not in ("", installed_jax()):
+            return self._other.run(request)
         return _engine(request.compiled.program, request.compiled.target).run(request)
 
     def close(self) -> None:
         """Waits for nothing."""
         self._lane.close()
+        self._other.close()
 
     def _here(self, program: Program) -> Program:
         """The program for this JAX."""
@@ -83,3 +93,15 @@ def runnable(compiled: CompiledProgram, engine: Recompiler) -> CompiledProgram:
     if not isinstance(compiled.executable, Unavailable):
         return compiled
     return engine.submit(CompileRequest(compiled.program, compiled.options, compiled.target)).result()
+
+
+def _there(version: str, platform: str, _: Callable[[str], object]) -> Path:
+    """The Python of another JAX that was installed before: a file that was opened installs nothing."""
+    found = installing.installed(version, platform)
+    if found is None:
+        raise TargetError(
+            f"This was recorded with JAX {version}, which is not installed in {installing.folder_of(version, platform)}."
+            f" Choose a target without '@jax=={version}', for which JAX {installed_jax()} compiles, or have it installed:"
+            f" exploration.replay(jax={version!r})."
+        )
+    return found

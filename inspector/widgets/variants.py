@@ -131,6 +131,8 @@ class Variant:
         """The state for the browser."""
         error = self.failure
         absence = f"{self.target} is not here: its programs can be compiled, not run."
+        if self.target.jax:
+            absence = f"JAX {self.target.jax} compiled it, and it is not run here."
         return messages.Variant(
             type="variant",
             variant=self.number,
@@ -145,7 +147,7 @@ class Variant:
             cached=self._cached,
             timing=self._timing,
             pinned=self.is_pinned,
-            no_run=absence if self.target.is_absent else "",
+            no_run=absence if self.target.is_absent or self.target.jax else "",
             supposed=str(self.tuning.what_if),
         )
 
@@ -196,14 +198,24 @@ def _clipped(text: str) -> str:
     return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 1]}…"
 
 
-def variants_of(compare: Iterable[OptionsLike | Target]) -> list[tuple[OptionsLike, str | Target | None]]:
-    """What `explore(compare=...)` takes, as (options, target): a target's text, a Target, or options."""
+_OF_JAX = "jax=="
+
+
+def variants_of(
+    compare: Iterable[OptionsLike | Target], baseline: str | Target = "attached"
+) -> list[tuple[OptionsLike, str | Target | None]]:
+    """What `explore(compare=...)` takes, as (options, target): a target's text, a Target, or options.
+
+    "jax==" and a version means the baseline's target as that JAX compiles for it.
+    """
     given: Any = compare  # one variant needs no list around it
     several = isinstance(given, Iterable) and not isinstance(given, (str, Mapping, Options, Target))
     pairs: list[tuple[OptionsLike, str | Target | None]] = []
     for entry in given if several else [given]:
+        if isinstance(entry, str) and entry.startswith(_OF_JAX):
+            entry = Target.parse(baseline).by(entry.removeprefix(_OF_JAX).strip())
         is_target = isinstance(entry, Target) or (
-            isinstance(entry, str) and "=" not in entry and not entry.startswith("--")
+            isinstance(entry, str) and ("=" not in entry or f"@{_OF_JAX}" in entry) and not entry.startswith("--")
         )
         pairs.append((None, entry) if is_target else (entry, None))
     return pairs

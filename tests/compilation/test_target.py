@@ -150,3 +150,20 @@ def test_what_is_attached_is_not_absent(text: str) -> None:
 def test_enough_devices(text: str, count: int, enough: str | None) -> None:
     found = Target.parse(text).with_devices(count)
     assert found == (Target.parse(enough) if enough else None)
+
+
+def test_a_target_may_name_another_jax() -> None:
+    target = Target("tpu:v5e:2x4@jax==0.12.0.1")
+    assert (str(target), target.jax, target.is_absent) == ("tpu:v5e:2x4@jax==0.12.0.1", "0.12.0.1", True)
+    assert Target("tpu:v5e:2x4").by("0.12.0.1") == target != target.by("") == Target("tpu:v5e:2x4")
+    assert target.by("0.10.2.dev1").jax == "0.10.2.dev1"
+    assert str(Target("cpu:2@jax==0.12.0").with_devices(4)) == "cpu:4@jax==0.12.0"
+    assert Target(target) == Target.parse(str(target)) == target
+
+
+@pytest.mark.parametrize(
+    "version", ["", "1", "0.12; rm", "0.12 --index-url http://x", "../x", "0.12.0.1.2.3", "0.1" + "0" * 20]
+)
+def test_a_version_is_nothing_but_one(version: str) -> None:
+    with pytest.raises(TargetError, match="after '@jax==' comes a version of JAX"):
+        Target(f"cpu@jax=={version}")

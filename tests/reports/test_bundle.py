@@ -159,10 +159,10 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
 
     contents = entries(file)
     manifest = json.loads(contents["manifest.json"])
-    for variant in manifest["exploration"]["variants"]:
+    for variant in manifest["content"]["variants"]:
         variant["name"] = variant.pop("label")
     old = write(tmp_path / "old", {**contents, "manifest.json": json.dumps(manifest).encode()})
-    with pytest.raises(ModuleError, match=r"exploration\.variants\[0\]: a RecordedVariant has no 'name'"):
+    with pytest.raises(ModuleError, match=r"content\.variants\[0\]: a RecordedVariant has no 'name'"):
         bundle.load(old)
     monkeypatch.setattr(bundle, "FORMAT_VERSION", 3)
     monkeypatch.setattr(bundle, "_UPGRADES", {1: {"RecordedExploration": renamed}, 2: {}})
@@ -175,8 +175,8 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
         ({"format_version": 99}, "has format 99, this inspector reads 1 to 1. Update inspector"),
         ({"format_version": True}, "has format True"),
         ({"format": "x"}, "holds 'x', expected 'inspector-exploration'"),
-        ({"exploration": None}, "exploration: expected an object, got None"),
-        ({"exploration": {}}, "a RecordedExploration without 'lowered'"),
+        ({"content": None}, "content: expected an object, got None"),
+        ({"content": {}}, "a RecordedExploration without 'lowered'"),
     ],
 )
 def test_another_manifest_is_refused(file: Path, tmp_path: Path, changes: dict[str, Any], words: str) -> None:
@@ -188,9 +188,9 @@ def test_another_manifest_is_refused(file: Path, tmp_path: Path, changes: dict[s
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "manifest.json", "0" * 63, "G" * 64, 5, None, ["a"], {}])
 def test_a_reference_names_an_entry_and_nothing_else(file: Path, tmp_path: Path, name: Any) -> None:
     manifest = json.loads(entries(file)["manifest.json"])
-    about = manifest["exploration"] | {"lowered": {"document": name}}
+    about = manifest["content"] | {"lowered": {"document": name}}
     with pytest.raises(ModuleError, match="the name of an entry"):
-        bundle.load(changed(file, tmp_path / "x", exploration=about))
+        bundle.load(changed(file, tmp_path / "x", content=about))
 
 
 def test_an_entry_that_is_not_what_its_name_says_is_refused(file: Path, tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""`OtherJax`: an engine whose compiler is another version of JAX, in an installation and a process of its own.
+
+    request ── Question ──▶ a file ── that JAX ──▶ a file ── Answer ──▶ result
+
+That process has this very inspector, whichever is installed there, and reads the module in its portable form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import inspector
+from inspector import subprocesses
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import Job
+from inspector.compilation.options import Options
+from inspector.compilation.program import Program
+from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.compilation.target import Target
+from inspector.engines.lane import Lane, compiling
+from inspector.errors import CompilationError, TargetError
+from inspector.reports import bundle, installing
+from inspector.reports.portable import PortableModule, PortableModules, portable_modules
+from inspector.reports.recorded import Failure
+
+_QUESTION, _ANSWER = "inspector-question", "inspector-answer"
+_LIMIT_S = 3600
+_SAID = 2000
+# Only inspector comes from here: everything else is that installation's own.
+_MAIN = """
+import importlib.util, json, sys
+folder, question, answer = json.loads(sys.argv[1])
+spec = importlib.util.spec_from_file_location("inspector", folder + "/__init__.py", submodule_search_locations=[folder])
+sys.modules["inspector"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["inspector"])
+from inspector.reports.other_jax import answer_file
+answer_file(question, answer)
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Question:
+    """What is compiled."""
+
+    program: Program
+    options: Options
+    target: Target
+    products: tuple[str, ...]
+    portable: PortableModule
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of it."""
+
+    result: CompiledProgram | Failure
+
+
+class OtherJax:
+    """Compiles for targets that name a version of JAX. Thread-safe; one compile at a time."""
+
+    name = "other JAX"
+
+    def __init__(
+        self,
+        known: PortableModules | None = None,
+        find: Callable[[str, str, Callable[[str], object]], Path] = installing.install,
+    ) -> None:
+        """Nothing is installed yet.
+
+        Args:
+          known: modules of programs that were loaded.
+          find: gives the Python of a version for a platform.
+        """
+        self._known, self._find = known or {}, find
+        self._lane = Lane("inspector-other-jax")
+
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+        """Starts compiling; see `Engine.submit`."""
+        children: list[subprocess.Popen[bytes]] = []
+
+        def cancel() -> None:
+            for child in children:
+                child.kill()
+
+        job: Job[CompiledProgram] = Job(cancel=cancel)
+        self._lane.put(job, lambda: self._compile(job, request, children), compiling(request))
+        return job
+
+    def run(self, request: RunRequest) -> Job[RunReply]:
+        """Refuses: what another JAX compiled is not run here; see `Engine.run`."""
+        job: Job[RunReply] = Job()
+        target = request.compiled.target
+        job.fail(TargetError(f"{target} is compiled for by JAX {target.jax}, and not run. Run it for {target.by('')}."))
+        return job
+
+    def close(self) -> None:
+        """Cancels what is queued."""
+        self._lane.close()
+
+    def _compile(
+        self, job: Job[CompiledProgram], request: CompileRequest, children: list[subprocess.Popen[bytes]]
+    ) -> CompiledProgram:
+        platform = _platform(request)
+        version = request.target.jax
+        python = self._find(version, platform, job.advance)
+        job.advance(f"compiling with JAX {version}")
+        program = request.program
+        portable = portable_modules([program], self._known)[program.digest]
+        with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
+            question, answer = Path(folder) / "question", Path(folder) / "answer"
+            asked = Question(program, request.options, request.target.by(""), tuple(sorted(request.products)), portable)
+            bundle.write(asked, question, _QUESTION)
+            _ask(python, question, answer, version, children)
+            result = bundle.read(Reply, answer, _ANSWER).result
+        if isinstance(result, Failure):
+            raise result.error
+        home = python.parent.parent
+        where = f"Compiled by JAX {result.versions.get('jax', version)} of {home}, {installing.size_of(home)} on disk."
+        return dataclasses.replace(
+            result, program=program, options=request.options, target=request.target, warnings=(*result.warnings, where)
+        )
+
+
+def answer_file(question: str, answer: str) -> None:
+    """In the other process: compiles what one file asks for and writes another."""
+    from inspector.reports.recompile import Recompiler
+
+    asked = bundle.read(Question, question, _QUESTION)
+    request = CompileRequest(asked.program, asked.options, asked.target, frozenset(asked.products))
+    engine = Recompiler({asked.program.digest: asked.portable})
+    job = engine.submit(request)
+    error = job.exception()
+    bundle.write(Reply(job.result() if error is None else Failure.of(error)), answer, _ANSWER)
+
+
+def _ask(python: Path, question: Path, answer: Path, version: str, children: list[subprocess.Popen[bytes]]) -> None:
+    arguments = json.dumps([str(Path(inspector.__file__).parent), str(question), str(answer)])
+    environ = subprocesses.environ()
+    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TPU_LIBRARY_PATH"):  # each names what is this process's
+        environ.pop(name, None)
+    try:
+        child = subprocess.Popen(
+            [str(python), "-P", "-c", _MAIN, arguments],
+            env={**environ, "JAX_PLATFORMS": "cpu"}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    except OSError as e:
+        raise CompilationError(f"The Python of JAX {version} does not start: {e}.") from e
+    children.append(child)
+    try:
+        _, said = child.communicate(timeout=_LIMIT_S)
+    except subprocess.TimeoutExpired as e:
+        child.kill()
+        raise CompilationError(f"JAX {version} did not answer within {_LIMIT_S} s, and was stopped.") from e
+    if child.returncode != 0 or not answer.exists():
+        last = said.decode(errors="replace").strip()[-_SAID:] or "nothing"
+        raise CompilationError(f"The process of JAX {version} ended with {child.returncode} and said: {last}")
+
+
+def _platform(request: CompileRequest) -> str:
+    """What is compiled for: "cpu", "gpu" or "tpu"; what is attached belongs to this process."""
+    target, lowered_for = request.target, request.program.platform
+    if target.kind == "cpu" or (target.kind == "attached" and lowered_for == "cpu"):
+        return "cpu"
+    if not target.is_absent:
+        raise TargetError(
+            f"{target} means the devices of this process, which another JAX cannot have. Name their kind, such as"
+            f" 'gpu:h100@jax=={target.jax}'."
+        )
+    return target.kind
+
+
+@functools.cache
+def shared_other_jax() -> OtherJax:
+    """This process's, which installs what is asked for."""
+    return OtherJax()

@@ -1,0 +1,153 @@
+"""`replay`: every variant of a recorded exploration compiled again, by another JAX, and what differs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Protocol
+
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import Job
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.errors import InspectorError, ModuleError, Unavailable
+from inspector.reports.recorded import Failure, RecordedExploration, RecordedVariant
+from inspector.tables import UNKNOWN, Kind, Tabular, make_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KINDS: dict[str, Kind] = {
+    "variant": "text", "target": "text", "state": "text", "replayed_state": "text", "difference": "text",
+    "jax": "text", "replayed_jax": "text", "peak_bytes": "int", "replayed_peak_bytes": "int", "flops": "float",
+    "replayed_flops": "float", "compile_s": "float", "replayed_compile_s": "float", UNKNOWN: "reasons",
+}  # fmt: skip
+
+
+class Compiler(Protocol):
+    """An engine, as far as it compiles."""
+
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+        """Starts compiling; see `Engine.submit`."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Replay(Tabular):
+    """Two explorations of the same programs, variant by variant.
+
+    Attributes:
+      recorded: what was recorded.
+      replayed: the same variants compiled again.
+      differences: of each variant, such as "2 fusions split, peak +1.2 MiB"; or why it cannot be told.
+    """
+
+    recorded: RecordedExploration
+    replayed: RecordedExploration
+    differences: tuple[str | Unavailable, ...]
+
+    def table(self) -> pd.DataFrame:
+        """One row a variant: how it ended then and now, what differs, and peak memory, flops and compile time of both."""
+        pairs = zip(self.recorded.variants, self.replayed.variants, self.differences, strict=True)
+        return make_table(_KINDS, [_row(before, after, difference) for before, after, difference in pairs])
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.recorded.lowered.name}, recorded with JAX {_jax_of(self.recorded)}, replayed with {_jax_of(self.replayed)}"
+        ]
+        for before, after, said in zip(self.recorded.variants, self.replayed.variants, self.differences, strict=True):
+            target = "" if before.label == str(before.target) else f" [{before.target}]"
+            lines.append(f"  {before.label}{target}: {said}")
+            if after.error is not None and before.error is None:
+                lines.append(f"    {' '.join(str(after.error).split())[:400]}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def replay(exploration: RecordedExploration, compiler: Compiler, jax: str) -> Replay:
+    """Compiles every variant that was lowered again, and waits.
+
+    Args:
+      exploration: what was recorded.
+      compiler: who compiles.
+      jax: for targets of which version; "" for the installed one.
+    """
+    jobs = [_submit(variant, compiler, jax) for variant in exploration.variants]
+    variants = tuple(_again(variant, job) for variant, job in zip(exploration.variants, jobs, strict=True))
+    again = RecordedExploration.now(exploration.lowered, variants, exploration.portable)
+    pairs = zip(exploration.variants, variants, strict=True)
+    return Replay(exploration, again, tuple(_difference(before, after) for before, after in pairs))
+
+
+def _submit(variant: RecordedVariant, compiler: Compiler, jax: str) -> Job[CompiledProgram]:
+    """The compile of a variant; of one that was not lowered, a job that has failed."""
+    job: Job[CompiledProgram] = Job()
+    try:
+        if variant.lowered is None:
+            raise variant.error or InspectorError(f"{variant.label} was not lowered.")
+        target = _target(variant).by(jax)
+        return compiler.submit(
+            dataclasses.replace(variant.lowered.request(variant.options, target), products=_products(variant))
+        )
+    except InspectorError as e:
+        job.fail(e)
+    return job
+
+
+def _target(variant: RecordedVariant) -> Target:
+    """What stands for a target that means the devices of the process in which it was recorded."""
+    target, lowered = variant.target, variant.lowered
+    if target.kind == "attached" and lowered is not None and lowered.program.platform == "cpu":
+        return Target(f"cpu:{lowered.program.device_count}")
+    return target
+
+
+def _products(variant: RecordedVariant) -> frozenset[str]:
+    """As the recorded one was asked for, as far as compiling differs by it."""
+    has_buffers = variant.program is not None and not isinstance(variant.program.buffers, Unavailable)
+    return frozenset({"buffers"} if has_buffers else ())
+
+
+def _again(variant: RecordedVariant, job: Job[CompiledProgram]) -> RecordedVariant:
+    error = job.exception()
+    plain = dataclasses.replace(variant, state="cancelled", program=None, failure=None, outcome=None)
+    if error is not None:
+        return dataclasses.replace(plain, state="failed", failure=Failure.of(error))
+    program = job.result()
+    return dataclasses.replace(plain, state="done", program=program, target=program.target)
+
+
+def _difference(before: RecordedVariant, after: RecordedVariant) -> str | Unavailable:
+    if before.program is None or after.program is None:
+        same = before.program is after.program and before.state == after.state
+        return f"{before.state} as before" if same else f"{before.state} then, {after.state} now"
+    try:
+        return before.compiled.diff(after.compiled).headline
+    except ModuleError as e:
+        return Unavailable(str(e))
+
+
+def _row(before: RecordedVariant, after: RecordedVariant, difference: str | Unavailable) -> tuple[object, ...]:
+    pairs = zip(_figures(before), _figures(after), strict=True)
+    figures = [figure for pair in pairs for figure in pair]
+    return before.label, str(before.target), before.state, after.state, difference, *figures
+
+
+def _figures(variant: RecordedVariant) -> tuple[object, ...]:
+    """JAX, peak memory, flops and compile time."""
+    program = variant.program
+    if program is None:
+        return (Unavailable(f"{variant.label} was not compiled"),) * 4
+    memory, cost = program.memory, program.cost
+    return (
+        program.versions.get("jax", Unavailable("it was not told")),
+        memory if isinstance(memory, Unavailable) else memory.peak_bytes,
+        cost if isinstance(cost, Unavailable) else cost.flops,
+        program.timings.get("compile_s", Unavailable("it was not measured")),
+    )
+
+
+def _jax_of(exploration: RecordedExploration) -> str:
+    """The versions that compiled its programs."""
+    found = dict.fromkeys(v.program.versions.get("jax", "") for v in exploration.variants if v.program is not None)
+    return ", ".join(filter(None, found)) or exploration.installation.jax or "unknown"

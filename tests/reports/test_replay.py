@@ -1,0 +1,228 @@
+"""Recorded programs compiled again: by this JAX, by another one, and what neither of them reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import pytest
+
+import inspector
+from inspector import subprocesses
+from inspector.compilation.options import Options
+from inspector.compilation.request import RunRequest
+from inspector.compilation.target import Target
+from inspector.errors import MissingPackageError, ModuleError, TargetError, Unavailable
+from inspector.exploration import Exploration
+from inspector.reports import installing
+from inspector.reports.other_jax import OtherJax
+from inspector.reports.portable import PortableModule, ported
+from inspector.reports.recompile import Recompiler
+from inspector.reports.recorded import RecordedExploration
+from inspector.reports.replay import replay
+from tests.reports.recorded import exploration
+
+_SAVE = "import sys; sys.path.insert(0, sys.argv[1]); from tests.reports.recorded import exploration; exploration().save(sys.argv[2])"
+_REPLAY = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import inspector;"
+    " table = inspector.load(sys.argv[2]).replay().table();"
+    " print(table[['variant', 'state', 'replayed_state', 'difference', 'replayed_jax']].to_json(orient='records'))"
+)
+
+
+_UV = """
+import pathlib, sys
+if sys.argv[1] == "venv":
+    if "3.12" not in sys.argv:
+        sys.exit(1)
+    (pathlib.Path(sys.argv[-1]) / "bin").mkdir(parents=True)
+else:
+    folder = pathlib.Path(sys.argv[sys.argv.index("--python") + 1])
+    (folder / "bin" / "python").write_text(" ".join(sys.argv[1:]))
+"""
+
+
+def other_python() -> Path | None:
+    """A Python beside this one with another JAX, as `.ci/run` makes one: of an environment in the project's folder."""
+    root = Path(inspector.__file__).parent.parent
+    named = [Path(os.environ["INSPECTOR_OTHER_PYTHON"])] if os.environ.get("INSPECTOR_OTHER_PYTHON") else []
+    for python in [*named, *sorted(root.glob(".venv*/bin/python"))]:
+        script = "import importlib.metadata as m; print(m.version('jax'))"
+        child = subprocess.run([python, "-P", "-c", script], capture_output=True, text=True, check=False)
+        if child.returncode == 0 and child.stdout.strip() not in ("", jax.__version__):
+            return python
+    return None
+
+
+@pytest.fixture(scope="module")
+def other() -> Path:
+    found = other_python()
+    if found is None:
+        pytest.skip("no Python with another JAX: set INSPECTOR_OTHER_PYTHON")
+    return found
+
+
+def run(python: Path, script: str, *arguments: object) -> str:
+    root = Path(inspector.__file__).parent.parent
+    environ = {k: v for k, v in subprocesses.environ().items() if k not in ("TPU_LIBRARY_PATH", "XLA_FLAGS")}
+    child = subprocess.run(
+        [python, "-P", "-c", script, str(root), *map(str, arguments)],
+        env={**environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+        capture_output=True, text=True, timeout=250, check=False,
+    )  # fmt: skip
+    assert child.returncode == 0, child.stderr[-3000:]
+    return child.stdout
+
+
+def test_the_same_jax_makes_the_same_of_it() -> None:
+    found = exploration().replay()
+    assert list(found.differences[:2]) == ["the same program"] * 2
+    assert found.differences[2] == "failed then, done now"
+    assert list(found.table()["replayed_state"][:3]) == ["done", "done", "done"]
+    assert (
+        str(found).splitlines()[0] == f"jit_step, recorded with JAX {jax.__version__}, replayed with {jax.__version__}"
+    )
+    assert found.replayed.variants[1].options == Options(flags={"xla_cpu_enable_fast_math": True})
+
+
+@pytest.mark.slow
+def test_another_jax_replays_what_this_one_recorded_and_back(other: Path, tmp_path: Path) -> None:
+    exploration().save(tmp_path / "ours")
+    rows = json.loads(run(other, _REPLAY, tmp_path / "ours"))
+    assert [row["replayed_state"] for row in rows[:3]] == ["done", "done", "done"]
+    assert {row["replayed_jax"] for row in rows[:3]}.isdisjoint({jax.__version__, None})
+    assert all(row["difference"] for row in rows)
+    run(other, _SAVE, tmp_path / "theirs")
+    loaded = inspector.load(tmp_path / "theirs")
+    assert isinstance(loaded, Exploration)
+    assert loaded.installation.jax != jax.__version__
+    found = loaded.replay()
+    assert [v.state for v in found.replayed.variants[:3]] == ["done", "done", "done"]
+    assert found.replayed.variants[0].compiled.versions["jax"] == jax.__version__
+    explorer = loaded.explorer().wait(60)
+    assert str(explorer.baseline.target) == f"attached@jax=={loaded.installation.jax}"
+    assert explorer.baseline.compiled.hlo == loaded.baseline.compiled.hlo
+    explorer.close()
+
+
+@pytest.mark.slow
+def test_a_target_names_another_jax_that_compiles_for_it(other: Path) -> None:
+    version = run(other, "import importlib.metadata as m; print(m.version('jax'))").strip()
+    asked: list[tuple[str, str]] = []
+
+    def find(version: str, platform: str, tell: Callable[[str], object]) -> Path:
+        asked.append((version, platform))
+        return other
+
+    lowered = exploration().lowered
+    engine = OtherJax(find=find)
+    request = lowered.request({"xla_cpu_enable_fast_math": True}, Target("cpu").by(version))
+    compiled = engine.submit(dataclasses.replace(request, products=frozenset({"passes"}))).result(250)
+    assert asked == [(version, "cpu")]
+    assert compiled.versions["jax"] == version
+    assert str(compiled.target) == f"cpu@jax=={version}"
+    assert compiled.program is lowered.program
+    assert compiled.passes
+    assert version in compiled.warnings[-1]
+    with pytest.raises(Exception, match="xla_no_such"):
+        engine.submit(lowered.request({"xla_no_such": 1}, Target("cpu").by(version))).result(250)
+    with pytest.raises(TargetError, match=f"compiled for by JAX {version}, and not run"):
+        engine.run(RunRequest(compiled, (), ())).result()
+    engine.close()
+
+
+def test_a_process_that_fails_says_what_it_said(tmp_path: Path) -> None:
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\necho 'no such thing' >&2\nexit 3\n")
+    script.chmod(0o700)
+    engine = OtherJax(find=lambda *_: script)
+    job = engine.submit(exploration().lowered.request(None, "cpu@jax==0.9.1"))
+    assert "The process of JAX 0.9.1 ended with 3 and said: no such thing" in str(job.exception(60))
+    engine.close()
+
+
+def test_devices_of_this_process_are_not_another_jaxs() -> None:
+    lowered = exploration().variants[3].lowered
+    assert lowered is not None
+    engine = OtherJax(find=lambda *_: Path("none"))
+    error = engine.submit(lowered.request(None, "tpu@jax==0.9.1")).exception(60)
+    assert isinstance(error, TargetError)
+    assert "Name their kind" in str(error)
+    engine.close()
+
+
+def test_a_file_that_was_opened_installs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(installing, "install", lambda *_: pytest.fail("installed"))
+    engine = Recompiler(exploration().portable)
+    error = engine.submit(exploration().lowered.request(None, "cpu@jax==0.9.1")).exception(60)
+    assert f"JAX 0.9.1, which is not installed in {tmp_path}/inspector/jax/0.9.1-cpu" in str(error)
+    assert list(tmp_path.iterdir()) == []
+    engine.close()
+
+
+def test_what_this_jax_cannot_read_says_so() -> None:
+    program = exploration().lowered.program
+    known = exploration().portable[program.digest]
+    assert ported(program, {program.digest: known}) is program
+    ours = dataclasses.replace(program, module=b"of another JAX")
+    other_form = PortableModule("0.9.0", known.artifact)
+    assert ported(ours, {ours.digest: other_form}).module.startswith(b"ML\xefR")
+    for form, words in (
+        (PortableModule("9.9.9", b"StableHLO_v99 nothing"), "cannot read its portable form. Replay it with JAX 9.9.9"),
+        (PortableModule("9.9.9", Unavailable("it has an odd operation")), "cannot read it: it has an odd operation"),
+    ):
+        with pytest.raises(ModuleError) as caught:
+            ported(ours, {ours.digest: form})
+        assert words in str(caught.value)
+    with pytest.raises(ModuleError, match="made by JAX unknown"):
+        ported(ours, {})
+
+
+def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(installing.packages, "folders", lambda _: [])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingPackageError, match="pip install uv"):
+        installing.install("0.9.1", "cpu", print)
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\necho 'no network' >&2\nexit 2\n")
+    uv.chmod(0o700)
+    said: list[str] = []
+    with pytest.raises(
+        TargetError, match=r"0\.9\.1 cannot be installed into .*/0\.9\.1-cpu, which needs a network.*no network"
+    ):
+        installing.install("0.9.1", "cpu", said.append)
+    assert said == [f"installing JAX 0.9.1 into {tmp_path}/inspector/jax/0.9.1-cpu"]
+    assert list((tmp_path / "inspector" / "jax").iterdir()) == []
+
+
+def test_what_uv_builds_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A uv that makes an environment only for one of the Pythons."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(installing.packages, "folders", lambda _: [])
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    uv = tmp_path / "uv"
+    uv.write_text(f"#!{sys.executable}\n{_UV}")
+    uv.chmod(0o700)
+    python = installing.install("0.9.1", "tpu", print)
+    assert python == tmp_path / "cache" / "inspector" / "jax" / "0.9.1-tpu" / "bin" / "python"
+    assert "jax[tpu]==0.9.1 numpy>=2.0" in python.read_text()
+    uv.unlink()
+    assert installing.install("0.9.1", "tpu", print) == python
+    python.parent.parent.chmod(0o777)
+    with pytest.raises(OSError, match=r"0\.9\.1-tpu"):
+        installing.install("0.9.1", "tpu", print)
+
+
+def test_a_variant_that_was_not_lowered_has_failed_again() -> None:
+    variants = tuple(dataclasses.replace(v, lowered=None) for v in exploration().variants[2:3])
+    recorded = RecordedExploration.now(exploration().lowered, variants)
+    found = replay(recorded, Recompiler({}), "")
+    assert found.differences == ("failed as before",)
