@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.stats import stats
@@ -24,6 +26,17 @@ _SHOWN_CHARACTERS = 400
 _SHOWN_PROGRAMS = 4
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """What else is known of a variant: how its program differs from the baseline's, in a sentence; its collectives as HTML."""
+
+    difference: str = ""
+    collectives: str = ""
+
+
+_NONE: Mapping[int, Told] = types.MappingProxyType({})
+
+
 def text_form(lowered: Lowered, variants: Sequence[Variant]) -> str:
     """A few lines: the program and its variants."""
     program = lowered.program
@@ -41,25 +54,26 @@ def text_form(lowered: Lowered, variants: Sequence[Variant]) -> str:
     return "\n".join(lines)
 
 
-def html_form(lowered: Lowered, variants: Sequence[Variant], name: str = "") -> str:
+def html_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Told] = _NONE) -> str:
     """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others.
 
     Args:
       lowered: what is shown.
       variants: of it, the baseline first.
-      name: class of the element, by which a page finds it.
+      told: what else is known of a variant, by its number.
     """
     program = lowered.program
     mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
     parts = [
-        f"<div class='{html.escape(name)}'><p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
+        f"<p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
         *(f"<p>lowered with: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [lowered.notes] if notes),
         _numbers(variants),
+        *_changes(variants, told),
         *_failures(variants),
         *_kernels(variants),
+        *_collectives(variants, told),
         *(_folded(title, listing) for title, listing in _texts(lowered)),
         *_programs(variants),
-        "</div>",
     ]
     return "".join(parts)
 
@@ -83,6 +97,21 @@ def _numbers(variants: Sequence[Variant]) -> str:
         for key, first in columns[0].items()
     )
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _changes(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
+    """How the programs of variants differ from the baseline's."""
+    return [
+        f"<p>{html.escape(variant.label)}, against the baseline: {html.escape(_cut(told[variant.number].difference))}</p>"
+        for variant in variants
+        if variant.number in told and told[variant.number].difference
+    ]
+
+
+def _collectives(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
+    """Those of the baseline, and of variants that have others."""
+    forms = [told[variant.number].collectives for variant in variants if variant.number in told]
+    return [form for form in dict.fromkeys(forms) if form][:_SHOWN_PROGRAMS]
 
 
 def _failures(variants: Sequence[Variant]) -> list[str]:

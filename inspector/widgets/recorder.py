@@ -16,10 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from inspector.units import format_list
 from inspector.widgets.app import App
 from inspector.widgets.compiles import Compiles
-from inspector.widgets.fallback import html_form, text_form
+from inspector.widgets.fallback import Told, html_form, text_form
+from inspector.widgets.fallback_collectives import collectives_html
 from inspector.widgets.page import element, page
 from inspector.widgets.stored import Bundle, StoredOutput, is_batch
 from inspector.widgets.transcript import Said, Transcript
+from inspector.widgets.variants import Variant
 
 _STORED_BYTES = 150_000
 """Of the transcript in a notebook, which writes it a third longer."""
@@ -49,6 +51,7 @@ class Recorder:
         self._asking = threading.Lock()
         self._more = threading.Event()
         self._replies: list[Said] = []
+        self._collectives: dict[int, str] = {}
         self._is_closed = False
         _open.add(self)
 
@@ -75,7 +78,7 @@ class Recorder:
 
     def page(self) -> str:
         """The whole exploration as one HTML file."""
-        transcript = self._transcript(self._ask(is_whole=True))
+        transcript = self._transcript(self._ask(is_whole=True)).repacked()
         name = self._compiles.lowered.program.name
         return page(name, "", [element(self._html(), transcript, _IN_PAGE, has_code=True)])
 
@@ -109,14 +112,30 @@ class Recorder:
         global _with_code
         if _with_code is None or _with_code() is None:
             _with_code = weakref.ref(self)
-        transcript = self._transcript(self._replies).within(_STORED_BYTES, _IN_NOTEBOOK)
+        transcript = self._transcript(self._replies).within(_STORED_BYTES, _IN_NOTEBOOK).repacked()
         stored = element(
             self._html(), transcript, _IN_NOTEBOOK, name=self._app.stored_class, has_code=_with_code() is self
         )
         return {"text/plain": text_form(self._compiles.lowered, self._compiles.variants), "text/html": stored}
 
     def _html(self) -> str:
-        return html_form(self._compiles.lowered, self._compiles.variants)
+        variants = self._compiles.variants
+        differences = {
+            said.message["variant"]: said.message["summary"]
+            for said in self._app.said()
+            if said.message["type"] == "diff" and said.message["baseline"] == variants[0].number
+        }
+        told = {
+            variant.number: Told(differences.get(variant.number, ""), self._collectives_of(variant))
+            for variant in variants
+            if variant.state == "done"
+        }
+        return html_form(self._compiles.lowered, variants, told)
+
+    def _collectives_of(self, variant: Variant) -> str:
+        if variant.number not in self._collectives:
+            self._collectives[variant.number] = collectives_html(variant.compiled.collectives())
+        return self._collectives[variant.number]
 
     def _transcript(self, replies: Sequence[Said]) -> Transcript:
         versions = dict[str, str]()

@@ -55,6 +55,13 @@ class Transcript:
         packed = gzip.compress(_json(table), _GZIP_LEVEL, mtime=0)
         return b"".join((struct.pack("<I", len(packed)), packed, *(b for s in ordered for b in s.buffers)))
 
+    def repacked(self) -> Transcript:
+        """The same with all buffers as small as they get: they were packed to be sent soon."""
+        small = (tuple(gzip.compress(gzip.decompress(b), _GZIP_LEVEL, mtime=0) for b in s.buffers) for s in self.said)
+        return dataclasses.replace(
+            self, said=tuple(dataclasses.replace(s, buffers=b) for s, b in zip(self.said, small, strict=True))
+        )
+
     def within(self, limit_bytes: int, remedy: str) -> Transcript:
         """The same in at most so many bytes: what is largest is left out, texts last.
 

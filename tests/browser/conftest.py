@@ -135,6 +135,7 @@ def jupyter(
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait()
 
 
 def _is_upstream(error: Error) -> bool:

@@ -9,7 +9,7 @@ from inspector.compilation.cost import Cost
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.fallback import html_form, text_form
+from inspector.widgets.fallback import Told, html_form, text_form
 from inspector.widgets.work import Work
 from tests.widgets.fakes import FakeWork, lowered
 
@@ -157,8 +157,9 @@ def test_the_optimized_hlo_is_shown_from_its_entry_on_and_of_few_variants() -> N
     for index in range(7):
         work.finish(index, hlo=f"HloModule m\n\n{above}\nENTRY %main (p: f32[9]) -> f32[9] {{\n" + "  x\n" * 9_000)
     shown.wait(60)
-    page = html_form(shown.lowered, shown.variants, "inspector-stored-1")
-    assert page.startswith("<div class='inspector-stored-1'>")
+    page = html_form(shown.lowered, shown.variants, {0: Told(f"1 fusion {EVIL}", "<b>groups</b>")})
+    assert f"baseline, against the baseline: 1 fusion {EVIL}" in Tags(page).words
+    assert "<b>groups</b>" in page
     assert "… 1,002 lines above\nENTRY %main (p: f32[9])" in page
     assert "%fused_" not in page
     assert page.count("Optimized HLO of") == 4

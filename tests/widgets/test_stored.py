@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import time
 from collections.abc import Callable
 
@@ -9,6 +11,7 @@ import nbclient
 import nbformat
 import pytest
 
+from inspector.widgets.code import code
 from tests.widgets.kernel import Kernel
 
 pytestmark = pytest.mark.slow
@@ -66,7 +69,8 @@ def test_a_notebook_executed_by_nbclient_keeps_it_in_its_file() -> None:
     cells = [nbformat.v4.new_code_cell(EXPLORE.strip())]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=LIMIT_S, kernel_name="python3").execute()
-    text = nbformat.writes(nbformat.from_dict({**notebook, "metadata": {}}))  # without the state of widgets
+    text = nbformat.writes(notebook)
     assert "ENTRY %main" in text
     assert "queued" not in text
-    assert len(text) < 100_000
+    assert len(json.dumps(notebook.metadata["widgets"])) < 10_000, "the state of widgets has no code"
+    assert len(text) - len(base64.b64encode(code())) < 100_000

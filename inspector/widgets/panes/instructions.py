@@ -15,6 +15,7 @@ InstructionColumn = Literal["order", "name", "opcode", "shape", "flops", "bytes_
 # More than anybody reads: the rest is found by another order.
 _SHOWN_ROWS = 400
 _FIRST_SEEN: tuple[InstructionColumn, ...] = ("order", "bytes_accessed", "flops")
+_LARGEST_FIRST: tuple[InstructionColumn, ...] = ("flops", "bytes_accessed", "executions")
 _BY: dict[InstructionColumn, list[str]] = {"order": [], "source": ["source_file", "source_line"]}
 
 
@@ -69,10 +70,13 @@ class InstructionsPane(CountedPane):
     """See the module."""
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[InstructionsRequest]:
-        """The orders of the text and of what costs most; all others too."""
+        """The orders of the text and of what costs most; all others too, of large programs those that a first click gives."""
+        module = self.context.module(variant)
+        is_large = module is not None and len(module.columns) > _SHOWN_ROWS
         for has_fused in (False, True) if is_whole else (False,):
             for column in get_args(InstructionColumn) if is_whole else _FIRST_SEEN:
-                for is_descending in (True, False) if is_whole else (column != "order",):
+                first = column in _LARGEST_FIRST
+                for is_descending in (first,) if is_large or not is_whole else (first, not first):
                     yield InstructionsRequest(
                         type="instructions", id=0, variant=variant.number, column=column, is_descending=is_descending,
                         has_fused=has_fused,
