@@ -104,6 +104,12 @@ export interface SourceLine {
   line: number | null;
 }
 
+export interface Page {
+  type: "page";
+  id: number;
+  error: Error | null;
+}
+
 export interface Notice {
   type: "notice";
   level: "info" | "error";
@@ -925,6 +931,11 @@ export interface AppCode {
   type: "app_code";
 }
 
+export interface PageRequest {
+  type: "page";
+  id: number;
+}
+
 export interface RecordRequest {
   type: "record";
   variant: number;
@@ -961,9 +972,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 

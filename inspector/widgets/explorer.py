@@ -453,6 +453,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 board.record(board.variant(message["variant"]), message["product"])
             case "flags" | "add" | "lower":
                 self._controls.receive(message)
+            case "page":
+                self._recorder.send_page(message["id"])
             case "select":
                 self._selection = message["selection"]
             case _:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import gzip
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from inspector.units import format_list
+from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.fallback import Told, html_form, text_form
@@ -81,6 +83,20 @@ class Recorder:
         transcript = self._transcript(self._ask(is_whole=True)).repacked()
         name = self._compiles.lowered.program.name
         return page(name, "", [element(self._html(), transcript, _IN_PAGE, has_code=True)])
+
+    def send_page(self, number: int) -> None:
+        """Answers request `number` of a browser with the page, on a thread of its own."""
+
+        def answer() -> None:
+            reply, buffers = messages.Page(type="page", id=number, error=None), list[bytes]()
+            try:
+                buffers = [gzip.compress(self.page().encode(), 1, mtime=0)]
+            except Exception as error:  # whatever it is, it belongs on the screen
+                reply["error"] = messages.error_of(error)
+            self._app.publish(reply, buffers)
+
+        with contextlib.suppress(RuntimeError):  # closed
+            self._thread.submit(answer)
 
     def close(self) -> None:
         """Keeps what there is; another output takes the code over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from inspector import explore
+from tests.frontend.behind import OpenDemo, behind, until
+from tests.widgets.fakes import finished
 
 Open = Callable[[Path], Page]
+BUSY = re.compile("insp-busy")
 HOSTILE = '</script><img src=x onerror="window.ran=1"><script>window.ran=1</script>'
 
 
@@ -77,6 +81,23 @@ def test_what_was_not_recorded_says_what_to_do(written: Path, opened: Open) -> N
     expect(page.locator(".insp-spinner")).to_have_count(0)
     expect(page.get_by_role("button", name="Add variant")).to_have_count(0)
     expect(page.locator(".insp-hint")).to_contain_text("Recorded 20")
+
+
+def test_the_button_saves_what_save_html_writes(demo: OpenDemo, opened: Open, tmp_path: Path) -> None:
+    page = demo("waiting", until=".insp")
+    explorer = finished()
+    exchange = behind(page, explorer)
+    button = page.get_by_role("button", name="Save all of this as one HTML file")
+    until(page, exchange, button)
+    with page.expect_download() as download:
+        button.click()
+        expect(button).to_have_class(BUSY)
+        until(page, exchange, page.locator("button:not(.insp-busy)[aria-label^='Save all of this']"))
+    assert download.value.suggested_filename == "jit_step.html"
+    download.value.save_as(tmp_path / "x.html")
+    again = opened(tmp_path / "x.html")
+    expect(again.locator(".insp-title")).to_have_text("jit_step")
+    expect(again.get_by_role("button", name="Save all of this")).to_have_count(0)
 
 
 def test_names_that_are_markup_do_not_run(tmp_path: Path, opened: Open) -> None:

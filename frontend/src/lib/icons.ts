@@ -22,6 +22,7 @@ const PATHS = {
   fit: "M2.5 5.5v-3h3M10.5 2.5h3v3M13.5 10.5v3h-3M5.5 13.5h-3v-3M5.5 5.5h5v5h-5z",
   compare: "M6.5 2.5h-4v11h4M9.5 2.5h4v11h-4M8 1v14",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
+  save: "M8 2v8M4.5 7L8 10.5 11.5 7M2.5 13.5h11",
   columns: "M1.5 2.5h13v11h-13zM6 2.5v11M10.2 2.5v11",
   pin: "M5.5 2.5h5M6.5 2.5v4L4 9.5h8L9.5 6.5v-4M8 9.5v4.5",
   done: "M3 8.5L6.5 12 13 4.5",

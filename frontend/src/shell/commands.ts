@@ -19,6 +19,7 @@ export interface Parts {
   help(): void;
   fullWindow(): void;
   arrange(preset: Preset): void;
+  save(): void;
 }
 
 export function commandsOf(context: Context, parts: Parts): Command[] {
@@ -50,6 +51,7 @@ export function commandsOf(context: Context, parts: Parts): Command[] {
     { name: "Recorded pass before, of those that changed the program", key: "<", run: () => local.passes.step(-1) },
     { name: "Wrap long lines", key: "w", run: () => local.setWrap(!local.wrap) },
     { name: "Show locations and metadata", key: "l", run: () => local.setDetails(!local.details) },
+    ...(synced.isRecorded ? [] : [{ name: "Save all as one HTML file", key: "", run: () => parts.save() }]),
     { name: "Clear the selection", key: "Escape", run: () => local.select(null) },
     ...MEASURES.map(({ value, text }) => ({
       name: `Beside each line: ${text.toLowerCase()}`,

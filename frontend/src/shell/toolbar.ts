@@ -4,6 +4,7 @@ import { fill, h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
 import type { Context } from "../panes/pane.ts";
 import { Chip } from "./chip.ts";
+import { Saving } from "./saving.ts";
 
 export class Toolbar {
   readonly element = h("div", { class: "insp-toolbar" });
@@ -12,10 +13,12 @@ export class Toolbar {
   private readonly title = h("span", { class: "insp-title" });
   private readonly compare = h("div", { class: "insp-compare" });
   private readonly resizes = new ResizeObserver(() => this.showActive());
+  private readonly saving: Saving;
   private readonly ends: (() => void)[];
 
   constructor(private readonly context: Context) {
-    this.element.append(this.title, this.chips, this.compare);
+    this.saving = new Saving(context);
+    this.element.append(this.title, this.chips, this.compare, this.saving.button);
     const { synced, local } = context;
     this.ends = [
       synced.signal.on(["session", "variant"], () => this.draw()),
@@ -28,7 +31,12 @@ export class Toolbar {
 
   destroy(): void {
     this.resizes.disconnect();
+    this.saving.destroy();
     this.ends.forEach((end) => end());
+  }
+
+  save(): void {
+    this.saving.ask();
   }
 
   private draw(): void {

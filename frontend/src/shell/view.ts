@@ -53,6 +53,7 @@ export class View {
       help: () => openHelp(this.root, this.commands),
       fullWindow: () => this.root.classList.toggle("insp-full"),
       arrange: (preset) => this.arrangeFor(preset),
+      save: () => this.toolbar.save(),
     });
     this.palette = new Palette(this.root, context, () => [...this.commands, ...(this.workspace?.commands() ?? [])]);
     this.controls = new Controls(context);

@@ -209,6 +209,17 @@ export class Synced {
     this.signal.emit("notice");
   }
 
+  /** Says something that belongs to no pane. */
+  notify(message: string): void {
+    this.notices.push({ type: "notice", level: "error", message });
+    this.signal.emit("notice");
+  }
+
+  /** Lets go of the latest message of a type, which nobody needs again. */
+  forget(type: Type): void {
+    this.kept.delete(type);
+  }
+
   say(error: messages.Error | null): void {
     this.said = error;
     this.signal.emit("said");

@@ -17,6 +17,7 @@ from inspector.widgets.messages.common import Language as Language
 from inspector.widgets.messages.common import LineTable as LineTable
 from inspector.widgets.messages.common import Notice as Notice
 from inspector.widgets.messages.common import OriginTable as OriginTable
+from inspector.widgets.messages.common import Page as Page
 from inspector.widgets.messages.common import Pane as Pane
 from inspector.widgets.messages.common import Product as Product
 from inspector.widgets.messages.common import Session as Session
@@ -39,6 +40,7 @@ from inspector.widgets.messages.errors import notice_of as notice_of
 from inspector.widgets.messages.recordings import Recording as Recording
 from inspector.widgets.messages.requests import AppCode as AppCode
 from inspector.widgets.messages.requests import CancelRequest as CancelRequest
+from inspector.widgets.messages.requests import PageRequest as PageRequest
 from inspector.widgets.messages.requests import PinRequest as PinRequest
 from inspector.widgets.messages.requests import Ready as Ready
 from inspector.widgets.messages.requests import RecordRequest as RecordRequest
@@ -49,12 +51,24 @@ from inspector.widgets.messages.requests import SelectionChanged as SelectionCha
 VERSION = 3
 
 OfExplorer = (
-    Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus
+    Session
+    | Document
+    | Unavailable
+    | Variant
+    | VariantRemoved
+    | Recording
+    | Controls
+    | Flags
+    | Said
+    | Notice
+    | Focus
+    | Page
 )
 """What Python says besides the messages of panes."""
 ToExplorer = (
     Ready
     | AppCode
+    | PageRequest
     | RecordRequest
     | CancelRequest
     | RemoveRequest

@@ -168,6 +168,14 @@ class SourceLine(TypedDict):
     line: int | None
 
 
+class Page(TypedDict):
+    """The reply to `PageRequest` number `id`, or an error. One buffer: gzip of the page, UTF-8."""
+
+    type: Literal["page"]
+    id: int
+    error: Error | None
+
+
 class Notice(TypedDict):
     """Something that the user must know and that belongs to no pane."""
 

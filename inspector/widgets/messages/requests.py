@@ -24,6 +24,13 @@ class AppCode(TypedDict):
     type: Literal["app_code"]
 
 
+class PageRequest(TypedDict):
+    """Make one HTML file of the whole exploration."""
+
+    type: Literal["page"]
+    id: int
+
+
 class RecordRequest(TypedDict):
     """Record something of a variant, by compiling it once more."""
 
