@@ -36,7 +36,20 @@ BASE = frozenset(
     }
 )
 TOP = frozenset(
-    {"", "caching", "exploration", "exploring", "replaying", "effects", "ledger", "sweeps", "progress", "magics"}
+    {
+        "",
+        "__main__",
+        "cli",
+        "caching",
+        "exploration",
+        "exploring",
+        "replaying",
+        "effects",
+        "ledger",
+        "sweeps",
+        "progress",
+        "magics",
+    }
 )
 
 # What each room may import of ours, beside itself and the base modules: rooms that stand above it here. The modules that

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from inspector import platforms
 from inspector.compilation.target import Target
+from inspector.errors import Unavailable
 from inspector.tables import Kind, make_table
 
 if TYPE_CHECKING:
@@ -72,6 +73,21 @@ def offered_targets() -> tuple[str, ...]:
 
     here = [p for p in platforms.PLATFORMS if not p.plugin or absent_platform(p.name) is None]
     return ("attached", *(target for platform in here for target in platform.offered))
+
+
+def absent_compiler(kind: str) -> Unavailable | tuple[str, str]:
+    """Who compiles for devices that are not here, and what it lacks; or why nobody does. Loads nothing.
+
+    Args:
+      kind: of a target, such as "tpu" or "gpu".
+    """
+    from inspector._jax import absent
+
+    missing = absent.absent_platform(kind)
+    if missing is not None:
+        return missing
+    chip = platforms.named(kind).chips[0]
+    return absent.absent_compiler(kind), absent.why_not(kind, chip)[1]
 
 
 def _virtual_rows(platform: platforms.Platform) -> Iterator[TargetRow]:

@@ -81,6 +81,7 @@ def test_it_is_installed_for_pytest() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # five runs of pytest
 def test_a_librarys_tests(library: Path) -> None:
     assert "3 failed" in run(library, "-n", "0", status=1)
     recorded = run(library, "--inspector-update", "-n", "2")

@@ -1,0 +1,95 @@
+"""`cache`: what inspector keeps on disk: where, how much, and gone."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import click
+
+from inspector.cli.given import takes_json
+from inspector.cli.output import say_json, table
+
+_ENVIRONMENTS = "jax"  # below inspector's own folder: an environment for each other version
+
+
+@click.group(invoke_without_command=True)
+@takes_json
+@click.pass_context
+def cache(ctx: click.Context, as_json: bool) -> None:
+    """What inspector keeps on disk: where and how much; `inspector cache clear` deletes it."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from inspector.units import format_bytes
+
+    rows = kept()
+    if as_json:
+        say_json([{"path": str(path), "what": what, "files": files, "bytes": size} for path, what, files, size in rows])
+        return
+    said = [[what, files, format_bytes(size), str(path)] for path, what, files, size in rows]
+    table(["what", "files", "size", "where"], said, right=["files", "size"])
+
+
+@cache.command()
+@click.option("--yes", is_flag=True, help="Without asking.")
+def clear(yes: bool) -> None:
+    """Deletes what can be made anew. Files that are not inspector's stay."""
+    from inspector.units import format_bytes
+
+    found = [file for path, _, _, _ in kept() for file in _files(path)]
+    if not yes:
+        click.confirm(f"Delete {len(found)} files?", abort=True)
+    freed = 0
+    for file in found:
+        with contextlib.suppress(OSError):
+            size = file.stat().st_size
+            file.unlink()
+            freed += size
+    for path, _, _, _ in kept():
+        if path.name == _ENVIRONMENTS:
+            shutil.rmtree(path, ignore_errors=True)
+    click.echo(f"{format_bytes(freed)} freed")
+
+
+def kept() -> list[tuple[Path, str, int, int]]:
+    """Each folder with what is in it, how many files, and their bytes."""
+    from inspector import settings
+    from inspector.files import cache_folder
+
+    own, compiled = cache_folder(), settings.current().cache_directory
+    folders = {Path(compiled): "compiled programs"} if compiled else {}
+    if own is not None:
+        folders |= {own / "compiled": "compiled programs", own / "failed": "programs that failed a check"}
+        folders |= {
+            own / _ENVIRONMENTS: "environments of other versions of JAX",
+            own: "facts of the installed compilers",
+        }
+    rows = []
+    for path, what in folders.items():
+        sizes = [file.stat().st_size for file in _files(path)]
+        rows.append((path, what, len(sizes), sum(sizes)))
+    return rows
+
+
+def _files(folder: Path) -> list[Path]:
+    """This user's own files of ours in a folder; of an environment all that is in it."""
+    from inspector import files
+
+    if not folder.is_dir():
+        return []
+    if folder.name == _ENVIRONMENTS:
+        return [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [path for path, _ in files.entries(folder) if _is_ours(path)]
+
+
+def _is_ours(path: Path) -> bool:
+    from inspector.compilation import saved
+
+    if path.suffix in (".bin", "") and path.parent.name == "inspector":
+        return True
+    if path.suffix not in (".compiled", ".inspector"):
+        return False
+    with contextlib.suppress(OSError):
+        return path.suffix == ".inspector" or saved.is_saved(path)
+    return False

@@ -1,0 +1,82 @@
+"""The commands, and how they end: status 0; 1 where what was asked for failed, such as a check; 2 for wrong use."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from inspector.cli.cache import cache
+from inspector.cli.checks import expect
+from inspector.cli.comparing import compare
+from inspector.cli.doctor import doctor
+from inspector.cli.installed import options, targets
+from inspector.cli.programs import collectives, compile_, lower
+from inspector.cli.reports import explore, replay, report
+from inspector.cli.scanning import scan
+
+FAILED, WRONG_USE = 1, 2
+
+
+class _Commands(click.Group):
+    """Ends with our status and a message on stderr in place of a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, click.ClickException, click.Abort, SystemExit):
+            raise
+        except BrokenPipeError:  # into `head`
+            sys.stderr.close()
+            ctx.exit(0)
+        except Exception as error:
+            _end(ctx, error)
+
+
+def _end(ctx: click.Context, error: Exception) -> None:
+    from inspector.errors import CompilationError, ExecutionError, ExpectationError, InspectorError
+
+    if isinstance(error, ExpectationError):
+        click.echo(str(error), err=True)
+        ctx.exit(FAILED)
+    if isinstance(error, InspectorError | OSError):
+        click.echo(f"inspector {ctx.invoked_subcommand or ''}: {error}", err=True)
+        ctx.exit(FAILED if isinstance(error, CompilationError | ExecutionError) else WRONG_USE)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_theirs(f.filename)]
+    click.echo("".join(traceback.format_list(frames)).rstrip(), err=True)
+    click.echo("".join(traceback.format_exception_only(error)).rstrip(), err=True)
+    ctx.exit(FAILED)
+
+
+def _is_theirs(file: str) -> bool:
+    """Whether a file is the user's: neither ours nor an installed package's."""
+    return not any(
+        f"/{part}/" in file.replace("\\", "/") for part in ("site-packages", "inspector", "importlib", "click")
+    )
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="jax-inspector", prog_name="inspector")
+def inspector() -> None:
+    r"""What XLA made of a JAX function, and what changes when a knob is turned.
+
+    \b
+    A PROGRAM is one of
+      package.module:function     script.py:function     notebook.ipynb:function
+      a file with HLO or StableHLO, or an .inspector file
+    Functions take --args, such as --args 'f32[32,64], {"w": bf16[64]}', or --args-from a function that
+    returns them.
+
+    \b
+      inspector compile step.py:train_step --args 'f32[32,64]' --target tpu:v5e:2x4
+      inspector expect step.py:train_step --args-from make_args --at-most 'peak_bytes=1 GiB'
+      inspector doctor
+    """
+
+
+for _command in (
+    explore, lower, compile_, compare, collectives, report, replay, expect, scan, targets, options, doctor, cache,
+):  # fmt: skip
+    inspector.add_command(_command)

@@ -1,0 +1,293 @@
+"""`doctor`: what works here, what is missing and the command for it; as text to paste into an issue."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from inspector.cli.given import prepare, takes_json
+from inspector.cli.output import say_json, working
+
+_PYTHONS = ((3, 11), (3, 13))
+_LEAST_FREE_BYTES = 1 << 30
+_LEAST_MEMORY_BYTES = 2 << 30
+_LEAST_FILES = 256
+_VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "CUDA_VISIBLE", "INSPECTOR_", "TF_CPP_")
+_FRONT_ENDS = ("jupyterlab", "notebook", "voila", "marimo")
+_PACKAGES = (
+    "anywidget",
+    "ipywidgets",
+    "jupyterlab_widgets",
+    "matplotlib",
+    "pandas",
+    "graphviz",
+    "pygraphviz",
+    "numpy",
+    "protobuf",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that was looked at.
+
+    Attributes:
+      what: its name.
+      state: "ok", "missing" (something cannot be done without it, all else can), "wrong" (inspector cannot work), "" for a
+        plain fact.
+      said: what was found.
+      remedy: the command or step that mends it, "" where there is nothing to mend.
+    """
+
+    what: str
+    state: str
+    said: str
+    remedy: str = ""
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Starts no compiler and no device.")
+@takes_json
+def doctor(quick: bool, as_json: bool) -> None:
+    """What works here, what is missing, and the command for it. Paste it into an issue."""
+    rows: list[Row] = []
+    for look in (variables, python, jax, compilers, *(() if quick else (devices, worker)), front_ends, places, limits):
+        try:
+            with working(f"looking at {look.__name__.replace('_', ' ')}"):
+                rows += look()
+        except Exception as e:  # what a look cannot tell is itself a finding
+            rows.append(Row(look.__name__.replace("_", " "), "wrong", f"{type(e).__name__}: {e}"))
+    rows = [dataclasses.replace(row, said=_without_home(row.said), remedy=_without_home(row.remedy)) for row in rows]
+    if as_json:
+        say_json([dataclasses.asdict(row) for row in rows])
+    else:
+        _say(rows)
+    if any(row.state == "wrong" for row in rows):
+        raise SystemExit(1)
+
+
+def _say(rows: list[Row]) -> None:
+    width = max(len(row.what) for row in rows)
+    for row in rows:
+        lines = " ".join(row.said.splitlines())
+        click.echo(f"{row.state or '·':<8}{row.what:<{width}}  {lines}".rstrip())
+        if row.remedy:
+            click.echo(f"{'':<8}{'':<{width}}  → {row.remedy}")
+
+
+def _without_home(text: str) -> str:
+    home = str(Path.home()) if os.environ.get("HOME") or os.name == "nt" else ""
+    return text.replace(home, "~") if len(home) > 1 else text
+
+
+# ------------------------------------------------------------------ what is installed
+
+
+def python() -> Iterator[Row]:
+    """Python, the system, inspector itself."""
+    from inspector import packages
+
+    version = sys.version_info[:2]
+    fits = _PYTHONS[0] <= version <= _PYTHONS[1]
+    needed = "Python 3.11, 3.12 or 3.13" if not fits else ""
+    yield Row("inspector", "ok", f"{packages.version('jax-inspector') or 'not installed as a package'} in {_home()}")
+    yield Row("Python", "ok" if fits else "wrong", f"{platform.python_version()} at {sys.executable}", needed)
+    yield Row("system", "", f"{platform.system()} {platform.release()} {platform.machine()}")
+
+
+def _home() -> str:
+    return str(Path(__file__).resolve().parent.parent)
+
+
+def jax() -> Iterator[Row]:
+    """JAX, and whether it is one that is supported."""
+    from inspector import packages
+
+    version, jaxlib = packages.version("jax"), packages.version("jaxlib")
+    if not version or not jaxlib:
+        yield Row("JAX", "wrong", "not installed", "pip install 'jax>=0.10,<0.13'")
+        return
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    fits = (0, 10) <= numbers < (0, 13)
+    yield Row(
+        "JAX", "ok" if fits else "wrong", f"{version}, jaxlib {jaxlib}", "" if fits else "pip install 'jax>=0.10,<0.13'"
+    )
+
+
+def compilers() -> Iterator[Row]:
+    """The compilers for devices that are not here."""
+    from inspector import packages
+    from inspector.engines.targets import absent_compiler
+    from inspector.errors import Unavailable
+
+    for kind in ("tpu", "gpu"):
+        found = absent_compiler(kind)
+        if isinstance(found, Unavailable):
+            yield Row(f"{kind.upper()} compiler", "missing", found.reason, found.remedy)
+        else:
+            version, shortcoming = found
+            yield Row(f"{kind.upper()} compiler", "missing" if shortcoming else "ok", version, shortcoming)
+    disassembler = packages.version("nvidia-cuda-nvdisasm")
+    if packages.version("jax-cuda12-pjrt") or packages.version("jax-cuda13-pjrt"):
+        yield Row("nvdisasm", "ok" if disassembler else "missing", disassembler or "machine code of GPUs cannot be read",
+                  "" if disassembler else "pip install 'jax-inspector[cuda]'")  # fmt: skip
+
+
+def devices() -> Iterator[Row]:
+    """What JAX finds in a process."""
+    prepare()
+    from inspector._jax.attached import attached_device_count, attached_device_kind, attached_platform
+
+    yield Row("devices", "ok", f"{attached_device_count()} x {attached_device_kind()} ({attached_platform()})")
+
+
+def worker() -> Iterator[Row]:
+    """Whether a worker process compiles."""
+    from inspector.lowering.lower import lower
+
+    started = time.perf_counter()
+    compiled = lower("HloModule m\n\nENTRY main {\n  ROOT x = f32[8]{0} parameter(0)\n}\n").compile(
+        target="cpu", engine="worker"
+    )
+    yield Row(
+        "compiling", "ok", f"in a worker, {time.perf_counter() - started:.1f} s with its start, {compiled.engine}"
+    )
+
+
+# ------------------------------------------------------------------ front ends
+
+
+def front_ends() -> Iterator[Row]:
+    """Packages that show Explorers, and the bundle."""
+    from inspector import packages
+
+    found = {name: packages.version(name) for name in _PACKAGES}
+    absent = [name for name, version in found.items() if not version]
+    said = ", ".join(f"{name} {version}" for name, version in found.items() if version)
+    yield Row("packages", "wrong" if absent else "ok", said, f"pip install {' '.join(absent)}" if absent else "")
+    bundle = Path(_home()) / "widgets" / "static" / "explorer.js"
+    size = bundle.stat().st_size if bundle.is_file() else 0
+    yield Row(
+        "front end",
+        "ok" if size else "wrong",
+        f"explorer.js, {size:,} bytes",
+        "" if size else "reinstall jax-inspector",
+    )
+    shown = {name: packages.version(name) for name in _FRONT_ENDS}
+    said = ", ".join(f"{name} {version}" for name, version in shown.items() if version)
+    yield Row("notebooks", "ok" if said else "missing", said or "none in this environment",
+              "" if said else "pip install 'jax-inspector[lab]'")  # fmt: skip
+    yield Row("widgets here", *_here())
+
+
+def _here() -> tuple[str, str, str]:
+    """Whether widgets work in the front end that this process runs in."""
+    if "google.colab" in sys.modules or (importlib.util.find_spec("google") and os.environ.get("COLAB_RELEASE_TAG")):
+        return "ok", "Colab: inspector enables its custom widget manager", ""
+    if os.environ.get("VSCODE_PID"):
+        return "ok", "VS Code: its Jupyter extension must be allowed to load widgets from the kernel", ""
+    return "", "a terminal: `inspector explore` opens a page in a browser", ""
+
+
+# ------------------------------------------------------------------ places and limits
+
+
+def places() -> Iterator[Row]:
+    """The cache, and folders for temporary files."""
+    from inspector import files, settings
+    from inspector.units import format_bytes
+
+    folder = settings.current().cache_directory
+    if not settings.current().cache or not folder:
+        yield Row("cache", "missing", "off: everything is compiled anew in each process", "unset INSPECTOR_CACHE")
+    else:
+        why = _why_not_written(Path(folder), files.make_own_folder)
+        count = sum(1 for _ in Path(folder).glob("*.compiled")) if not why else 0
+        yield Row("cache", "missing" if why else "ok", f"{folder}: {why or f'{count} programs'}",
+                  "INSPECTOR_CACHE_DIR=a folder of your own" if why else "")  # fmt: skip
+    for place in dict.fromkeys((tempfile.gettempdir(), "/dev/shm")):
+        if Path(place).is_dir():
+            free = shutil.disk_usage(place).free
+            few = free < _LEAST_FREE_BYTES
+            writable = os.access(place, os.W_OK)
+            remedy = (
+                ""
+                if writable and not few
+                else "TMPDIR=a folder with more room"
+                if place != "/dev/shm"
+                else "docker run --shm-size 2g"
+            )
+            yield Row(
+                f"space in {place}",
+                "missing" if remedy else "ok",
+                f"{format_bytes(free)} free{'' if writable else ', not writable'}",
+                remedy,
+            )
+
+
+def _why_not_written(folder: Path, make: Callable[[Path], object]) -> str:
+    try:
+        make(folder)
+    except OSError as e:
+        return str(e)
+    return ""
+
+
+def limits() -> Iterator[Row]:
+    """Memory, processors and open files."""
+    from inspector.units import format_bytes
+
+    memory, limited_by = _memory()
+    few = memory is not None and memory < _LEAST_MEMORY_BYTES
+    said = "not known" if memory is None else f"{format_bytes(memory)}, {limited_by}"
+    yield Row(
+        "memory",
+        "missing" if few else "ok" if memory else "",
+        said,
+        "large programs need more than 2 GiB" if few else "",
+    )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Row("processors", "", f"{cores}")
+    with contextlib.suppress(ImportError):
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        enough = soft == resource.RLIM_INFINITY or soft >= _LEAST_FILES
+        yield Row("open files", "ok" if enough else "missing", f"{soft}", "" if enough else "ulimit -n 1024")
+        space, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if space != resource.RLIM_INFINITY:
+            yield Row(
+                "address space",
+                "missing",
+                f"{format_bytes(space)}: XLA reserves more than it uses",
+                "ulimit -v unlimited",
+            )
+
+
+def _memory() -> tuple[int | None, str]:
+    """The least of what the machine has and what its control group allows, in bytes, and which it is."""
+    found: list[tuple[int, str]] = []
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            found.append((int(Path(path).read_text()), "the control group's limit"))
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        found.append((os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "the machine's"))
+    return min(found, default=(None, ""))
+
+
+def variables() -> Iterator[Row]:
+    """Settings in the environment that compilers read."""
+    found = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)}
+    for name, value in found.items():
+        yield Row(name, "", value[:300])

@@ -1,0 +1,124 @@
+"""What commands say: tables for people, JSON for scripts, and on stderr what goes on where that takes long."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_QUIET_S = 1.0
+_WIDEST = 70
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
+    """Prints a table, or that it is empty.
+
+    Args:
+      columns: their names.
+      rows: a cell a column; None is empty.
+      right: columns that are aligned to the right.
+    """
+    cells = [["" if cell is None else _cut(str(cell)) for cell in row] for row in rows]
+    if not cells:
+        click.echo("none")
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for row in (list(columns), *cells):
+        said = [
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        click.echo("  ".join(said).rstrip())
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def say_json(value: object) -> None:
+    """Prints a value as JSON: what is not known as null, with the reason beside it where a table has that."""
+    click.echo(json.dumps(value, indent=2, default=_plain, ensure_ascii=False))
+
+
+def _plain(value: Any) -> object:
+    from inspector.errors import AtLeast, Unavailable
+
+    if isinstance(value, Unavailable):
+        return {"unavailable": value.reason}
+    if isinstance(value, AtLeast):
+        return float(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    return str(value)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, object]]:
+    """The rows of a table as JSON has them."""
+    return [{str(key): _known(cell) for key, cell in row.items()} for row in frame.to_dict("records")]
+
+
+def _known(cell: Any) -> Any:
+    """A cell; None for a missing number."""
+    import pandas as pd
+
+    return None if not isinstance(cell, list | tuple | dict) and pd.isna(cell) else cell
+
+
+def say_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Prints some columns of a table; bytes with their units."""
+    from inspector.units import format_bytes
+
+    def said(name: str, cell: Any) -> object:
+        if cell is not None and name.endswith("_bytes"):
+            return format_bytes(cell)
+        return ", ".join(map(str, cell)) if isinstance(cell, list | tuple) else cell
+
+    rows = [[said(name, row.get(name)) for name in columns] for row in records(frame)]
+    numbers = [name for name in columns if name.endswith(("_bytes", "_s", "flops", "executions", "runs"))]
+    table(
+        [name.removesuffix("_bytes").replace("_", " ") for name in columns],
+        rows,
+        right=[n.removesuffix("_bytes") for n in numbers],
+    )
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Says on stderr what goes on, once it has gone on for a second; on a terminal with the seconds."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        started = time.monotonic()
+        if ended.wait(_QUIET_S):
+            return
+        if not sys.stderr.isatty():
+            click.echo(f"{what} ...", err=True)
+            return
+        while not ended.wait(0.5):
+            click.echo(f"\r{what} ... {time.monotonic() - started:.0f} s ", nl=False, err=True)
+        click.echo(f"\r{' ' * (len(what) + 16)}\r", nl=False, err=True)
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def numbers_of(stats: Mapping[str, Any]) -> dict[str, object]:
+    """Numbers by key, as JSON has them."""
+    return {key: stat.value for key, stat in stats.items()}

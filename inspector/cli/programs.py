@@ -1,0 +1,129 @@
+"""`lower`, `compile` and `collectives`: one program, as text, in numbers, by what it exchanges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inspector.cli.given import (
+    Asked,
+    compiled,
+    given,
+    lowered,
+    prepare,
+    takes_flags,
+    takes_json,
+    takes_program,
+    takes_target,
+)
+from inspector.cli.output import numbers_of, records, say_frame, say_json, table
+
+if TYPE_CHECKING:
+    from inspector.errors import Unavailable
+    from inspector.stages.lowered import Lowered
+
+_FORMS = ("stablehlo", "hlo", "jaxpr", "source")
+_COLUMNS = (
+    "opcode",
+    "axes",
+    "operand_bytes",
+    "result_bytes",
+    "executions",
+    "inserted_by",
+    "source_file",
+    "source_line",
+    "name",
+)
+
+
+def takes_file(command: Any) -> Any:
+    """Gives a command --output, as `file`."""
+    return click.option(
+        "-o", "--output", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file."
+    )(command)
+
+
+@click.command()
+@takes_program
+@takes_target
+@click.option("--form", type=click.Choice(_FORMS), default="stablehlo", show_default=True, help="Which text.")
+@takes_file
+def lower(asked: Asked, target: str, form: str, file: Path | None) -> None:
+    """The text that JAX hands to XLA."""
+    prepare(target)
+    program = lowered(given(asked), target)
+    _write(_text(program, form), file)
+    for note in program.notes:
+        click.echo(note, err=True)
+
+
+def _text(program: Lowered, form: str) -> str | Unavailable:
+    from inspector.hlo.listing import Listing
+
+    if form == "source":
+        return program.source.text if isinstance(program.source, Listing) else program.source
+    return program.stablehlo if form == "stablehlo" else program.hlo if form == "hlo" else program.jaxpr
+
+
+@click.command("compile")
+@takes_program
+@takes_target
+@takes_flags
+@click.option("--hlo", is_flag=True, help="The optimized HLO in place of numbers.")
+@takes_file
+@takes_json
+def compile_(asked: Asked, target: str, flags: tuple[str, ...], hlo: bool, file: Path | None, as_json: bool) -> None:
+    """Memory, cost and kernels of what XLA makes of it.
+
+    --output FILE.inspector keeps the whole for later, --output with another name what is printed.
+    """
+    from inspector.expectations.numbers import numbers, written
+
+    prepare(target)
+    program = compiled(given(asked), target, flags)
+    if file is not None and file.suffix == ".inspector":
+        program.save(file)
+        click.echo(f"{file}: inspector report {file}", err=True)
+        file = None
+    if hlo:
+        _write(program.hlo, file)
+        return
+    known = numbers(program)
+    if as_json:
+        say_json({"program": program.program.name, "target": str(program.target), "options": program.options.as_dict(),
+                  "versions": dict(program.versions), "numbers": numbers_of(known), "warnings": program.warnings})  # fmt: skip
+        return
+    click.echo(f"{program.program.signature} for {program.target}, {program.options}")
+    table(["", "value"], [[stat.label, written(stat, stat.value)] for stat in known.values()], right=["value"])
+    for warning in program.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+@click.command()
+@takes_program
+@takes_target
+@takes_flags
+@click.option("--totals", is_flag=True, help="Sums by axes and kind.")
+@takes_json
+def collectives(asked: Asked, target: str, flags: tuple[str, ...], totals: bool, as_json: bool) -> None:
+    """Who exchanges what over which mesh axes, and on whose behalf."""
+    prepare(target)
+    found = compiled(given(asked), target, flags).collectives()
+    frame = found.totals() if totals else found.table()
+    if as_json:
+        say_json(records(frame))
+        return
+    click.echo(repr(found).strip("<>"))
+    if len(found):
+        say_frame(frame, [*frame.columns] if totals else _COLUMNS)
+
+
+def _write(text: str | Unavailable, file: Path | None) -> None:
+    if not isinstance(text, str):
+        raise click.UsageError(str(text))
+    if file is None:
+        click.echo(text)
+    else:
+        file.write_text(text, encoding="utf-8")

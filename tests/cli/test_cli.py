@@ -1,0 +1,423 @@
+"""The command line as people and scripts use it: what goes in, what comes out where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import inspector
+from inspector.cli import doctor as doctor_module
+from inspector.cli.arguments import as_call, read_call
+from inspector.cli.commands import inspector as commands
+from inspector.cli.reports import notebook
+from inspector.errors import ParameterError
+from tests.conftest import ROOT
+
+SCRIPT = """
+import jax, jax.numpy as jnp
+print("printed by the script")
+f32 = jnp.float32  # a name of ours
+
+def make_args():
+    return jax.ShapeDtypeStruct((64, 64), f32), jax.ShapeDtypeStruct((32, 64), f32)
+
+def keywords():
+    return {"w": jax.ShapeDtypeStruct((64, 64), f32), "x": jax.ShapeDtypeStruct((32, 64), f32)}
+
+@jax.jit
+def step(w, x):
+    return jnp.tanh(x @ w).sum()
+
+def scaled(x, times):
+    return jax.tree.map(lambda leaf: leaf * times, x)
+
+def summed(x):
+    return jax.lax.psum(x, "i")
+
+class Model:
+    @staticmethod
+    def apply(x):
+        return x + 1
+
+def broken(x):
+    raise RuntimeError("of the user's own")
+"""
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Runs a command in a folder with `step.py`, in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "step.py").write_text(SCRIPT)
+    for name in ("step", "elsewhere"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    def run(*arguments: str, status: int = 0) -> Result:
+        result = CliRunner().invoke(commands, list(arguments))
+        assert result.exit_code == status, (result.stdout, result.stderr, result.exception)
+        sys.modules.pop("step", None)
+        return result
+
+    yield run
+    sys.modules.pop("step", None)
+
+
+# ------------------------------------------------------------------ what goes in
+
+
+def test_a_function_of_a_script(run: Run) -> None:
+    result = run("compile", "step.py:step", "--args", "f32[64,64], f32[32,64]", "-t", "cpu")
+    assert result.stdout.startswith("jit_step(w: float32[64, 64], x: float32[32, 64]) for cpu, defaults\n")
+    assert re.search(r"^peak memory +\d+ KiB$", result.stdout, re.MULTILINE)
+    assert re.search(r"^floating-point operations +\d+ kflop$", result.stdout, re.MULTILINE)
+    assert "printed by the script" in result.stderr
+    assert "printed by the script" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("step.py:step", "--args-from", "make_args"), ("step.py:step", "--args", "*make_args()"),
+        ("step.py:step", "--args-from", "keywords"), ("step:step", "--args", "**keywords()"),
+        ("step.py:step", "--args-from", "step:make_args"), ("step.py:step", "--args", "w=f32[64,64], x=float32[32,64]"),
+    ],
+)  # fmt: skip
+def test_arguments_in_every_form(run: Run, arguments: tuple[str, ...]) -> None:
+    found = json.loads(run("compile", *arguments, "-t", "cpu", "--json").stdout)
+    assert found["numbers"]["argument_bytes"] == 4 * (64 * 64 + 32 * 64)
+    assert (found["program"], found["target"]) == ("jit_step", "cpu")
+
+
+def test_settings_axes_methods_and_donations(run: Run) -> None:
+    assert "f32[8]" in run("lower", "step.py:Model.apply", "--args", "f32[8]", "--form", "jaxpr", "-t", "cpu").stdout
+    text = run(
+        "lower", "step.py:scaled", "--args", "{'a': bf16[4], 'b': [i32[]]}, 3", "--static", "times", "--form", "jaxpr"
+    ).stdout
+    assert "bf16[4]" in text
+    assert "i32[]" in text
+    assert "all_reduce" in run("lower", "step.py:summed", "--args", "f32[8]", "--axis", "i=4").stdout
+    text = run("lower", "step.py:Model.apply", "--args", "f32[8]", "--donate", "0", "--form", "hlo").stdout
+    assert "input_output_alias" in text or "buffer_donor" in text
+
+
+def test_files_with_programs(run: Run, tmp_path: Path) -> None:
+    run("lower", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "step.mlir")
+    run("lower", "step.py:step", "--args-from", "make_args", "-t", "cpu", "--form", "hlo", "-o", "step.hlo")
+    run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "step.inspector")
+    flops = [
+        json.loads(run("compile", name, *target, "--json").stdout)["numbers"]["flops"]
+        for name, target in (("step.mlir", ("-t", "cpu")), ("step.hlo", ("-t", "cpu")), ("step.inspector", ()))
+    ]
+    assert len(set(flops)) == 1
+    assert inspector.Compiled.load("step.inspector").program.name == "jit_step"
+    hlo = run("compile", "step.inspector", "--hlo").stdout
+    assert hlo.startswith("HloModule jit_step")
+
+
+def cell(source: str) -> dict[str, Any]:
+    return {"cell_type": "code", "source": source.splitlines(keepends=True), "metadata": {}, "outputs": []}
+
+
+def test_a_function_of_a_notebook_by_its_cell(run: Run) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": "f = 3"}, cell("%load_ext inspector\nimport jax.numpy as jnp\nprint('in a cell')"),
+        cell("def f(x):\n    return jnp.sin(x)"), cell("def f(x):\n    return jnp.cos(x)"), cell("1 / 0"),
+    ]  # fmt: skip
+    Path("n.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
+    last = run("lower", "n.ipynb:f", "--args", "f32[8]", "--form", "jaxpr")
+    assert "cos" in last.stdout
+    assert "in a cell" in last.stderr
+    assert "sin" in run("lower", "n.ipynb:f", "--args", "f32[8]", "--form", "jaxpr", "--cell", "2").stdout
+    assert "ZeroDivisionError" in run("lower", "n.ipynb:f", "--args", "f32[8]", "--cell", "4", status=1).stderr
+    assert "4 code cells, of which none defines 'g'" in run("lower", "n.ipynb:g", status=2).stderr
+    Path("bad.ipynb").write_text("[]")
+    assert "is no notebook" in run("lower", "bad.ipynb:g", status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("compile", "nothing.py:f"), "There is no file 'nothing.py'"),
+        (("compile", "nothing"), "neither a file nor a function"),
+        (("compile", "no.such.module:f"), "There is no module 'no"),
+        (("compile", "step.py"), "Which function of step.py? step.py:NAME"),
+        (("compile", "step.py:stop"), "step.py has no 'stop'. Functions in it: make_args"),
+        (("compile", "step.py:Model.aply"), "Model of step.py has no 'aply'"),
+        (("compile", "step.py:step"), "step.py:step takes w, x. Give --args"),
+        (("compile", "step.py:step", "--args", "f32[64"), "--args 'f32[64': SyntaxError"),
+        (("compile", "step.py:step", "--args", "f33[64]"), "name 'f33' is not defined"),
+        (("compile", "step.py:step", "--args", "f32[8]", "--args-from", "make_args"), "not both"),
+        (("compile", "step.py:step", "--args", "f32[8,8], f32[8,8]", "-t", "cpu:no"), "Target 'cpu:no'"),
+        (("compile", "step.py:step", "--args", "f32[8,8], f32[8,8]", "-X", "xla_nonsense=1"), "xla_nonsense"),
+        (("compile", "step.py:summed", "--args", "f32[8]", "--axis", "i"), "expected NAME=SIZE"),
+        (("compare", "step.py:step", "--args-from", "make_args", "-t", "cpu"), "Compare with what?"),
+        (("expect", "step.py:step", "--args-from", "make_args"), "What is expected?"),
+        (("expect", "step.py:step", "--args-from", "make_args", "--at-most", "peak"), "expected NAME=AMOUNT"),
+        (("expect", "step.py:step", "--args-from", "make_args", "--at-most", "peek=1"), "no number 'peek'"),
+        (("replay", "one.inspector"), "does not exist"),
+        (("replay", "step.py"), "is no file of inspector"),
+        (("nonsense",), "No such command"),
+    ],
+)  # fmt: skip
+def test_wrong_use_ends_with_2_and_says_what_is_right(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    result = run(*arguments, status=2)
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_an_error_of_the_users_own_shows_their_line(run: Run) -> None:
+    said = run("lower", "step.py:broken", "--args", "f32[8]", status=1).stderr
+    assert "RuntimeError: of the user's own" in said
+    assert 'step.py", line' in said
+    assert "inspector/cli" not in said
+
+
+def test_arguments_are_those_of_a_python_call() -> None:
+    args, kwargs = read_call("f32[2,3], (pred[4], [bf16, 1.5]), s8[], n=u32[7], t='i[]'", {"extra": 3})
+    assert [a.shape for a in (args[0], args[1][0], args[1][1][0], args[2])] == [(2, 3), (4,), (), ()]
+    assert [str(a.dtype) for a in (args[0], args[1][0], args[1][1][0], args[2])] == [
+        "float32",
+        "bool",
+        "bfloat16",
+        "int8",
+    ]
+    assert (kwargs["n"].shape, args[1][1][1]) == ((7,), 1.5)
+    assert read_call("*[extra] * 2, np.float32(1), jnp.float32", {"extra": 3})[0][:2] == (3, 3)
+    for text in ("f32[-", "1 +", "import os", "a b", "f32['x']"):
+        with pytest.raises(ParameterError, match="Expected the arguments of a call"):
+            read_call(text, {})
+    assert as_call((1, 2)) == ((1, 2), {})
+    assert as_call({"a": 1}) == ((), {"a": 1})
+    assert as_call(3) == ((3,), {})
+
+
+# ------------------------------------------------------------------ what comes out
+
+
+def test_programs_side_by_side(run: Run) -> None:
+    call = ("step.py:step", "--args-from", "make_args")
+    result = run("compare", *call, "-t", "cpu", "-X", "xla_disable_hlo_passes=fusion")
+    assert re.search(r"^ +baseline +xla_disable_hlo_passes=fusion +delta", result.stdout, re.MULTILINE)
+    assert re.search(r"^xla_disable_hlo_passes=fusion: .*", result.stdout, re.MULTILINE)
+    run("compile", "step.py:Model.apply", "--args", "f32[8]", "-t", "cpu", "-o", "other.inspector")
+    run("compile", *call, "-t", "cpu", "-o", "a.inspector")
+    run("compile", *call, "-t", "cpu", "-o", "b.inspector")
+    assert "other.inspector: " in run("compare", "a.inspector", "other.inspector", "--exit-code", status=1).stdout
+    same = json.loads(run("compare", "a.inspector", "b.inspector", "--exit-code", "--json").stdout)
+    assert same["changes"] == {"b.inspector": []}
+    assert same["programs"] == ["a.inspector", "b.inspector"]
+
+
+def test_collectives(run: Run) -> None:
+    call = ("collectives", "step.py:summed", "--args", "f32[8]", "--axis", "i=4", "-t", "cpu:4")
+    said = run(*call).stdout
+    assert said.startswith("Collectives on the replica mesh (i=4): 1 all-reduce over i\n")
+    assert re.search(r"^all-reduce +i +32 B +32 B +1 +user .*step.py", said, re.MULTILINE), said
+    (row,) = json.loads(run(*call, "--json").stdout)
+    assert (row["opcode"], row["axes"], row["operand_bytes"]) == ("all-reduce", ["i"], 32)
+    assert "all-reduce" in run(*call, "--totals").stdout
+    assert "none" in run("collectives", "step.py:Model.apply", "--args", "f32[8]", "-t", "cpu").stdout
+
+
+def test_checks_end_with_their_status(run: Run) -> None:
+    call = ("expect", "step.py:summed", "--args", "f32[8]", "--axis", "i=4", "-t", "cpu:4")
+    fine = run(
+        *call,
+        "--at-most",
+        "all-reduce over i=1",
+        "--at-most",
+        "peak_bytes=1 MiB",
+        "--no-collectives",
+        "all-gather",
+        "--no-float64",
+    )
+    assert fine.stdout.count("ok  ") == 4
+    failed = run(*call, "--no-collectives", "any", "--at-most", "peak_bytes=1", status=1)
+    assert failed.stderr.count("FAIL") == 2
+    assert "see it:  inspector explore" in failed.stderr
+    told = json.loads(run(*call, "--exactly", "collectives=0", "--json", status=1).stdout)
+    assert [f["is_met"] for f in told["findings"]] == [False]
+    assert run(*call, "--baseline", "b.json", status=1)
+    run(*call, "--baseline", "b.json", "--update")
+    run(*call, "--baseline", "b.json", "--above", "5%")
+
+
+def test_a_page_and_a_bundle(run: Run) -> None:
+    call = ("step.py:step", "--args-from", "make_args", "-t", "cpu", "-c", "xla_cpu_enable_fast_math=true")
+    run("report", *call)
+    page = Path("step.html").read_text()
+    assert "Content-Security-Policy" in page
+    assert "jit_step" in page
+    run("report", *call, "-o", "all.inspector")
+    assert run("explore", "all.inspector", "--no-open", "-o", "page.html").stdout == "page.html\n"
+    assert Path("page.html").stat().st_size > 100_000
+    one, two = json.loads(run("replay", "all.inspector", "--json", "--exit-code").stdout)
+    assert one["difference"] == two["difference"] == "the same program"
+    assert "recorded with JAX" in run("replay", "all.inspector").stdout
+    run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")
+    assert "the same program" in run("replay", "one.inspector").stdout
+    run("explore", "one.inspector", "--no-open", "-o", "one.html")
+    assert "jit_step" in Path("one.html").read_text()
+
+
+def test_the_notebook_for_lab_runs(run: Run) -> None:
+    from inspector.cli.given import Asked
+
+    made = notebook(Asked("step.py:step", args_from="make_args"), "cpu", ("xla_cpu_enable_fast_math=true",), ("cpu:2",))
+    names: dict[str, Any] = {}
+    code = made["cells"][0]["source"].replace("\nexplore(", "\nshown = explore(")
+    exec(compile(code, "cell", "exec"), names)
+    explorer = names["shown"].wait()
+    assert [(str(v.target), v.state) for v in explorer.variants] == [("cpu", "done"), ("cpu:2", "done")]
+    assert explorer.baseline.options.flags == {"xla_cpu_enable_fast_math": True}
+    explorer.close()
+
+
+def test_targets_and_options(run: Run) -> None:
+    rows = json.loads(run("targets", "--json").stdout)
+    assert {row["target"] for row in rows} >= {"attached", "cpu:8", "tpu:v5e:2x4", "gpu:h100:8"}
+    assert re.search(r"^cpu:8 +cpu +8 +yes$", run("targets").stdout, re.MULTILINE)
+    found = run("options", "fast", "math").stdout
+    assert "xla_cpu_enable_fast_math" in found
+    assert "default" in run("options", "xla_cpu_enable_fast_math", "--long").stdout
+    assert json.loads(run("options", "xla_cpu_enable_fast_math", "--json").stdout)[0]["type"] == "bool"
+    assert run("options", "qqqqqqqqqqqq", status=1).stdout == "none\n"
+
+
+def test_a_scan(run: Run) -> None:
+    call = ("scan", "step.py:step", "--args-from", "make_args", "-t", "cpu")
+    result = run(
+        *call,
+        "--flag",
+        "xla_cpu_enable_fast_math",
+        "--flag",
+        "xla_llvm_disable_expensive_passes",
+        "--machine-code",
+        "--json",
+    )
+    assert {row["flag"] for row in json.loads(result.stdout)} == {
+        "xla_cpu_enable_fast_math",
+        "xla_llvm_disable_expensive_passes",
+    }
+    assert "flag" in run(*call, "--flag", "xla_cpu_enable_fast_math", "--all").stdout
+
+
+# ------------------------------------------------------------------ what is kept and what is here
+
+
+def test_the_cache_is_measured_and_cleared(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "inspector" / "compiled"
+    with inspector.settings.scope(cache=True, cache_directory=str(folder)):
+        run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu")
+        from inspector.engines.shared import close_engines
+
+        close_engines()  # writes what is still to be written
+        (folder / "mine.compiled").write_text("a user's")
+        (folder / "notes.txt").write_text("a user's")
+        rows = {row["what"]: row for row in json.loads(run("cache", "--json").stdout)}
+        assert rows["compiled programs"]["path"] == str(folder)
+        assert rows["compiled programs"]["files"] == 1
+        assert rows["compiled programs"]["bytes"] > 1000
+        assert "Delete" in CliRunner().invoke(commands, ["cache", "clear"], input="n\n").stdout
+        assert rows == {row["what"]: row for row in json.loads(run("cache", "--json").stdout)}
+        assert "freed" in run("cache", "clear", "--yes").stdout
+        assert {file.name for file in folder.iterdir()} == {"mine.compiled", "notes.txt"}
+
+
+def test_the_doctor_says_what_is_here(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", f"{os.environ['XLA_FLAGS']} --xla_cpu_enable_fast_math=true")
+    said = run("doctor").stdout
+    for what in (
+        "inspector",
+        "Python",
+        "JAX",
+        "compiling",
+        "front end",
+        "notebooks",
+        "cache",
+        "memory",
+        "open files",
+        "XLA_FLAGS",
+    ):
+        assert re.search(rf"^(ok|·|missing) +{what} ", said, re.MULTILINE), (what, said)
+    rows = {row["what"]: row for row in json.loads(run("doctor", "--quick", "--json").stdout)}
+    assert "compiling" not in rows
+    assert "--xla_cpu_enable_fast_math=true" in rows["XLA_FLAGS"]["said"]
+    assert rows["JAX"]["said"].startswith(inspector.lower(lambda x: x, 1.0).compile(target="cpu").versions["jax"])
+
+
+def test_the_doctor_names_the_command_for_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inspector import packages
+
+    monkeypatch.setattr(
+        packages, "version", lambda name: "" if name in ("jax", "anywidget", "jupyterlab", "notebook") else "1"
+    )
+    monkeypatch.setattr(
+        "inspector._jax.absent.absent_platform", lambda kind: inspector.Unavailable(f"no {kind}", f"install {kind}")
+    )
+    monkeypatch.setattr(doctor_module, "_memory", lambda: (1 << 30, "the machine's"))
+    monkeypatch.setenv("HOME", str(Path.cwd()))
+    said = run("doctor", "--quick", status=1).stdout
+    assert re.search(r"^wrong +JAX +not installed\n +→ pip install 'jax>=0.10,<0.13'$", said, re.MULTILINE)
+    assert re.search(r"^missing +TPU compiler +no tpu\n +→ install tpu$", said, re.MULTILINE)
+    assert "pip install anywidget" in said
+    assert re.search(r"^missing +memory +1 GiB", said, re.MULTILINE)
+    assert str(Path.cwd()) not in said, "what is pasted into an issue names no home"
+
+
+# ------------------------------------------------------------------ how it starts
+
+
+def test_help_comes_at_once_and_without_jax() -> None:
+    code = (
+        "import sys, time; sys.argv = ['inspector', '--help']\nfrom inspector.cli import main\n"
+        "try: main()\nexcept SystemExit as e: status = e.code\n"
+        "heavy = {'jax', 'numpy', 'pandas', 'IPython', 'inspector.errors'} & {n for n in sys.modules}\n"
+        "print(status, sorted(heavy), time.process_time())"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+        ).stdout.splitlines()[-1]
+        for _ in range(3)
+    ]
+    assert all(line.startswith("0 [] ") for line in found), found
+    assert min(float(line.rpartition(" ")[2]) for line in found) < 0.3, found
+
+
+def test_every_command_has_help(run: Run) -> None:
+    for name, command in commands.commands.items():
+        said = run(name, "--help").stdout
+        assert len(said.splitlines()) > 4, name
+        assert command.help
+        assert all(option.help for option in command.params if getattr(option, "help", "x") is not None), name
+    assert set(commands.commands) >= {
+        "explore", "lower", "compile", "compare", "collectives", "report", "replay", "expect", "targets", "options", "scan",
+        "doctor", "cache",
+    }  # fmt: skip
+
+
+def test_nothing_in_the_current_folder_is_taken_for_a_library(tmp_path: Path) -> None:
+    for name in ("json", "click", "jax"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a stranger was imported')")
+    (tmp_path / "mine.py").write_text("import jax\ndef f(x):\n    return x + 1\n")
+    process = subprocess.run(
+        [sys.executable, "-m", "inspector", "lower", "mine.py:f", "--args", "f32[8]", "--form", "jaxpr", "-t", "cpu"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert "add" in process.stdout
