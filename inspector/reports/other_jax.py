@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import inspector
 from inspector import subprocesses
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
@@ -141,7 +140,7 @@ def answer_file(question: str, answer: str) -> None:
 
 
 def _ask(python: Path, question: Path, answer: Path, version: str, children: list[subprocess.Popen[bytes]]) -> None:
-    arguments = json.dumps([str(Path(inspector.__file__).parent), str(question), str(answer)])
+    arguments = json.dumps([str(Path(__file__).parent.parent), str(question), str(answer)])
     environ = subprocesses.environ()
     for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TPU_LIBRARY_PATH"):  # each names what is this process's
         environ.pop(name, None)
