@@ -1,6 +1,6 @@
 """`OtherJax`: an engine whose compiler is another version of JAX, in an installation and a process of its own.
 
-    request ── Question ──▶ a file ── that JAX ──▶ a file ── Answer ──▶ result
+    request ── Question ──▶ a file ── that JAX ──▶ a file ── Reply ──▶ result
 
 That process has this very inspector, whichever is installed there, and reads the module in its portable form.
 """
@@ -18,17 +18,14 @@ from pathlib import Path
 from inspector import subprocesses
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
-from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
-from inspector.compilation.target import Target
 from inspector.engines.lane import Lane, compiling
 from inspector.errors import CompilationError, TargetError
 from inspector.reports import bundle, installing
-from inspector.reports.portable import PortableModule, PortableModules, portable_modules
+from inspector.reports.portable import PortableModules, portable_modules
+from inspector.reports.question import QUESTION, REPLY, Question, Reply
 from inspector.reports.recorded import Failure
 
-_QUESTION, _ANSWER = "inspector-question", "inspector-answer"
 _LIMIT_S = 3600
 _SAID = 2000
 # Only inspector comes from here: everything else is that installation's own.
@@ -38,27 +35,9 @@ folder, question, answer = json.loads(sys.argv[1])
 spec = importlib.util.spec_from_file_location("inspector", folder + "/__init__.py", submodule_search_locations=[folder])
 sys.modules["inspector"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["inspector"])
-from inspector.reports.other_jax import answer_file
+from inspector.reports.answering import answer_file
 answer_file(question, answer)
 """
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Question:
-    """What is compiled."""
-
-    program: Program
-    options: Options
-    target: Target
-    products: tuple[str, ...]
-    portable: PortableModule
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reply:
-    """What came of it."""
-
-    result: CompiledProgram | Failure
 
 
 class OtherJax:
@@ -115,9 +94,9 @@ class OtherJax:
         with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
             question, answer = Path(folder) / "question", Path(folder) / "answer"
             asked = Question(program, request.options, request.target.by(""), tuple(sorted(request.products)), portable)
-            bundle.write(asked, question, _QUESTION)
+            bundle.write(asked, question, QUESTION)
             _ask(python, question, answer, version, children)
-            result = bundle.read(Reply, answer, _ANSWER).result
+            result = bundle.read(Reply, answer, REPLY).result
         if isinstance(result, Failure):
             raise result.error
         home = python.parent.parent
@@ -125,18 +104,6 @@ class OtherJax:
         return dataclasses.replace(
             result, program=program, options=request.options, target=request.target, warnings=(*result.warnings, where)
         )
-
-
-def answer_file(question: str, answer: str) -> None:
-    """In the other process: compiles what one file asks for and writes another."""
-    from inspector.reports.recompile import Recompiler
-
-    asked = bundle.read(Question, question, _QUESTION)
-    request = CompileRequest(asked.program, asked.options, asked.target, frozenset(asked.products))
-    engine = Recompiler({asked.program.digest: asked.portable})
-    job = engine.submit(request)
-    error = job.exception()
-    bundle.write(Reply(job.result() if error is None else Failure.of(error)), answer, _ANSWER)
 
 
 def _ask(python: Path, question: Path, answer: Path, version: str, children: list[subprocess.Popen[bytes]]) -> None:
