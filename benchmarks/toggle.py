@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import dataclasses
+import importlib
 import json
 import os
 import statistics
@@ -204,6 +205,8 @@ def _restarted_kernel(name: str, value: str, folder: str) -> None:
     """That kernel."""
     if name.startswith("fsdp8"):
         jax.config.update("jax_num_cpu_devices", 8)
+    for module in ("choice", "cached"):  # imported when first needed, and what is told is without imports
+        importlib.import_module(f"inspector.engines.{module}")
     lowered = _lowered(name)
     settings.update(cache=True, cache_directory=folder)
     cpu, started = time.process_time(), time.perf_counter()
