@@ -193,7 +193,7 @@ class CodePane implements Pane {
       "div",
       { class: "insp-summary" },
       h("span", { class: "insp-tok-op" }, kernel || PROGRAM),
-      h("span", { class: "insp-dim" }, ` ${this.stage} · ${grouped(count)} lines`),
+      h("span", { class: "insp-dim" }, ` ${this.stage} · ${grouped(count)} lines `),
       this.instructionLink(index, kernel),
     );
     const host = h("div", { class: "insp-code-host" });

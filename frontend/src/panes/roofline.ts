@@ -173,13 +173,14 @@ class RooflinePane extends CountedPane<"roofline"> {
   private drawTable(reply: messages.Roofline): void {
     const by = this.by.value;
     const what = nameOf(by);
-    this.sorting.show(columnsOf(by), "least_s");
+    const shown = shownOf(reply);
+    this.sorting.show(columnsOf(by, shown), "least_s");
     const rows = this.listed(reply);
     const isCut = rows.length < reply.count;
     this.rows.show(
       isCut ? `The slowest ${grouped(rows.length)} of ${grouped(reply.count)} ${what}.` : "",
       this.sorting.head,
-      rows.map((row) => rowOf(row, by)),
+      rows.map((row) => rowOf(row, by, shown)),
     );
   }
 
@@ -193,7 +194,21 @@ function nameOf(by: By): string {
   return BY.find(({ value }) => value === by)!.text.toLowerCase();
 }
 
-function columnsOf(by: By): readonly Column<Row>[] {
+/** Columns that not every program has something for. */
+interface Optional {
+  readonly links: boolean;
+  readonly unit: boolean;
+}
+
+function shownOf({ points, rows }: messages.Roofline): Optional {
+  const all = [...points, ...rows];
+  return {
+    links: all.some(({ link_bytes }) => link_bytes > 0),
+    unit: all.some(({ filled }) => filled !== null),
+  };
+}
+
+function columnsOf(by: By, { links, unit }: Optional): readonly Column<Row>[] {
   const isKernels = by === "kernel";
   const line = ({ source }: Row): string | null => source && `${source.file}:${source.line}`;
   const column = (
@@ -212,9 +227,13 @@ function columnsOf(by: By): readonly Column<Row>[] {
     ...(isKernels ? [column("bound_by", "bound by", "The roof that it meets first")] : []),
     amount("flops", "flops", "Of all executions"),
     amount("main_memory_bytes", "bytes", "Of the main memory"),
-    amount("link_bytes", "links", "Bytes that one device sends to others"),
-    amount("exposed_s", "exposed", "Of the time on the links what no kernel hides; estimated by least times"),
-    amount("filled", "unit", UNIT),
+    ...(links
+      ? [
+          amount("link_bytes", "links", "Bytes that one device sends to others"),
+          amount("exposed_s", "exposed", "Of the time on the links what no kernel hides; estimated by least times"),
+        ]
+      : []),
+    ...(unit ? [amount("filled", "unit", UNIT)] : []),
     isKernels
       ? column("source", "source", "By source line", { value: line })
       : column("instruction", "slowest kernel", "By its name"),
@@ -225,7 +244,7 @@ const UNIT =
   "The share of the TPU's matrix unit that products fill at most; the rest is padding to its tiles. What a run fills is" +
   " flops over cycles and peak, and the cycles would need a clock, which is not published";
 
-function rowOf(row: messages.RooflineRow, by: By): InstructionRow {
+function rowOf(row: Row, by: By, { links, unit }: Optional): InstructionRow {
   const isKernels = by === "kernel";
   const number = (value: number | null, text: (value: number) => string): HTMLElement =>
     numberCell(value, text, value === null ? row.unknown || "not known" : row.unknown);
@@ -249,9 +268,9 @@ function rowOf(row: messages.RooflineRow, by: By): InstructionRow {
         ),
       number(row.flops, (value) => format(value, "count")),
       number(row.main_memory_bytes, (value) => format(value, "bytes")),
-      number(row.link_bytes, (value) => (value ? format(value, "bytes") : "–")),
-      row.link_bytes ? exposedCell(row) : h("td", { class: "insp-number" }, "–"),
-      h("td", { class: "insp-number" }, row.filled === null ? "–" : `${(100 * row.filled).toFixed(0)} %`),
+      links && number(row.link_bytes, (value) => (value ? format(value, "bytes") : "–")),
+      links && (row.link_bytes ? exposedCell(row) : h("td", { class: "insp-number" }, "–")),
+      unit && h("td", { class: "insp-number" }, row.filled === null ? "–" : `${(100 * row.filled).toFixed(0)} %`),
       isKernels ? sourceCell(row.source) : h("td", {}, h("code", {}, row.instruction)),
     ],
   };
