@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from inspector.stages.lowered import Lowered as Lowered
     from inspector.sweeps import sweep as sweep
     from inspector.toolchain.flags.catalogue import option_catalog as option_catalog
+    from inspector.widgets.report import report as report
 
     __version__: str | Unavailable
 
@@ -76,6 +77,7 @@ _HOMES = {
     "lower": "inspector.lowering.lower",
     "measured_peak": "inspector.analysis.peaks",
     "option_catalog": "inspector.toolchain.flags.catalogue",
+    "report": "inspector.widgets.report",
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.effects",
     "share_compiles": "inspector._jax.sharing",

@@ -377,6 +377,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         """Shows recorded variants, the first of which is the baseline, once its `Work` answers from what was recorded."""
         restore(recorded, self._compiles)
 
+    def page_element(self, *, has_code: bool) -> str:
+        """What `save_html` writes as an element of a larger page, one of which has the app's code: see `widgets/page.py`."""
+        return self._recorder.element(has_code=has_code)
+
     def close(self) -> None:
         """Cancels what is under way, takes the widget off the page, and lets go of all that it showed.
 

@@ -47,7 +47,9 @@ def text_form(lowered: Lowered, variants: Sequence[Variant]) -> str:
         target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
         line = f"  {variant.label}{target}: {variant.state}"
         if variant.state == "done":
-            line += ", " + ", ".join(f"{s.label} {_text(s)}" for s in stats(variant.compiled) if s.key in _HEADLINE)
+            line += ", " + ", ".join(
+                f"{s.label} {number_text(s)}" for s in stats(variant.compiled) if s.key in _HEADLINE
+            )
         if variant.failure is not None:
             line += f", {_reason(variant.failure)}"
         lines.append(line)
@@ -198,10 +200,11 @@ def _value(stat: Stat) -> str:
     """As HTML."""
     if isinstance(stat.value, Unavailable):
         return f"<span title='{html.escape(stat.value.reason)}' style='opacity:.5'>unavailable</span>"
-    return html.escape(_text(stat))
+    return html.escape(number_text(stat))
 
 
-def _text(stat: Stat) -> str:
+def number_text(stat: Stat) -> str:
+    """A number with its unit."""
     if isinstance(stat.value, Unavailable):
         return "unavailable"
     formats = {"bytes": format_bytes, "seconds": format_seconds, "count": format_count}

@@ -80,9 +80,12 @@ class Recorder:
 
     def page(self) -> str:
         """The whole exploration as one HTML file."""
+        return page(self._compiles.lowered.program.name, "", [self.element(has_code=True)])
+
+    def element(self, *, has_code: bool) -> str:
+        """The same as an element of a page, one of which has the app's code."""
         transcript = self._transcript(self._ask(is_whole=True)).repacked()
-        name = self._compiles.lowered.program.name
-        return page(name, "", [element(self._html(), transcript, _IN_PAGE, has_code=True)])
+        return element(self._html(), transcript, _IN_PAGE, has_code=has_code)
 
     def send_page(self, number: int) -> None:
         """Answers request `number` of a browser with the page, on a thread of its own."""

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.errors import ClosedError
+from inspector.errors import ClosedError, CompilationError, ParameterError
 from inspector.widgets import recorder
 from inspector.widgets.code import code, code_name
 from inspector.widgets.explorer import Explorer
+from inspector.widgets.report import report
 from tests.widgets.fakes import FakeWork, Mailbox, ask, finished
 from tests.widgets.transcripts import tables, types
 
@@ -98,3 +99,29 @@ def test_a_closed_explorer_cannot_be_written(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder"):
         finished().save_html(tmp_path / "none" / "x.html")
+
+
+def test_a_report_begins_with_a_table_of_all_programs(tmp_path: Path) -> None:
+    one, two = FakeWork(), FakeWork()
+    explorers = one.explorer(name="jit_<one>"), two.explorer(name="jit_two")
+    explorers[1].add({"xla_cpu_enable_fast_math": True})
+    one.finish_all()
+    two.finish(0)
+    two.jobs[1].fail(CompilationError("no"))
+    report(tmp_path / "x.html", *explorers)
+    page = (tmp_path / "x.html").read_text()
+    index = page[page.index("<nav") : page.index("</nav>")]
+    assert index.count("<tr>") == 4
+    assert "<a href='#program-0'>jit_&lt;one&gt;</a>" in index
+    assert "<td>failed</td>" in index
+    assert index.count("<td>500 ms</td>") == 2
+    assert page.count("<section id='program-") == 2
+    assert page.count("x-inspector-code'") == 1, "the code is there once"
+    assert len(tables(page)) == 2
+
+
+def test_a_report_is_of_explorers(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="got None"):
+        report(tmp_path / "x.html")
+    with pytest.raises(ParameterError, match="got 'x'"):
+        report(tmp_path / "x.html", "x")  # type: ignore[arg-type]
