@@ -72,8 +72,16 @@ def unpacking(unpacked: Unpacked) -> Forms:
     def read(kind: type, form: Callable[[Any, str], Any]) -> None:
         forms[kind] = Form(_never, form)
 
+    made: dict[tuple[type, str], Any] = {}
+
     def text_of(kind: type, make: Callable[[str], Any]) -> None:
-        read(kind, lambda value, at: _made(make, unpacked.text(value, at), at))
+        def once(value: Any, at: str) -> Any:
+            text = unpacked.text(value, at)
+            if (kind, text) not in made:
+                made[kind, text] = _made(make, text, at)
+            return made[kind, text]
+
+        read(kind, once)
 
     def record_of(kind: Any) -> None:
         read(kind, lambda value, at: _made(kind.from_bytes, unpacked.data(value, at), at))

@@ -24,6 +24,9 @@ from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from inspector.units import format_bytes
 
+MAX_VARIANTS = 1000
+"""More are a sweep's."""
+
 State = Literal["done", "failed", "cancelled"]
 
 
@@ -131,8 +134,8 @@ class RecordedExploration:
     portable: PortableModules = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.variants:
-            raise ValueError("an exploration without a variant")
+        if not 1 <= len(self.variants) <= MAX_VARIANTS:
+            raise ValueError(f"an exploration of {len(self.variants):,} variants, expected 1 to {MAX_VARIANTS:,}")
         dt.datetime.fromisoformat(self.recorded_at)
 
     @classmethod

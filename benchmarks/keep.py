@@ -1,0 +1,90 @@
+"""What it takes to keep an exploration: bytes of a bundle over the compressed texts and protos of what is in it.
+
+    python -m benchmarks.keep [workload ...]
+
+Each workload is explored on the CPU as it is and with another flag, saved, and loaded. Beside the file's bytes stand those of
+the texts and protos alone, each packed by itself as well as the file packs: source, jaxpr and StableHLO as listed, the HLO and
+its proto before and after the compiler, of every variant whatever they share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+
+import inspector
+from benchmarks.measuring import machine
+from benchmarks.workloads import make
+from inspector.errors import Unavailable
+from inspector.exploration import Exploration
+
+AIM_RATIO = 1.5
+_FLAG = {"xla_cpu_enable_fast_math": True}
+_LEVEL = 1  # of the file's
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """One workload's."""
+
+    workload: str
+    file_bytes: int
+    packed_bytes: int
+    save_s: float
+    load_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.workload:10} {self.file_bytes / 1e3:10,.1f} kB, texts and protos {self.packed_bytes / 1e3:10,.1f} kB,"
+            f" ratio {self.file_bytes / self.packed_bytes:.2f}, saved in {self.save_s:.2f} s, loaded in {self.load_s:.2f} s"
+        )
+
+
+def kept(workload: str) -> Kept:
+    """Explores, saves and loads one."""
+    made = make(workload)
+    explorer = inspector.explore(made.fun, *made.args, compare=[_FLAG]).wait()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.inspector"
+        began = time.perf_counter()
+        explorer.save(path)
+        saved = time.perf_counter()
+        loaded = inspector.load(path)
+        done = time.perf_counter()
+        assert isinstance(loaded, Exploration)
+        size = path.stat().st_size
+    explorer.close()
+    return Kept(workload, size, packed_bytes(loaded), saved - began, done - saved)
+
+
+def packed_bytes(exploration: Exploration) -> int:
+    """The texts and protos of all variants, each packed by itself."""
+    lowered = exploration.lowered
+    listed = (lowered.source, lowered.jaxpr_listing, lowered.stablehlo_listing)
+    parts = [each.text.encode() for each in listed if not isinstance(each, Unavailable)]
+    parts += [lowered.program.module, lowered.hlo.encode(), lowered.hlo_proto]
+    for variant in exploration.variants:
+        parts += [variant.compiled.hlo.encode(), variant.compiled.hlo_proto]
+    return sum(len(zlib.compress(part, _LEVEL)) for part in parts)
+
+
+def main() -> int:
+    """A line for each workload, and whether the aim is met."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workloads", nargs="*", default=["mlp", "tf2", "tf6"])
+    print(machine())
+    found = [kept(name) for name in parser.parse_args().workloads]
+    print(*found, sep="\n")
+    ratio = max(each.file_bytes / each.packed_bytes for each in found)
+    met = ratio <= AIM_RATIO
+    print(f"at most {ratio:.2f} times the texts and protos; the aim is {AIM_RATIO}: {'met' if met else 'missed'}")
+    return not met
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Explorations that earlier versions wrote, of every JAX and platform: they keep loading (`record_explorations.py` made them)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import inspector
+from inspector.exploration import Exploration
+
+FOLDER = Path(__file__).parent.parent / "data" / "explorations"
+FILES = sorted(FOLDER.iterdir())
+
+
+def test_there_is_one_of_each() -> None:
+    names = {f"{platform}-{jax}.inspector" for platform in ("cpu", "tpu", "gpu") for jax in ("0.10.2", "0.12.0.1")}
+    assert names <= {file.name for file in FILES}
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_it_loads_with_all_that_was_recorded(file: Path) -> None:
+    platform, _, jax = file.stem.partition("-")
+    loaded = inspector.load(file)
+    assert isinstance(loaded, Exploration)
+    assert loaded.installation.jax == jax
+    assert loaded.lowered.name == "jit_step"
+    assert [v.state for v in loaded.variants] == ["done"] * 3
+    assert len(loaded.baseline.compiled.passes or ()) > 10
+    assert loaded.variants[1].options.flags
+    assert loaded.compare().loc["peak_bytes"].notna().any()
+    first, other = loaded.variants[0].compiled, loaded.variants[2].compiled
+    assert first.target.kind == platform
+    assert first.versions["jax"] == other.versions["jax"] == jax
+    assert first.diff(first).headline == "the same program"
+    assert "layer" in str(loaded.lowered.stablehlo_listing.origins)
+    if platform != "cpu":
+        assert first.timeline()
+    if platform == "cpu":
+        assert loaded.baseline.outcome is not None
+        assert len(loaded.baseline.outcome.durations_s) == 3
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_it_is_an_explorer_again(file: Path) -> None:
+    loaded = inspector.load(file)
+    assert isinstance(loaded, Exploration)
+    explorer = loaded.explorer().wait(100)
+    assert [v.state for v in explorer.variants] == ["done"] * 3
+    assert explorer._compiles.board.products(explorer.baseline)
+    assert explorer.baseline.compiled.hlo == loaded.baseline.compiled.hlo
+    explorer.close()
+
+
+@pytest.mark.slow
+def test_a_program_of_every_jax_compiles_under_this_one() -> None:
+    for file in FILES:
+        if file.name.startswith("cpu"):
+            loaded = inspector.load(file)
+            assert isinstance(loaded, Exploration)
+            assert [v.state for v in loaded.replay().replayed.variants[:2]] == ["done", "done"]
