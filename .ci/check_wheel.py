@@ -6,6 +6,7 @@ python check_wheel.py FILES    FILES lists the package's committed files, one a 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +24,9 @@ def main() -> None:
     assert not missing, f"committed, but not in the wheel: {missing}"
     for tool in ("node", "dot"):
         assert shutil.which(tool) is None, f"{tool} is on PATH at {shutil.which(tool)}; this check is to run without it"
+
+    command = Path(sys.executable).with_name("inspector")
+    subprocess.run([command, "--help"], check=True, stdout=subprocess.DEVNULL)
 
     lowered = inspector.lower(lambda x: jnp.sin(x) @ x, jax.ShapeDtypeStruct((8, 8), jnp.float32))
     compiled = lowered.compile(target="cpu")

@@ -60,7 +60,7 @@ def _is_theirs(file: str) -> bool:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="jax-inspector", prog_name="inspector")
 def inspector() -> None:
-    r"""What XLA made of a JAX function, and what changes when a knob is turned.
+    """What XLA made of a JAX function, and what changes when a knob is turned.
 
     \b
     A PROGRAM is one of

@@ -27,7 +27,7 @@ def compare(
     exit_code: bool,
     as_json: bool,
 ) -> None:
-    r"""Numbers side by side, and what sets each program apart from the first.
+    """Numbers side by side, and what sets each program apart from the first.
 
     \b
       inspector compare step.py:step --args 'f32[8]' -t cpu:8 -t tpu:v5e:2x4

@@ -403,8 +403,10 @@ def test_every_command_has_help(run: Run) -> None:
     for name, command in commands.commands.items():
         said = run(name, "--help").stdout
         assert len(said.splitlines()) > 4, name
+        assert "\\b" not in said
         assert command.help
         assert all(option.help for option in command.params if getattr(option, "help", "x") is not None), name
+    assert "  inspector compare before.inspector after.inspector\n" in run("compare", "--help").stdout
     assert set(commands.commands) >= {
         "explore", "lower", "compile", "compare", "collectives", "report", "replay", "expect", "targets", "options", "scan",
         "doctor", "cache",
