@@ -157,7 +157,7 @@ def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> Finding:
             raise ParameterError(f"{compiled.program.name} has no argument {path!r}. It has {known}.")
         arguments += below
     reused = aliased_parameters(compiled.module())
-    wasted = [a for a in arguments if not a.donated or a.parameter is None or a.parameter not in reused]
+    wasted = [a for a in arguments if not a.donated or a.parameter not in reused]
     lines = tuple(Line((str(a), _why_not_reused(a)), is_against=True) for a in wasted)
     what, expected = "donated arguments", "all reused by outputs"
     if not arguments:

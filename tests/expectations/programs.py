@@ -32,6 +32,17 @@ def two_sums(x: jax.Array) -> jax.Array:
     return jax.shard_map(local, mesh=mesh(), in_specs=P("data", "model"), out_specs=P(), check_vma=False)(x)
 
 
+def over_both(x: jax.Array) -> jax.Array:
+    """One all-reduce over data and model together."""
+    return jax.shard_map(
+        lambda x: lax.psum(x, ("data", "model")),
+        mesh=mesh(),
+        in_specs=P("data", "model"),
+        out_specs=P(),
+        check_vma=False,
+    )(x)
+
+
 def looped(x: jax.Array) -> jax.Array:
     """One all-reduce that runs three times."""
 

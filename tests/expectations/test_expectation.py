@@ -22,6 +22,7 @@ from tests.expectations.programs import (
     called_back,
     dense,
     looped,
+    over_both,
     replicated_on_the_way,
     sharded,
     two_sums,
@@ -74,6 +75,13 @@ def test_a_collective_too_many(expected: Any) -> None:
     assert re.search(r"^  > all-gather +model +32 B +64 B +1 +user .*programs.py:\d+$", text, re.MULTILINE), text
     assert re.search(r"^    all-reduce +data", text, re.MULTILINE)
     assert re.search(r'^  > \d+ \|         return lax.all_gather\(summed \* 2, "model"', text, re.MULTILINE)
+
+
+def test_axes_are_exactly_those_that_are_named() -> None:
+    step = inspector.expect(over_both, X, target="cpu:8").collectives("all-reduce", axes="model, data", exactly=1)
+    step.no_collectives(axes="data").no_collectives(axes="model")
+    text = failure(lambda: step.collectives("all-reduce", axes="data", exactly=1))
+    assert "nearest: 1 all-reduce over data, model" in text
 
 
 def test_the_nearest_miss_is_told(expected: Any) -> None:
