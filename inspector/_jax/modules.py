@@ -173,8 +173,13 @@ def to_bytecode(module: ir.Module) -> bytes:
     return buffer.getvalue()
 
 
+# Versions of StableHLO, oldest first: the older one is, the more jaxlibs read it. Between them came operations, such as
+# batched gathers in 1.1.
+_PORTABLE_VERSIONS = ("1.1.0", "1.4.0", "1.8.0", "1.10.0")
+
+
 def portable(module: bytes) -> bytes:
-    """A portable artifact of bytecode, of the oldest version that this jaxlib writes, which others read too.
+    """A portable artifact of bytecode, of the oldest version that can hold it: others read that too.
 
     MLIR's own bytecode changes with every jaxlib.
 
@@ -182,11 +187,17 @@ def portable(module: bytes) -> bytes:
       ModuleError: it has an operation that has no such form.
     """
     parsed = parse_stablehlo(module)
+    said = ""
+    handler: Any = parsed.context.attach_diagnostic_handler(lambda _: True)  # else MLIR writes to stderr
     try:
-        artifact = _stablehlo.serialize_portable_artifact(parsed, _stablehlo.get_minimum_version(), True)
-        return bytes(artifact)
-    except Exception as e:
-        raise ModuleError(f"The StableHLO module has no form that another jaxlib could read: {e}") from e
+        for version in (_stablehlo.get_minimum_version(), *_PORTABLE_VERSIONS, _stablehlo.get_current_version()):
+            try:
+                return bytes(_stablehlo.serialize_portable_artifact(parsed, version, True))
+            except Exception as e:
+                said = str(e)
+    finally:
+        handler.detach()
+    raise ModuleError(f"The StableHLO module has no form that another jaxlib could read: {said}")
 
 
 def located_text(module: ir.Module) -> str:

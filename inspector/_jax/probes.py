@@ -274,7 +274,7 @@ def _jaxlib() -> Iterator[Probe]:
         "_chlo.register_dialect", "_jax_mlir_ext.register_dialects", "_mlirHlo.register_mhlo_dialect", "_sdy.MeshAttr",
         "_sdy.MeshAxisAttr", "_sdy.register_dialect", "_sdyMpmd.register_dialect",
         "_stablehlo.deserialize_portable_artifact", "_stablehlo.serialize_portable_artifact",
-        "_stablehlo.get_minimum_version", "_stablehlo.register_dialect",
+        "_stablehlo.get_minimum_version", "_stablehlo.get_current_version", "_stablehlo.register_dialect",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir._mlir_libs.{name}", "reading StableHLO with JAX's dialects")
 

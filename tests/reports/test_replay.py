@@ -15,6 +15,7 @@ import pytest
 
 import inspector
 from inspector import subprocesses
+from inspector._jax import modules
 from inspector.compilation.options import Options
 from inspector.compilation.request import RunRequest
 from inspector.compilation.target import Target
@@ -183,6 +184,24 @@ def test_what_this_jax_cannot_read_says_so() -> None:
         assert words in str(caught.value)
     with pytest.raises(ModuleError, match="made by JAX unknown"):
         ported(ours, {})
+
+
+def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
+    other: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def gathered(x: jax.Array, indices: jax.Array) -> jax.Array:
+        return jax.vmap(lambda row, i: row[i])(x, indices)  # a batched gather, which came with StableHLO 1.1
+
+    lowered = inspector.lower(gathered, jax.ShapeDtypeStruct((4, 8), "float32"), jax.ShapeDtypeStruct((4,), "int32"))
+    artifact = modules.portable(lowered.program.module)
+    assert b"StableHLO_v1.1.0" in artifact[:64]
+    assert capfd.readouterr().err == ""
+    (tmp_path / "m").write_bytes(artifact)
+    script = (
+        "import sys, pathlib; from inspector._jax import modules;"
+        " print(modules.full_text(modules.to_bytecode(modules.parse_stablehlo(pathlib.Path(sys.argv[2]).read_bytes()))))"
+    )
+    assert "stablehlo.gather" in run(other, f"import sys; sys.path.insert(0, sys.argv[1]); {script}", tmp_path / "m")
 
 
 def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
