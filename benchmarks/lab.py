@@ -160,11 +160,11 @@ def _wait_for_kernel(page: Page) -> None:
 
 
 @contextlib.contextmanager
-def lab(notebooks: Mapping[str, str], cache: str = "") -> Iterator[Page]:
+def lab(notebooks: Mapping[str, str | Path], cache: str = "") -> Iterator[Page]:
     """A page of a JupyterLab.
 
     Args:
-      notebooks: the only cell of each, by its name.
+      notebooks: the only cell of each, by its name; or a notebook's file.
       cache: the folder in which inspector remembers what it compiled; "" for none.
     """
     chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
@@ -173,7 +173,10 @@ def lab(notebooks: Mapping[str, str], cache: str = "") -> Iterator[Page]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         home = Path(folder)
         for name, code in notebooks.items():
-            _write_notebook(home / f"{name}.ipynb", code)
+            if isinstance(code, Path):
+                shutil.copy(code, home / f"{name}.ipynb")
+            else:
+                _write_notebook(home / f"{name}.ipynb", code)
         with _server(home, cache) as url:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
             page = browser.new_page(viewport={"width": 1400, "height": 900})
