@@ -14,17 +14,26 @@ from typing import Any
 
 from inspector.units import format_bytes
 from inspector.widgets import messages
+from inspector.widgets.line_coding import coded
 
 _GZIP_LEVEL = 9
+_LINES = {"document": 0, "graph": 1}
+"""Which buffer is a text of many lines that are alike, by the type of the message."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Said:
-    """A message with its buffers, and the request that it answers; None where nobody has to ask for it."""
+    """A message with its buffers, as it was sent.
+
+    Attributes:
+      request: what it answers; None where nobody has to ask for it.
+      coded: which buffers are written as `line_coding` does, by their places.
+    """
 
     message: Mapping[str, Any]
     buffers: Sequence[bytes] = ()
     request: Mapping[str, Any] | None = None
+    coded: frozenset[int] = frozenset()
 
     @property
     def size(self) -> int:
@@ -57,10 +66,7 @@ class Transcript:
 
     def repacked(self) -> Transcript:
         """The same with all buffers as small as they get: they were packed to be sent soon."""
-        small = (tuple(gzip.compress(gzip.decompress(b), _GZIP_LEVEL, mtime=0) for b in s.buffers) for s in self.said)
-        return dataclasses.replace(
-            self, said=tuple(dataclasses.replace(s, buffers=b) for s, b in zip(self.said, small, strict=True))
-        )
+        return dataclasses.replace(self, said=tuple(map(_repacked, self.said)))
 
     def within(self, limit_bytes: int, remedy: str) -> Transcript:
         """The same in at most so many bytes: what is largest is left out, texts last.
@@ -99,8 +105,23 @@ def _without(said: Said, remedy: str) -> Said | None:
     )
 
 
+def _repacked(said: Said) -> Said:
+    plain = [gzip.decompress(buffer) for buffer in said.buffers]
+    small = [gzip.compress(buffer, _GZIP_LEVEL, mtime=0) for buffer in plain]
+    lines = _LINES.get(said.message["type"])
+    if lines is None or not small:
+        return dataclasses.replace(said, buffers=small)
+    as_lines = coded(plain[lines].decode())
+    if as_lines is None or len(as_lines) >= len(small[lines]):
+        return dataclasses.replace(said, buffers=small)
+    small[lines] = as_lines
+    return dataclasses.replace(said, buffers=small, coded=frozenset({lines}))
+
+
 def _entry(said: Said) -> dict[str, Any]:
-    return {"message": dict(said.message), "buffers": [len(b) for b in said.buffers]}
+    """As the table has it: a buffer by its length, which is negative where the buffer is coded."""
+    lengths = [-len(b) if i in said.coded else len(b) for i, b in enumerate(said.buffers)]
+    return {"message": dict(said.message), "buffers": lengths}
 
 
 def _json(value: object) -> bytes:

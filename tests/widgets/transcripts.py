@@ -17,13 +17,13 @@ def tables(page: str) -> list[dict[str, Any]]:
 
 
 def read(data: bytes) -> dict[str, Any]:
-    """A transcript's table."""
+    """A transcript's table; buffers of coded lines come as they are."""
     (length,) = struct.unpack_from("<I", data)
     table: dict[str, Any] = json.loads(gzip.decompress(data[4 : 4 + length]))
     at = 4 + length
     for entry in (*table["kept"], *table["replies"]):
         sizes, entry["buffers"] = entry["buffers"], []
-        for size in sizes:
+        for size in map(abs, sizes):
             entry["buffers"].append(data[at : at + size])
             at += size
     assert at == len(data)

@@ -12,11 +12,12 @@ export interface Model {
   readonly recorded?: { readonly about: string; readonly remedy: string };
 }
 
-/** Unpacks gzip; off the main thread in browsers. */
+/** Unpacks gzip, off the main thread in browsers; a text, which gzip never looks like, comes back as it is. */
 export async function gunzip(buffer: DataView | ArrayBuffer | Uint8Array): Promise<ArrayBuffer> {
   const bytes = ArrayBuffer.isView(buffer)
     ? new Uint8Array(buffer.buffer as ArrayBuffer, buffer.byteOffset, buffer.byteLength)
     : new Uint8Array(buffer);
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes.slice().buffer;
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return await new Response(stream).arrayBuffer();
 }

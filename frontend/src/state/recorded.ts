@@ -1,11 +1,12 @@
 // A model without a notebook kernel: it says again what was said when the exploration was recorded.
 
+import { decodeLines } from "../lib/linecoding.ts";
 import { decodeJson, gunzip, type Model } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 
 interface Entry {
   readonly message: messages.ToBrowser;
-  /** Lengths of its buffers, which follow each other behind all entries. */
+  /** Lengths of its buffers, which follow each other behind all entries; negative where lines are coded. */
   readonly buffers: readonly number[];
 }
 
@@ -38,13 +39,8 @@ export class RecordedModel implements Model {
   private readonly traits: Record<string, unknown>;
   readonly recorded: { readonly about: string; readonly remedy: string };
 
-  private constructor(transcript: Transcript, bytes: DataView, remedy: string) {
+  private constructor(transcript: Transcript, remedy: string, said: (entry: Entry) => Said) {
     this.recorded = { about: transcript.about, remedy };
-    let at = 0;
-    const said = ({ message, buffers }: Entry): Said => ({
-      message,
-      buffers: buffers.map((length) => new DataView(bytes.buffer, bytes.byteOffset + (at += length) - length, length)),
-    });
     this.traits = { arrangement: transcript.arrangement };
     this.kept = transcript.kept.map(said);
     for (const reply of transcript.replies) this.replies.set(JSON.stringify(reply.request), said(reply));
@@ -55,7 +51,20 @@ export class RecordedModel implements Model {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const end = 4 + view.getUint32(0, true);
     const table = decodeJson<Transcript>(await gunzip(bytes.subarray(4, end)));
-    return new RecordedModel(table, new DataView(bytes.buffer, bytes.byteOffset + end), remedy);
+    const buffers = new Map<Entry, DataView[]>();
+    let at = end;
+    for (const entry of [...table.kept, ...table.replies]) {
+      const own = entry.buffers.map((length) => {
+        const part = bytes.subarray(at, (at += Math.abs(length)));
+        return length < 0 ? gunzip(part).then(decodeLines) : part;
+      });
+      const parts = await Promise.all(own);
+      buffers.set(
+        entry,
+        parts.map((part) => new DataView(part.buffer, part.byteOffset, part.byteLength)),
+      );
+    }
+    return new RecordedModel(table, remedy, (entry) => ({ message: entry.message, buffers: buffers.get(entry)! }));
   }
 
   on(name: string, callback: (...values: never[]) => void): void {
