@@ -1,5 +1,4 @@
-"""What it takes to keep an exploration: bytes of a bundle over the compressed texts and protos of what is in it, and of an
-HTML file and of what a notebook stores over the compressed texts.
+"""What it takes to keep an exploration: bytes of a bundle and of an HTML file over the compressed texts in them.
 
     python -m benchmarks.keep [workload ...]
 
