@@ -60,7 +60,14 @@ def readme() -> dict[str, Any]:
     return {"f": f, "matmul": matmul, "train_step": train_step, "params": square, "batch": square}
 
 
-SCENES: dict[str, Callable[[], dict[str, Any]]] = {"README.md": readme}
+def keeping() -> dict[str, Any]:
+    def step(x: jax.Array) -> jax.Array:
+        return jnp.tanh(x @ x).sum()
+
+    return {"inspector": inspector, "explorer": inspector.explore(step, jnp.ones((8, 8)), target="cpu")}
+
+
+SCENES: dict[str, Callable[[], dict[str, Any]]] = {"README.md": readme, "docs/keeping.md": keeping}
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,7 @@ from typing import Any
 
 from inspector.units import format_bytes
 from inspector.widgets import messages
-from inspector.widgets.line_coding import coded
-
-_GZIP_LEVEL = 9
-_LINES = {"document": 0, "graph": 1}
-"""Which buffer is a text of many lines that are alike, by the type of the message."""
+from inspector.widgets.packing import Packing, lines, pack
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,13 +23,13 @@ class Said:
 
     Attributes:
       request: what it answers; None where nobody has to ask for it.
-      coded: which buffers are written as `line_coding` does, by their places.
+      packings: of the buffers; () where all are gzip.
     """
 
     message: Mapping[str, Any]
     buffers: Sequence[bytes] = ()
     request: Mapping[str, Any] | None = None
-    coded: frozenset[int] = frozenset()
+    packings: Sequence[Packing] = ()
 
     @property
     def size(self) -> int:
@@ -56,12 +52,13 @@ class Transcript:
     said: tuple[Said, ...]
 
     def to_bytes(self) -> bytes:
-        """Four bytes with the length of a table, the table as gzip of JSON, and all buffers."""
+        """Four bytes with the length of a table, the table as JSON that is packed as `lines`, and all buffers."""
         ordered = [s for s in self.said if s.request is None] + [s for s in self.said if s.request is not None]
         kept = [_entry(s) for s in ordered if s.request is None]
         replies = [{**_entry(s), "request": dict(sorted(s.request.items()))} for s in ordered if s.request is not None]
         table = {"about": self.about, "arrangement": dict(self.arrangement), "kept": kept, "replies": replies}
-        packed = gzip.compress(_json(table), _GZIP_LEVEL, mtime=0)
+        packed = lines(json.dumps(table, separators=(",\n", ":")))
+        assert packed is not None, "JSON has no NUL"
         return b"".join((struct.pack("<I", len(packed)), packed, *(b for s in ordered for b in s.buffers)))
 
     def repacked(self) -> Transcript:
@@ -106,22 +103,18 @@ def _without(said: Said, remedy: str) -> Said | None:
 
 
 def _repacked(said: Said) -> Said:
-    plain = [gzip.decompress(buffer) for buffer in said.buffers]
-    small = [gzip.compress(buffer, _GZIP_LEVEL, mtime=0) for buffer in plain]
-    lines = _LINES.get(said.message["type"])
-    if lines is None or not small:
-        return dataclasses.replace(said, buffers=small)
-    as_lines = coded(plain[lines].decode())
-    if as_lines is None or len(as_lines) >= len(small[lines]):
-        return dataclasses.replace(said, buffers=small)
-    small[lines] = as_lines
-    return dataclasses.replace(said, buffers=small, coded=frozenset({lines}))
+    packed = [pack(gzip.decompress(buffer)) for buffer in said.buffers]
+    return dataclasses.replace(
+        said, buffers=tuple(data for _, data in packed), packings=tuple(packing for packing, _ in packed)
+    )
 
 
 def _entry(said: Said) -> dict[str, Any]:
-    """As the table has it: a buffer by its length, which is negative where the buffer is coded."""
-    lengths = [-len(b) if i in said.coded else len(b) for i, b in enumerate(said.buffers)]
-    return {"message": dict(said.message), "buffers": lengths}
+    return {
+        "message": dict(said.message),
+        "buffers": [len(b) for b in said.buffers],
+        "packings": said.packings or ["gzip"] * len(said.buffers),
+    }
 
 
 def _json(value: object) -> bytes:

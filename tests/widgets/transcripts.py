@@ -9,6 +9,8 @@ import re
 import struct
 from typing import Any
 
+import numpy as np
+
 
 def tables(page: str) -> list[dict[str, Any]]:
     """The tables of the transcripts, each with its buffers' bytes in place of their lengths."""
@@ -17,13 +19,13 @@ def tables(page: str) -> list[dict[str, Any]]:
 
 
 def read(data: bytes) -> dict[str, Any]:
-    """A transcript's table; buffers of coded lines come as they are."""
+    """A transcript's table; buffers come as they are packed."""
     (length,) = struct.unpack_from("<I", data)
-    table: dict[str, Any] = json.loads(gzip.decompress(data[4 : 4 + length]))
+    table: dict[str, Any] = json.loads(unpacked("lines", data[4 : 4 + length]))
     at = 4 + length
     for entry in (*table["kept"], *table["replies"]):
         sizes, entry["buffers"] = entry["buffers"], []
-        for size in map(abs, sizes):
+        for size in sizes:
             entry["buffers"].append(data[at : at + size])
             at += size
     assert at == len(data)
@@ -33,3 +35,36 @@ def read(data: bytes) -> dict[str, Any]:
 def types(entries: list[dict[str, Any]]) -> set[str]:
     """The kinds of messages."""
     return {entry["message"]["type"] for entry in entries}
+
+
+def decoded(data: bytes) -> str:
+    """As `frontend/src/lib/packing.ts` reads it."""
+    raw = gzip.decompress(data)
+    size, line_count, number_count = struct.unpack_from("<3I", raw)
+    templates = [template.split("\0") for template in raw[12 : 12 + size].decode().split("\n")]
+    at = 12 + size
+    columns = []
+    for count in (line_count, number_count):
+        columns.append(np.frombuffer(raw, np.uint8, 4 * count, at).reshape(4, count).T.copy().view("<i4")[:, 0])
+        at += 4 * count
+    assert at == len(raw)
+    zigzag = columns[1].astype(np.int64) & 0xFFFFFFFF
+    differences = iter(((zigzag >> 1) ^ -(zigzag & 1)).tolist())
+    before = [[0] * (len(parts) - 1) for parts in templates]
+    text = []
+    for number in columns[0].tolist():
+        first, *rest = templates[number]
+        before[number] = [value + next(differences) for value in before[number]]
+        text.append(first + "".join(f"{value}{part}" for value, part in zip(before[number], rest, strict=True)))
+    return "\n".join(text)
+
+
+def unpacked(packing: str, data: bytes) -> bytes:
+    """What was packed."""
+    if packing == "lines":
+        return decoded(data).encode()
+    raw = gzip.decompress(data)
+    if packing == "gzip":
+        return raw
+    zigzag = np.frombuffer(raw, np.uint8).reshape(4, -1).T.copy().view("<u4")[:, 0].astype(np.int64)
+    return np.cumsum((zigzag >> 1) ^ -(zigzag & 1)).astype("<i4").tobytes()

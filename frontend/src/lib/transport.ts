@@ -12,12 +12,15 @@ export interface Model {
   readonly recorded?: { readonly about: string; readonly remedy: string };
 }
 
-/** Unpacks gzip, off the main thread in browsers; a text, which gzip never looks like, comes back as it is. */
+/** Buffers that were unpacked already: what was recorded is packed otherwise. */
+export const unpacked = new WeakSet<object>();
+
+/** Unpacks gzip; off the main thread in browsers. */
 export async function gunzip(buffer: DataView | ArrayBuffer | Uint8Array): Promise<ArrayBuffer> {
   const bytes = ArrayBuffer.isView(buffer)
     ? new Uint8Array(buffer.buffer as ArrayBuffer, buffer.byteOffset, buffer.byteLength)
     : new Uint8Array(buffer);
-  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes.slice().buffer;
+  if (unpacked.has(buffer)) return bytes.buffer;
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return await new Response(stream).arrayBuffer();
 }

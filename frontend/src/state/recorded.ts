@@ -1,13 +1,14 @@
 // A model without a notebook kernel: it says again what was said when the exploration was recorded.
 
-import { decodeLines } from "../lib/linecoding.ts";
-import { decodeJson, gunzip, type Model } from "../lib/transport.ts";
+import { type Packing, unpack } from "../lib/packing.ts";
+import { decodeJson, type Model, unpacked } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 
 interface Entry {
   readonly message: messages.ToBrowser;
-  /** Lengths of its buffers, which follow each other behind all entries; negative where lines are coded. */
+  /** Lengths of its buffers, which follow each other behind all entries. */
   readonly buffers: readonly number[];
+  readonly packings: readonly Packing[];
 }
 
 interface Reply extends Entry {
@@ -50,19 +51,14 @@ export class RecordedModel implements Model {
   static async read(bytes: Uint8Array, remedy: string): Promise<RecordedModel> {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const end = 4 + view.getUint32(0, true);
-    const table = decodeJson<Transcript>(await gunzip(bytes.subarray(4, end)));
+    const table = decodeJson<Transcript>(await unpack(bytes.subarray(4, end), "lines"));
     const buffers = new Map<Entry, DataView[]>();
     let at = end;
     for (const entry of [...table.kept, ...table.replies]) {
-      const own = entry.buffers.map((length) => {
-        const part = bytes.subarray(at, (at += Math.abs(length)));
-        return length < 0 ? gunzip(part).then(decodeLines) : part;
-      });
-      const parts = await Promise.all(own);
-      buffers.set(
-        entry,
-        parts.map((part) => new DataView(part.buffer, part.byteOffset, part.byteLength)),
-      );
+      const own = entry.buffers.map((length, i) => unpack(bytes.subarray(at, (at += length)), entry.packings[i]!));
+      const views = (await Promise.all(own)).map((buffer) => new DataView(buffer));
+      views.forEach((view) => unpacked.add(view));
+      buffers.set(entry, views);
     }
     return new RecordedModel(table, remedy, (entry) => ({ message: entry.message, buffers: buffers.get(entry)! }));
   }

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import json
 import re
-import struct
 from pathlib import Path
 
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from inspector.widgets.line_coding import coded
+from inspector.widgets.packing import lines, pack
 from tests.widgets.fakes import HLO
+from tests.widgets.transcripts import decoded, unpacked
 
-BROWSER = Path(__file__).parents[2] / "frontend" / "test" / "linecoding.test.ts"
-
-
-def decoded(data: bytes) -> str:
-    """As `frontend/src/lib/linecoding.ts` reads it."""
-    raw = gzip.decompress(data)
-    size, lines, numbers = struct.unpack_from("<3I", raw)
-    templates = [template.split("\0") for template in raw[12 : 12 + size].decode().split("\n")]
-    at = 12 + size
-    columns = []
-    for count in (lines, numbers):
-        columns.append(np.frombuffer(raw, np.uint8, 4 * count, at).reshape(4, count).T.copy().view("<i4")[:, 0])
-        at += 4 * count
-    assert at == len(raw)
-    zigzag = columns[1].astype(np.int64) & 0xFFFFFFFF
-    differences = iter(((zigzag >> 1) ^ -(zigzag & 1)).tolist())
-    before = [[0] * (len(parts) - 1) for parts in templates]
-    text = []
-    for number in columns[0].tolist():
-        first, *rest = templates[number]
-        before[number] = [value + next(differences) for value in before[number]]
-        text.append(first + "".join(f"{value}{part}" for value, part in zip(before[number], rest, strict=True)))
-    return "\n".join(text)
+BROWSER = Path(__file__).parents[2] / "frontend" / "test" / "packing.test.ts"
 
 
 @settings(max_examples=300, deadline=None)
@@ -47,18 +27,18 @@ def decoded(data: bytes) -> str:
 @example("")
 @example("999999999\n0\n999999999\n1000000000 007 0.50")
 def test_what_is_written_is_read(text: str) -> None:
-    data = coded(text)
+    data = lines(text)
     assert data is not None
     assert decoded(data) == text
 
 
 def test_a_text_with_the_mark_of_numbers_is_not_written_so() -> None:
-    assert coded("a\0b") is None
+    assert lines("a\0b") is None
 
 
 def test_layers_that_differ_in_numbers_take_little() -> None:
     text = "\n".join(re.sub(r"\.(\d+)", lambda m, n=n: f".{int(m[1]) + 100 * n}", HLO) for n in range(50))
-    data = coded(text)
+    data = lines(text)
     assert data is not None
     assert len(data) < 0.6 * len(gzip.compress(text.encode(), 9))
 
@@ -66,9 +46,25 @@ def test_layers_that_differ_in_numbers_take_little() -> None:
 def test_the_browsers_test_has_what_python_writes() -> None:
     found = re.search(r'TEXT = (".*");\nconst CODED =\s+"(.*)"', BROWSER.read_text())
     assert found is not None
-    import base64
-    import json
-
-    data = coded(json.loads(found[1]))
+    data = lines(json.loads(found[1]))
     assert data is not None
     assert gzip.decompress(base64.b64decode(found[2])) == gzip.decompress(data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=300))
+def test_numbers_come_back(numbers: list[int]) -> None:
+    data = np.array(numbers, "<i4").tobytes()
+    assert unpacked(*pack(data)) == data
+
+
+def test_each_buffer_is_packed_as_it_is_smallest() -> None:
+    rising = np.arange(0, 40_000, 7, dtype="<i4").tobytes()
+    assert pack(rising)[0] == "differences"
+    assert unpacked(*pack(rising)) == rising
+    table = json.dumps({"instructions": [None if i % 5 == 0 else f"fusion.{i}" for i in range(500)]}).encode()
+    assert pack(table)[0] == "lines"
+    assert json.loads(unpacked(*pack(table))) == json.loads(table)
+    assert pack(b"short")[0] == "gzip"
+    noise = np.random.default_rng(0).bytes(4_000)
+    assert unpacked(*pack(noise)) == noise
