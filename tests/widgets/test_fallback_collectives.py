@@ -6,6 +6,8 @@ import re
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import AbstractMesh
+from jax.sharding import PartitionSpec as P
 
 from inspector import lower
 from inspector.hlo.mesh import Mesh
@@ -27,6 +29,13 @@ def test_groups_are_painted_by_axes() -> None:
     by_title = {re.match(r"[^>]*>([^:]*):", picture)[1]: letters(picture) for picture in pictures}  # type: ignore[index]
     assert by_title["all-reduce over i"] == {d: "AB"[d % 2] for d in range(8)}
     assert by_title["all-gather over j"] == {d: "ABCD"[d // 2] for d in range(8)}
+
+
+def test_partitions_are_painted_too() -> None:
+    mesh = AbstractMesh((2, 3), ("a", "b"))
+    f = jax.shard_map(lambda x: jax.lax.psum(x, "b"), mesh=mesh, in_specs=P("a", "b"), out_specs=P("a"))
+    text = collectives_html(lower(jax.jit(f), jnp.ones((4, 6))).collectives())
+    assert letters(text.split("<caption")[1]) == {d: "AB"[d // 3] for d in range(6)}
 
 
 def test_pairs_are_written_out() -> None:

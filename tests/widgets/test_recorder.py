@@ -57,6 +57,20 @@ def test_replies_to_a_page_do_not_reach_browsers() -> None:
     assert all(message.get("id", 0) >= 0 for message in mailbox.all)
 
 
+def test_a_variant_that_is_gone_is_not_kept() -> None:
+    work = FakeWork()
+    explorer = work.explorer()
+    variant = explorer.add({"xla_cpu_enable_fast_math": True})
+    work.finish_all()
+    explorer.wait()
+    kept = explorer._recorder
+    kept._replies = kept._ask(is_whole=False)
+    explorer.remove(variant)
+    (table,) = tables(kept._form()["text/html"])
+    assert table["replies"]
+    assert {entry["message"].get("variant") for entry in table["replies"]} == {0}
+
+
 def test_names_of_the_user_are_text(tmp_path: Path) -> None:
     hostile = "</script><img src=x onerror=alert(1)>"
     work = FakeWork()
