@@ -265,6 +265,7 @@ def _jaxlib() -> Iterator[Probe]:
         "Type", "TypeAttr",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.ir.{name}", "reading and writing StableHLO")
+    yield Probe("jaxlib.mlir.ir.Attribute.parse", "reading texts that MLIR wrote")
     for name in (
         "stablehlo.CollectivePermuteOp", "stablehlo.constant", "stablehlo.convert", "stablehlo.divide",
         "stablehlo.remainder", "stablehlo.replica_id",

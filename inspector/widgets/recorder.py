@@ -27,6 +27,8 @@ from inspector.widgets.variants import Variant
 
 _STORED_BYTES = 150_000
 """Of the transcript in a notebook, which writes it a third longer."""
+_MOST_ROWS = 20_000
+"""Instructions of a program of which more than what was said anyway is stored: counting takes time that nobody asked for."""
 _PAUSE_S = 2.0
 _IN_NOTEBOOK = "Run the cell to get more."
 _IN_PAGE = "This page has what was recorded; inspector.explore in a notebook gives more."
@@ -52,7 +54,7 @@ class Recorder:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector-recorder")
         self._asking = threading.Lock()
         self._more = threading.Event()
-        self._replies: list[Said] = []
+        self._replies: dict[int, list[Said]] = {}
         self._collectives: dict[int, str] = {}
         self._is_closed = False
         _open.add(self)
@@ -60,7 +62,7 @@ class Recorder:
     def display(self, widget: Bundle) -> None:
         """See `StoredOutput.display`; a cell that is run for its outputs gets all at once."""
         if is_batch():
-            self._replies = self._ask(is_whole=False)
+            self._ask_new()
         self._stored.display(widget)
         if not is_batch():
             self.refresh()
@@ -75,7 +77,7 @@ class Recorder:
     def finish(self) -> None:
         """Where a cell is run for its outputs: brings them up to date before it ends."""
         if self._stored.is_shown and is_batch():
-            self._replies = self._ask(is_whole=False)
+            self._ask_new()
             self._stored.refresh()
 
     def page(self) -> str:
@@ -84,7 +86,7 @@ class Recorder:
 
     def element(self, *, has_code: bool) -> str:
         """The same as an element of a page, one of which has the app's code."""
-        transcript = self._transcript(self._ask(is_whole=True)).repacked()
+        transcript = self._transcript(self._ask(self._done, is_whole=True)).repacked()
         return element(self._html(), transcript, _IN_PAGE, has_code=has_code)
 
     def send_page(self, number: int) -> None:
@@ -118,12 +120,23 @@ class Recorder:
         if self._more.wait(_PAUSE_S) or self._is_closed or self._compiles.are_busy:
             return
         with contextlib.suppress(Exception):  # closed meanwhile; what was stored stays
-            self._replies = self._ask(is_whole=False)
+            self._ask_new()
             self._stored.refresh()
 
-    def _ask(self, *, is_whole: bool) -> list[Said]:
+    @property
+    def _done(self) -> list[Variant]:
+        return [variant for variant in self._compiles.variants if variant.state == "done"]
+
+    def _ask_new(self) -> None:
+        """Asks once of each variant what the notebook keeps of it."""
+        board = self._compiles.board
+        for variant in self._done:
+            if variant.number not in self._replies and board.rows_of(variant) <= _MOST_ROWS:
+                self._replies[variant.number] = self._ask([variant], is_whole=False)
+
+    def _ask(self, variants: Sequence[Variant], *, is_whole: bool) -> list[Said]:
         with self._asking:
-            collect = self._compiles.board.ask(is_whole=is_whole)
+            collect = self._compiles.board.ask(variants, is_whole=is_whole)
             self._drain()
             return collect()
 
@@ -131,7 +144,8 @@ class Recorder:
         global _with_code
         if _with_code is None or _with_code() is None:
             _with_code = weakref.ref(self)
-        transcript = self._transcript(self._replies).within(_STORED_BYTES, _IN_NOTEBOOK).repacked()
+        replies = [said for each in list(self._replies.values()) for said in each]
+        transcript = self._transcript(replies).within(_STORED_BYTES, _IN_NOTEBOOK).repacked()
         stored = element(
             self._html(), transcript, _IN_NOTEBOOK, name=self._app.stored_class, has_code=_with_code() is self
         )

@@ -110,14 +110,14 @@ def test_a_dead_kernel_leaves_nothing_spinning(explored: Explored) -> None:
     pid = int(page.locator(".jp-OutputArea-output pre").last.inner_text())
     explorer.scroll_into_view_if_needed()
     os.kill(pid, 19)  # what is asked for now is not answered
-    explorer.locator("[data-tab=graph]").click()
-    expect(explorer.get_by_text("Making the graph")).to_be_visible()
+    explorer.locator("[data-tab=roofline]").click()
+    expect(explorer.get_by_text("Counting flops and bytes")).to_be_visible()
     explorer.locator("[data-tab=run]").click()
     explorer.get_by_role("button", name="Run baseline").click()
-    explorer.locator("[data-tab=graph]").click()
+    explorer.locator("[data-tab=roofline]").click()
     os.kill(pid, 9)
     expect(explorer.locator(".insp-notices")).to_contain_text("The kernel is gone", timeout=LIMIT_MS)
-    expect(explorer.get_by_text("The graph was not received")).to_be_visible()
+    expect(explorer.get_by_text("Not received")).to_be_visible()
     expect(explorer.locator(".insp-spinner")).to_have_count(0)
     expect(explorer.locator("[data-pane=optimized] .cm-line").first).to_be_visible()
 

@@ -64,7 +64,7 @@ def test_a_variant_that_is_gone_is_not_kept() -> None:
     work.finish_all()
     explorer.wait()
     kept = explorer._recorder
-    kept._replies = kept._ask(is_whole=False)
+    kept._ask_new()
     explorer.remove(variant)
     (table,) = tables(kept._form()["text/html"])
     assert table["replies"]

@@ -83,6 +83,11 @@ class Board:
         with self._lock:
             return sum(len(module.columns) for module in self._modules.values())
 
+    def rows_of(self, variant: Variant) -> int:
+        """Instructions of a variant's program; 0 where it is not known."""
+        module = self._modules.get(variant.number)
+        return 0 if module is None else len(module.columns)
+
     def variant(self, number: int) -> Variant:
         """A variant by its number.
 
@@ -153,14 +158,13 @@ class Board:
         """What a browser asks of a pane, on the thread of its comm."""
         self._hears[request["type"]].answer(request)
 
-    def ask(self, *, is_whole: bool) -> Callable[[], list[Said]]:
+    def ask(self, variants: Sequence[Variant], *, is_whole: bool) -> Callable[[], list[Said]]:
         """Asks the panes what a page without a notebook kernel would; gives what collects the replies once they are there.
 
         Args:
+          variants: that ended well.
           is_whole: see `Pane.recordable`.
         """
-        with self._lock:
-            variants = [variant for variant in self._variants.values() if variant.state == "done"]
         asked: dict[int, Mapping[str, Any]] = {}
         for pane in self._panes.values():
             for variant in variants:
