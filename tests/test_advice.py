@@ -33,7 +33,8 @@ _NO_SETTINGS = (
     "jax_cuda13_plugin",
     "jax_share_autotune_config_between_hosts",
 )
-_NO_KEYWORDS = ("device_ids", "last_tile_dims", "run_name")  # words of HLO's texts, and of Python
+# Words of HLO's texts, of Python, of code for another process, and of the command line.
+_NO_KEYWORDS = ("device_ids", "last_tile_dims", "run_name", "submodule_search_locations", "peak_bytes")
 _FLAGS = ("xla_", "jax_")
 
 
