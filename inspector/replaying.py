@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
+from inspector.compilation.options import Options
+from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
 from inspector.engines.replay import Answer, ReplayEngine
@@ -66,7 +68,13 @@ class _Record:
             platform=self._platform,
             tune=lambda _, platform, tuning: self._lower(platform, tuning),
             portable=self._exploration.portable,
+            request=self._request,
         )
+
+    def _request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
+        """Options are checked unless they were recorded: the compiler whose flags they have need not be here."""
+        request = CompileRequest(lowered.program, options, target)
+        return request if self._engine.has(request) else lowered.request(options, target)
 
     def _platform(self, target: Target) -> str:
         return self._platforms.get(target) or platform_of(target)
@@ -108,7 +116,7 @@ def _answer(variant: RecordedVariant) -> Answer | None:
     result = variant.program or variant.error
     if variant.lowered is None or result is None:
         return None
-    return Answer(variant.lowered.request(variant.options, variant.target), result)
+    return Answer(CompileRequest(variant.lowered.program, variant.options, variant.target), result)
 
 
 def _recorded_run(compiled: CompiledProgram, outcome: Outcome) -> Run:

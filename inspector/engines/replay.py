@@ -38,6 +38,10 @@ class ReplayEngine:
         self._answers = {_key(answer.request): answer.result for answer in answers}
         self._otherwise = otherwise
 
+    def has(self, request: CompileRequest) -> bool:
+        """Whether such a program was recorded."""
+        return _key(request) in self._answers
+
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Answers, or starts compiling; see `Engine.submit`."""
         found = self._answers.get(_key(request))

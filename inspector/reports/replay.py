@@ -86,9 +86,8 @@ def _submit(variant: RecordedVariant, compiler: Compiler, jax: str) -> Job[Compi
         if variant.lowered is None:
             raise variant.error or InspectorError(f"{variant.label} was not lowered.")
         target = _target(variant).by(jax)
-        return compiler.submit(
-            dataclasses.replace(variant.lowered.request(variant.options, target), products=_products(variant))
-        )
+        # The options are checked by whose flags they are: the JAX that compiles.
+        return compiler.submit(CompileRequest(variant.lowered.program, variant.options, target, _products(variant)))
     except InspectorError as e:
         job.fail(e)
     return job

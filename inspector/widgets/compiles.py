@@ -116,7 +116,7 @@ class Compiles:
                 with self._lock:
                     self.check_open()
                     return self._register(_Start(options, target, tuning, error=error))
-            request = lowered.request(options, target)
+            request = work.request(lowered, options, target)
             job = work.submit(request)
             with self._lock:
                 if not self._is_closed and self.lowerings is lowerings:
@@ -226,7 +226,7 @@ class Compiles:
         try:
             target = self.work.suit(lowerings.lowered, target)
             lowered = lowerings.get(target, variant.tuning)
-            request = lowered.request(variant.options, target)
+            request = self.work.request(lowered, variant.options, target)
             return _Start(request.options, request.target, variant.tuning, lowered, self.work.submit(request))
         except Exception as error:  # user code ran: anything may come out of it
             if variant.is_baseline:

@@ -31,6 +31,7 @@ class Work:
         platform ("cpu", "tpu", "gpu").
       platform: what programs for a target are lowered for.
       submit: starts a compile.
+      request: what `submit` is asked for; raises what is wrong with options and target.
       run: starts a measurement of a compiled program with so many executions.
       targets: the texts of the targets to offer.
       suit: the target itself, or one with the devices that a program needs; asked when a program
@@ -51,6 +52,9 @@ class Work:
     kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
     scan: Callable[[Lowered, Target, Options, ScanLimits], ScanJob] | None = None
     portable: PortableModules = dataclasses.field(default_factory=dict)
+    request: Callable[[Lowered, Options, Target], CompileRequest] = lambda lowered, options, target: lowered.request(
+        options, target
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

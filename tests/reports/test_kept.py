@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import inspector
+from inspector.errors import Unavailable, UnknownFlagError
 from inspector.exploration import Exploration
-from tests.absent import needs_tpu
+from inspector.toolchain.flags import types as flag_types
 
 FOLDER = Path(__file__).parent.parent / "data" / "explorations"
 FILES = sorted(FOLDER.iterdir())
@@ -42,11 +43,7 @@ def test_it_loads_with_all_that_was_recorded(file: Path) -> None:
         assert len(loaded.baseline.outcome.durations_s) == 3
 
 
-# A TPU's variants have flags of libtpu, which are checked by libtpu.
-OPENED = [pytest.param(file, id=file.stem, marks=needs_tpu if "tpu" in file.name else ()) for file in FILES]
-
-
-@pytest.mark.parametrize("file", OPENED)
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_it_is_an_explorer_again(file: Path) -> None:
     loaded = inspector.load(file)
     assert isinstance(loaded, Exploration)
@@ -54,6 +51,21 @@ def test_it_is_an_explorer_again(file: Path) -> None:
     assert [v.state for v in explorer.variants] == ["done"] * 3
     assert explorer._compiles.board.products(explorer.baseline)
     assert explorer.baseline.compiled.hlo == loaded.baseline.compiled.hlo
+    explorer.close()
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("tpu-*")), ids=lambda file: file.stem)
+def test_it_is_an_explorer_again_where_libtpu_is_not_installed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flag_types, "_libtpu", lambda: Unavailable("libtpu is not installed"))
+    monkeypatch.setattr(flag_types, "libtpu_flags", dict)
+    loaded = inspector.load(file)
+    assert isinstance(loaded, Exploration)
+    explorer = loaded.explorer().wait(100)
+    assert [v.state for v in explorer.variants] == ["done"] * 3
+    flags = loaded.variants[1].options.flags
+    assert explorer.variants[1].options.flags == flags
+    with pytest.raises(UnknownFlagError, match="libtpu is not installed"):  # of what was not recorded
+        explorer.add(dict.fromkeys(flags, False), loaded.variants[1].target)
     explorer.close()
 
 

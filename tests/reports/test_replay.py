@@ -16,10 +16,12 @@ import pytest
 import inspector
 from inspector import subprocesses
 from inspector._jax import modules
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
-from inspector.compilation.request import RunRequest
+from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.errors import MissingPackageError, ModuleError, TargetError, Unavailable
+from inspector.errors import CompilationError, MissingPackageError, ModuleError, TargetError, Unavailable
 from inspector.exploration import Exploration
 from inspector.reports import installing
 from inspector.reports.other_jax import OtherJax
@@ -90,6 +92,24 @@ def test_the_same_jax_makes_the_same_of_it() -> None:
         str(found).splitlines()[0] == f"jit_step, recorded with JAX {jax.__version__}, replayed with {jax.__version__}"
     )
     assert found.replayed.variants[1].options == Options(flags={"xla_cpu_enable_fast_math": True})
+
+
+def test_a_flag_that_only_another_jax_has_is_left_to_it() -> None:
+    asked: list[CompileRequest] = []
+
+    class Compiler:
+        def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+            asked.append(request)
+            job: Job[CompiledProgram] = Job()
+            job.fail(CompilationError("asked"))
+            return job
+
+    recorded = exploration()
+    later = dataclasses.replace(recorded.variants[1], options=Options(flags={"xla_cpu_of_a_later_jax": True}))
+    found = replay(dataclasses.replace(recorded, variants=(recorded.baseline, later)), Compiler(), "9.0.0")
+    assert [str(v.error) for v in found.replayed.variants] == ["asked", "asked"]
+    assert [r.options for r in asked] == [recorded.baseline.options, later.options]
+    assert {r.target.jax for r in asked} == {"9.0.0"}
 
 
 @pytest.mark.slow
