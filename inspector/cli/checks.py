@@ -127,9 +127,8 @@ def _expectation(asked: Asked, target: str, flags: tuple[str, ...]) -> Expectati
         return start(found.fun.baseline.compiled)
     if isinstance(found.fun, CompiledProgram):
         return start(found.fun)
-    named = {key: value for key, value in found.keywords.items() if value}
     with working(f"compiling for {target}"):
-        return start(found.fun, *found.args, target=target, options=options_text(flags), **named)
+        return start(found.fun, *found.args, target=target, options=options_text(flags), **found.keywords)
 
 
 def _parted(text: str) -> tuple[str, str]:

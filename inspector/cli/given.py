@@ -120,11 +120,12 @@ class Given:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What `lower`, `explore` and `expect` take alike, beside the function and its positional arguments."""
-        return {
-            "kwargs": self.kwargs or None, "static_argnames": self.asked.static, "donate_argnums": self.asked.donate,
-            "axis_env": [_axis(text) for text in self.asked.axes] or None,
+        """What `lower`, `explore` and `expect` take alike, beside the function and its positional arguments; as far as given."""
+        known = {
+            "kwargs": self.kwargs, "static_argnames": self.asked.static, "donate_argnums": self.asked.donate,
+            "axis_env": [_axis(text) for text in self.asked.axes],
         }  # fmt: skip
+        return {name: value for name, value in known.items() if value}
 
 
 def prepare(*targets: str) -> None:
@@ -171,11 +172,10 @@ def lowered(found: Given, target: str = "attached") -> Lowered:
     from inspector.exploration import Exploration
     from inspector.lowering.lower import lower
 
-    named = {k: v for k, v in found.keywords.items() if v}
     on = target if callable(found.fun) else None
     fun = found.fun.lowered if isinstance(found.fun, Exploration) else found.fun
     with working("lowering"):
-        return lower(fun, *found.args, target=on, **named)
+        return lower(fun, *found.args, target=on, **found.keywords)
 
 
 def compiled(found: Given, target: str, flags: tuple[str, ...] = (), products: tuple[str, ...] = ()) -> Compiled:

@@ -157,9 +157,8 @@ def _explorer(found: Given, target: str, flags: tuple[str, ...], compare: tuple[
     if isinstance(saved, Exploration):
         explorer, target = saved.explorer(), str(saved.baseline.target)
     else:
-        named = {key: value for key, value in found.keywords.items() if value}
         with working("lowering"):
-            explorer = start(saved, *found.args, target=target, options=options_text(flags), **named)
+            explorer = start(saved, *found.args, target=target, options=options_text(flags), **found.keywords)
     for options, other in _variants(compare, target):
         explorer.add(options, other)
     return explorer
@@ -199,7 +198,7 @@ prepare({target!r}, *{_targets(compare, target)!r})
 found = given({asked!r})
 explore(
     found.fun, *found.args, target={target!r}, options={options_text(flags)!r}, compare={list(compare)!r},
-    **{{name: value for name, value in found.keywords.items() if value}},
+    **found.keywords,
 )"""
     cell: dict[str, Any] = {
         "cell_type": "code",
