@@ -256,6 +256,15 @@ def test_checks_end_with_their_status(run: Run) -> None:
     run(*call, "--baseline", "b.json", "--above", "5%")
 
 
+def test_checks_of_a_saved_program_are_of_what_is_asked_for(run: Run) -> None:
+    run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")
+    call = ("expect", "one.inspector", "--at-least", "fusions=0", "--json")
+    asked = ((), ("-t", "cpu:2"), ("-t", "cpu", "-X", "xla_disable_hlo_passes=tree_reduction_rewriter"))
+    as_it_was, elsewhere, otherwise = (json.loads(run(*call, *each).stdout) for each in asked)
+    assert [found["target"] for found in (as_it_was, elsewhere, otherwise)] == ["cpu", "cpu:2", "cpu"]
+    assert as_it_was["findings"] == elsewhere["findings"] != otherwise["findings"]
+
+
 def test_a_page_and_a_bundle(run: Run) -> None:
     call = ("step.py:step", "--args-from", "make_args", "-t", "cpu", "-c", "xla_cpu_enable_fast_math=true")
     run("report", *call)
