@@ -1,20 +1,17 @@
-// The widget as a notebook keeps it: a few hundred bytes, which ask the notebook kernel for the app's code, once a page.
+// The widget as a notebook keeps it: a few hundred bytes, which find the app's code on the page, or ask the notebook kernel.
 
 import type { Model } from "./lib/transport.ts";
-import { importCode } from "./lib/modules.ts";
+import { appOnPage, runApp } from "./lib/modules.ts";
 
 type Module = typeof import("./explorer.ts");
 type App = ReturnType<Module["default"]>;
 type Rendering = Parameters<App["render"]>[0];
 
-/** Names the code, so that a page never runs what another version of inspector brought; put in by Python. */
+/** The code's name, put in by Python. */
 const CODE = "$CODE";
 const FIRST_PAUSE_MS = 250;
 const LAST_PAUSE_MS = 8000;
 const SILENT_MS = 4000;
-
-/** One a page: code by its name. */
-const shared = ((globalThis as { jaxInspector?: Record<string, Promise<Module>> }).jaxInspector ??= {});
 
 export default function createLoader(): {
   initialize(context: { model: Model }): Promise<void>;
@@ -28,7 +25,10 @@ export default function createLoader(): {
       void begin(model).then((app) => app.initialize({ model }));
     },
     async render(context) {
-      const silent = setTimeout(() => (context.el.textContent = "The notebook kernel does not answer."), SILENT_MS);
+      const silent = setTimeout(
+        () => (context.el.textContent = "Waiting for the notebook kernel, which is busy or gone."),
+        SILENT_MS,
+      );
       const loaded = await begin(context.model);
       clearTimeout(silent);
       context.el.textContent = "";
@@ -44,12 +44,13 @@ async function load(model: Model): Promise<Module> {
     if (content.type === "app_code" && buffers[0]) arrive(buffers[0]);
   };
   model.on("msg:custom", listen);
-  // A question may be lost, as while the notebook kernel makes the widget.
-  for (let pause = FIRST_PAUSE_MS; !(CODE in shared); pause = Math.min(2 * pause, LAST_PAUSE_MS)) {
+  // A question may be lost, as while the notebook kernel makes the widget; and while it runs cells it answers none.
+  let app = appOnPage(CODE);
+  for (let pause = FIRST_PAUSE_MS; !app; pause = Math.min(2 * pause, LAST_PAUSE_MS)) {
     model.send({ type: "app_code" });
     const code = await Promise.race([arrived, new Promise<null>((resolve) => setTimeout(() => resolve(null), pause))]);
-    if (code) shared[CODE] ??= importCode(code);
+    app = code ? runApp(CODE, code) : appOnPage(CODE);
   }
   model.off("msg:custom", listen);
-  return shared[CODE]!;
+  return app;
 }

@@ -8,33 +8,19 @@
 //   <script>this</script>
 // </div>
 
-import { importCode } from "./lib/modules.ts";
-
-type Module = typeof import("./explorer.ts");
+import { appOnPage, decoded, type runApp } from "./lib/modules.ts";
 
 /** The widget itself, where there is a notebook kernel, comes by then and hides the element. */
 const PATIENCE_MS = 1500;
 const POLL_MS = 500;
 
-const shared = ((globalThis as { jaxInspector?: Record<string, Promise<Module>> }).jaxInspector ??= {});
-
-function decoded(element: Element): Uint8Array {
-  const text = atob(element.textContent!.trim());
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes;
-}
-
-/** The code, which may be in another output of the notebook that is not on the page yet. */
-async function codeOf(name: string): Promise<Module> {
-  while (!(name in shared)) {
-    const own = [...document.querySelectorAll("script[data-code]")].find(
-      (e) => (e as HTMLElement).dataset["code"] === name,
-    );
-    if (own) shared[name] = importCode<Module>(decoded(own));
-    else await wait(POLL_MS);
+/** The app's code may be in an output of the notebook that is not on the page yet. */
+async function appNamed(name: string): ReturnType<typeof runApp> {
+  for (;;) {
+    const app = appOnPage(name);
+    if (app) return app;
+    await wait(POLL_MS);
   }
-  return shared[name]!;
 }
 
 async function revive(stored: HTMLElement): Promise<void> {
@@ -46,7 +32,7 @@ async function revive(stored: HTMLElement): Promise<void> {
   const transcript = stored.querySelector('script[type="application/x-inspector-transcript"]');
   const form = stored.querySelector<HTMLElement>(".inspector-form");
   if (!transcript || !form || stored.querySelector(".insp")) return;
-  const { mount } = await codeOf(stored.dataset["code"]!);
+  const { mount } = await appNamed(stored.dataset["code"]!);
   const host = document.createElement("div");
   form.before(host);
   await mount(host, decoded(transcript), stored.dataset["remedy"]!);

@@ -32,6 +32,7 @@ from inspector.widgets.code import code, loader
 from inspector.widgets.documents import TextDocument
 from inspector.widgets.lifetime import hold_weakly
 from inspector.widgets.panes.registry import FromBrowser, ToBrowser, offered
+from inspector.widgets.subshells import leave_to_front_end
 from inspector.widgets.transcript import Said
 
 _USUAL_PANES = [line.name for line in offered(has_kernels=False)]
@@ -95,6 +96,11 @@ class App(anywidget.AnyWidget):
                 notes=list(notes),
             )
         )
+
+    def open(self) -> None:
+        """Connects the widget to its browsers; called by ipywidgets."""
+        super().open()
+        leave_to_front_end(self.comm)
 
     @property
     def stored_class(self) -> str:

@@ -72,7 +72,7 @@ class Recorder:
         if self._stored.is_shown and not self._more.is_set():
             self._more.set()
             with contextlib.suppress(RuntimeError):  # closed
-                self._thread.submit(self._refresh)
+                self._thread.submit(_refresh, weakref.ref(self), self._more)
 
     def finish(self) -> None:
         """Where a cell is run for its outputs: brings them up to date before it ends."""
@@ -107,6 +107,7 @@ class Recorder:
         """Keeps what there is; another output takes the code over."""
         global _with_code
         self._is_closed = True
+        self._more.set()  # what waits for more need not
         self._thread.shutdown(wait=False, cancel_futures=True)
         _open.discard(self)
         if _with_code is not None and _with_code() in (self, None):
@@ -114,10 +115,9 @@ class Recorder:
             for other in _open:
                 other.refresh()
 
-    def _refresh(self) -> None:
-        self._more.clear()
-        self._stored.refresh()
-        if self._more.wait(_PAUSE_S) or self._is_closed or self._compiles.are_busy:
+    def _complete(self) -> None:
+        """Adds the replies, when nothing more ends."""
+        if self._is_closed or self._compiles.are_busy:
             return
         with contextlib.suppress(Exception):  # closed meanwhile; what was stored stays
             self._ask_new()
@@ -181,3 +181,13 @@ class Recorder:
         numbers = {variant.number for variant in self._compiles.variants}
         kept = [said for said in replies if said.message.get("variant") in numbers]
         return Transcript(about, self._app.arrangement, (*self._app.said(), *kept))
+
+
+def _refresh(recorder: weakref.ref[Recorder], more: threading.Event) -> None:
+    """Refers to the recorder only while it works: an Explorer that nobody has any more goes at once."""
+    more.clear()
+    if of := recorder():
+        of._stored.refresh()
+        del of
+    if not more.wait(_PAUSE_S) and (of := recorder()):
+        of._complete()

@@ -38,16 +38,26 @@ IS_DIRTY = "() => window.jupyterapp.shell.currentWidget.context.model.dirty"
 
 
 @pytest.fixture
-def explored(jupyter: Jupyter, open_notebook: OpenNotebook, run_all: RunAll) -> Explored:
-    """Runs a notebook of these cells; the first Explorer has its optimized HLO then."""
+def opened(jupyter: Jupyter, open_notebook: OpenNotebook) -> Explored:
+    """Opens a notebook of the first cell and these."""
 
-    def explore(*more: str) -> Page:
+    def open_(*more: str) -> Page:
         path = jupyter.root / "notebook.ipynb"
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         cells = [nbformat.v4.new_code_cell(source.strip()) for source in (FIRST, *more)]
         nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
-        page = open_notebook(path.name)
-        assert [cell.error for cell in run_all()] == [None] * len(cells)
+        return open_notebook(path.name)
+
+    return open_
+
+
+@pytest.fixture
+def explored(opened: Explored, run_all: RunAll) -> Explored:
+    """Runs a notebook of these cells; the first Explorer has its optimized HLO then."""
+
+    def explore(*more: str) -> Page:
+        page = opened(*more)
+        assert [cell.error for cell in run_all()] == [None] * (1 + len(more))
         done(page.locator(".inspector-explorer").first)
         return page
 
@@ -101,6 +111,15 @@ def test_an_explorer_that_is_shown_while_the_kernel_is_busy_is_there_afterwards(
     for index in range(4):
         done(explorers.nth(index))
     expect(page.locator(".insp-notices", has_text="does not answer")).to_have_count(0)
+    assert seen == Seen()
+
+
+def test_an_explorer_is_read_while_the_cells_after_it_run(opened: Explored, jupyter: Jupyter, seen: Seen) -> None:
+    page = opened("import pathlib\nwhile not pathlib.Path('read').exists():\n    time.sleep(0.1)")
+    ran = page.evaluate_handle("({ until: window.jupyterapp.commands.execute('notebook:run-all-cells') })")
+    done(page.locator(".inspector-explorer").first)
+    (jupyter.root / "read").touch()
+    ran.evaluate("ran => ran.until")
     assert seen == Seen()
 
 

@@ -51,7 +51,7 @@ def test_what_lives_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width:
     page.get_by_role("button", name="Buffers").click()
     expect(page.locator(".insp-heap-tile")).to_have_count(len(names))
     page.screenshot(path=tmp_path / f"memory-map-{theme}.png")
-    page.get_by_role("button", name="Table").click()
+    page.get_by_role("button", name="Table", exact=True).click()
     temporary = rows.filter(has_text="temporary").first
     temporary.click()
     expect(temporary).to_have_class("insp-chosen")

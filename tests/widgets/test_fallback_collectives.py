@@ -6,7 +6,7 @@ import re
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from inspector import lower
@@ -32,7 +32,7 @@ def test_groups_are_painted_by_axes() -> None:
 
 
 def test_partitions_are_painted_too() -> None:
-    mesh = AbstractMesh((2, 3), ("a", "b"))
+    mesh = AbstractMesh((2, 3), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
     f = jax.shard_map(lambda x: jax.lax.psum(x, "b"), mesh=mesh, in_specs=P("a", "b"), out_specs=P("a"))
     text = collectives_html(lower(jax.jit(f), jnp.ones((4, 6))).collectives())
     assert letters(text.split("<caption")[1]) == {d: "AB"[d // 3] for d in range(6)}
