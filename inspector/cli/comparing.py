@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from inspector.cli.given import Asked, Given, compiled, given, prepare, takes_json, takes_program
+from inspector.cli.explorers import exploration_of
+from inspector.cli.given import Asked, compiled, given, prepare, takes_json, takes_program
 from inspector.cli.output import records, say_json, table
+from inspector.cli.pages import takes_html, write_page
 
 
 @click.command()
@@ -18,6 +21,7 @@ from inspector.cli.output import records, say_json, table
     "-X", "--options", "variants", multiple=True, metavar="'FLAG=VALUE ...'", help="Options of one more variant."
 )
 @click.option("--exit-code", is_flag=True, help="End with status 1 where the programs differ.")
+@takes_html
 @takes_json
 def compare(
     asked: Asked,
@@ -25,6 +29,7 @@ def compare(
     targets: tuple[str, ...],
     variants: tuple[str, ...],
     exit_code: bool,
+    page: Path | None,
     as_json: bool,
 ) -> None:
     """Numbers side by side, and what sets each program apart from the first.
@@ -32,12 +37,13 @@ def compare(
     \b
       inspector compare step.py:step --args 'f32[8]' -t cpu:8 -t tpu:v5e:2x4
       inspector compare step.py:step --args 'f32[8]' -X xla_cpu_enable_fast_math=true
+      inspector compare step.py:step step.py:faster --args 'f32[8]'
       inspector compare before.inspector after.inspector
     """
     from inspector.analysis.stats import compare as side_by_side
 
     prepare(*targets)
-    found = [given(asked), *(Given(given(Asked(each)).fun, (), {}, asked) for each in others)]
+    found = [given(each) for each in asked.with_others(others)]
     programs: list[Any] = []
     names: list[str] = []
     for one, path in zip(found, (asked.program, *others), strict=True):
@@ -58,6 +64,8 @@ def compare(
         _say(frame)
         for name, diff in zip(names[1:], diffs, strict=True):
             click.echo(f"\n{name}: {diff.headline}")
+    if page is not None:
+        write_page(page, [exploration_of(program) for program in programs])
     if exit_code and any(diffs):
         raise SystemExit(1)
 

@@ -10,7 +10,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,10 @@ class Asked:
     donate: tuple[int, ...] = ()
     axes: tuple[str, ...] = ()
     cell: int = 0
+
+    def with_others(self, programs: Sequence[str]) -> list[Asked]:
+        """This program and others, of which functions take the same arguments."""
+        return [self, *(dataclasses.replace(self, program=program) for program in programs)]
 
 
 def takes_program(command: Callable[..., Any]) -> Callable[..., Any]:

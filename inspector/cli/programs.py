@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inspector.cli.explorers import exploration_of
 from inspector.cli.given import (
     Asked,
     compiled,
@@ -19,6 +20,7 @@ from inspector.cli.given import (
     takes_target,
 )
 from inspector.cli.output import numbers_of, records, say_frame, say_json, table
+from inspector.cli.pages import takes_html, write_page
 
 if TYPE_CHECKING:
     from inspector.errors import Unavailable
@@ -73,8 +75,17 @@ def _text(program: Lowered, form: str) -> str | Unavailable:
 @takes_flags
 @click.option("--hlo", is_flag=True, help="The optimized HLO in place of numbers.")
 @takes_file
+@takes_html
 @takes_json
-def compile_(asked: Asked, target: str, flags: tuple[str, ...], hlo: bool, file: Path | None, as_json: bool) -> None:
+def compile_(
+    asked: Asked,
+    target: str,
+    flags: tuple[str, ...],
+    hlo: bool,
+    file: Path | None,
+    page: Path | None,
+    as_json: bool,
+) -> None:
     """Memory, cost and kernels of what XLA makes of it.
 
     --output FILE.inspector keeps the whole for later, --output with another name what is printed.
@@ -87,6 +98,8 @@ def compile_(asked: Asked, target: str, flags: tuple[str, ...], hlo: bool, file:
         program.save(file)
         click.echo(f"{file}: inspector report {file}", err=True)
         file = None
+    if page is not None:
+        write_page(page, [exploration_of(program)])
     if hlo:
         _write(program.hlo, file)
         return
@@ -106,11 +119,17 @@ def compile_(asked: Asked, target: str, flags: tuple[str, ...], hlo: bool, file:
 @takes_target
 @takes_flags
 @click.option("--totals", is_flag=True, help="Sums by axes and kind.")
+@takes_html
 @takes_json
-def collectives(asked: Asked, target: str, flags: tuple[str, ...], totals: bool, as_json: bool) -> None:
+def collectives(
+    asked: Asked, target: str, flags: tuple[str, ...], totals: bool, page: Path | None, as_json: bool
+) -> None:
     """Who exchanges what over which mesh axes, and on whose behalf."""
     prepare(target)
-    found = compiled(given(asked), target, flags).collectives()
+    program = compiled(given(asked), target, flags)
+    found = program.collectives()
+    if page is not None:
+        write_page(page, [exploration_of(program)])
     frame = found.totals() if totals else found.table()
     if as_json:
         say_json(records(frame))

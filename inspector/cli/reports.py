@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from inspector.cli.given import (
-    Asked,
-    Given,
-    given,
-    options_text,
-    prepare,
-    takes_flags,
-    takes_json,
-    takes_program,
-    takes_target,
-)  # fmt: skip
+from inspector.cli.explorers import exploration_of, of_both, start
+from inspector.cli.given import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
+from inspector.cli.lab import start_lab
 from inspector.cli.output import records, say_json, working
-
-if TYPE_CHECKING:
-    from inspector.compilation.compiled import CompiledProgram
-    from inspector.exploration import Exploration
-    from inspector.widgets.explorer import Explorer
+from inspector.cli.pages import takes_html, write, write_page
 
 _COMPARE = click.option(
     "-c",
@@ -42,9 +25,12 @@ _COMPARE = click.option(
 )
 
 
-def _page(command: Any) -> Any:
+_OTHERS = click.argument("others", metavar="[PROGRAM]...", nargs=-1)
+
+
+def _takes_file(command: Any) -> Any:
     return click.option(
-        "-o", "--output", "file", type=click.Path(dir_okay=False, path_type=Path),
+        "-o", "--output", "--html", "file", type=click.Path(dir_okay=False, path_type=Path),
         help="Write to this file: .html, or .inspector to go on with later.",
     )(command)  # fmt: skip
 
@@ -54,14 +40,16 @@ _SAME = "the same program"
 
 @click.command()
 @takes_program
+@_OTHERS
 @takes_target
 @takes_flags
 @_COMPARE
-@_page
+@_takes_file
 @click.option("--open/--no-open", "is_opened", default=True, help="Open the page in a browser.")
 @click.option("--lab", is_flag=True, help="A notebook in JupyterLab in place of a page, to turn knobs in.")
 def explore(
     asked: Asked,
+    others: tuple[str, ...],
     target: str,
     flags: tuple[str, ...],
     compare: tuple[str, ...],
@@ -69,11 +57,15 @@ def explore(
     is_opened: bool,
     lab: bool,
 ) -> None:
-    """Every stage side by side, in a browser: a page that needs no network, or JupyterLab."""
+    """Every stage side by side, in a browser: a page that needs no network, or JupyterLab.
+
+    Several programs take the same arguments, and are on one page.
+    """
+    programs = asked.with_others(others)
     if lab:
-        _start_lab(asked, target, flags, compare)
+        start_lab(programs, target, flags, compare)
     path = file or Path(tempfile.mkdtemp(prefix="inspector-page-")) / "exploration.html"
-    _write(asked, target, flags, compare, path)
+    write(path, [start(each, target, flags, compare) for each in programs])
     if is_opened and path.suffix != ".inspector" and webbrowser.open(path.resolve().as_uri()):
         click.echo(f"opened {path}", err=True)
     else:
@@ -82,15 +74,28 @@ def explore(
 
 @click.command()
 @takes_program
+@_OTHERS
 @takes_target
 @takes_flags
 @_COMPARE
-@_page
-def report(asked: Asked, target: str, flags: tuple[str, ...], compare: tuple[str, ...], file: Path | None) -> None:
-    """The same as one file, to attach to an issue: HTML, or .inspector, which others can compile again."""
-    name = asked.program.rpartition(":")[2].rpartition("/")[2].removesuffix(".inspector") or "report"
-    path = file or Path(f"{name}.html")
-    _write(asked, target, flags, compare, path)
+@_takes_file
+def report(
+    asked: Asked,
+    others: tuple[str, ...],
+    target: str,
+    flags: tuple[str, ...],
+    compare: tuple[str, ...],
+    file: Path | None,
+) -> None:
+    """The same as one file, to attach to an issue: HTML, or .inspector, which others can compile again.
+
+    \b
+      inspector report step.py:train_step --args-from make_args -c xla_cpu_enable_fast_math=true
+      inspector report before.inspector after.inspector --html both.html
+    """
+    name = asked.program.rpartition(":")[2]
+    path = file or Path(f"{Path(name).name.removesuffix('.inspector') or 'report'}.html")
+    write(path, [start(each, target, flags, compare) for each in asked.with_others(others)])
     click.echo(f"{path}: {path.stat().st_size:,} bytes", err=True)
 
 
@@ -100,113 +105,23 @@ def report(asked: Asked, target: str, flags: tuple[str, ...], compare: tuple[str
     "--jax", default="", metavar="VERSION", help="By this version in place of the installed one; uv installs it."
 )
 @click.option("--exit-code", is_flag=True, help="End with status 1 where a program differs.")
+@takes_html
 @takes_json
-def replay(file: Path, jax: str, exit_code: bool, as_json: bool) -> None:
+def replay(file: Path, jax: str, exit_code: bool, page: Path | None, as_json: bool) -> None:
     """Compiles a recorded exploration again under the JAX that is installed, or another, and says what differs."""
     prepare("cpu")
     from inspector.compilation.compiled import CompiledProgram
     from inspector.exploration import load
 
     found = load(file)
-    exploration = _recorded(found) if isinstance(found, CompiledProgram) else found
+    exploration = exploration_of(found) if isinstance(found, CompiledProgram) else found
     with working(f"compiling {len(exploration.variants)} variants"):
         done = exploration.replay(jax)
     if as_json:
         say_json(records(done.table()))
     else:
         click.echo(str(done))
+    if page is not None:
+        write_page(page, [of_both(done)])
     if exit_code and not all(str(said).startswith(_SAME) for said in done.differences):
         raise SystemExit(1)
-
-
-def _write(asked: Asked, target: str, flags: tuple[str, ...], compare: tuple[str, ...], path: Path) -> None:
-    prepare(target, *_targets(compare, target))
-    found = given(asked)
-    explorer = _explorer(found, target, flags, compare)
-    with working("compiling"):
-        explorer.wait()
-    for variant in explorer.variants:
-        if variant.state == "failed":
-            click.echo(f"{variant.label}: {variant.error}", err=True)
-    with working(f"writing {path}"):
-        if path.suffix == ".inspector":
-            explorer.save(path)
-        else:
-            explorer.save_html(path)
-    explorer.close()
-
-
-def _targets(compare: tuple[str, ...], target: str) -> list[str]:
-    return [str(other) for _, other in _variants(compare, target) if other is not None]
-
-
-def _variants(compare: tuple[str, ...], target: str) -> list[tuple[Any, Any]]:
-    """Options and targets of more variants; options may be written without their dashes."""
-    from inspector.widgets.variants import variants_of
-
-    plain = [f"--{each}" if "=" in each and "==" not in each and not each.startswith("-") else each for each in compare]
-    return variants_of(plain, target)
-
-
-def _explorer(found: Given, target: str, flags: tuple[str, ...], compare: tuple[str, ...]) -> Explorer:
-    from inspector.compilation.compiled import CompiledProgram
-    from inspector.exploration import Exploration
-    from inspector.exploring import explore as start
-
-    saved = _recorded(found.fun) if isinstance(found.fun, CompiledProgram) else found.fun
-    if isinstance(saved, Exploration):
-        explorer, target = saved.explorer(), str(saved.baseline.target)
-    else:
-        with working("lowering"):
-            explorer = start(saved, *found.args, target=target, options=options_text(flags), **found.keywords)
-    for options, other in _variants(compare, target):
-        explorer.add(options, other)
-    return explorer
-
-
-def _recorded(compiled: CompiledProgram) -> Exploration:
-    """An exploration of one program that was saved alone."""
-    from inspector.exploration import Exploration
-    from inspector.lowering.lower import lower
-    from inspector.reports.recorded import RecordedExploration, RecordedVariant
-
-    lowered = lower(compiled)
-    variant = RecordedVariant("baseline", compiled.options, compiled.target, "done", lowered=lowered, program=compiled)
-    return Exploration.of(RecordedExploration.now(lowered, (variant,)))
-
-
-def _start_lab(asked: Asked, target: str, flags: tuple[str, ...], compare: tuple[str, ...]) -> None:
-    """Ends the process by becoming JupyterLab."""
-    lab = shutil.which("jupyter-lab") or shutil.which("jupyter-lab", path=str(Path(sys.executable).parent))
-    if lab is None:
-        raise click.UsageError(
-            "JupyterLab is not installed: pip install 'jax-inspector[lab]'. Without --lab, a page is opened."
-        )
-    path = Path(tempfile.mkdtemp(prefix="inspector-lab-")) / "explore.ipynb"
-    path.write_text(json.dumps(notebook(asked, target, flags, compare)), encoding="utf-8")
-    click.echo(f"{path}: JupyterLab starts", err=True)
-    as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    raise SystemExit(subprocess.call([lab, *as_root, str(path)]))
-
-
-def notebook(asked: Asked, target: str, flags: tuple[str, ...], compare: tuple[str, ...]) -> dict[str, Any]:
-    """A notebook that explores what a command line names."""
-    code = f"""from inspector import explore
-from inspector.cli.given import Asked, given, prepare
-
-prepare({target!r}, *{_targets(compare, target)!r})
-found = given({asked!r})
-explore(
-    found.fun, *found.args, target={target!r}, options={options_text(flags)!r}, compare={list(compare)!r},
-    **found.keywords,
-)"""
-    cell: dict[str, Any] = {
-        "cell_type": "code",
-        "id": "explore",
-        "execution_count": None,
-        "metadata": {},
-        "outputs": [],
-        "source": code,
-    }
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": [cell]}

@@ -18,8 +18,10 @@ import inspector
 from inspector.cli import doctor as doctor_module
 from inspector.cli.arguments import as_call, read_call
 from inspector.cli.commands import inspector as commands
-from inspector.cli.reports import notebook
+from inspector.cli.given import Asked
+from inspector.cli.lab import notebook
 from inspector.errors import ParameterError
+from inspector.exploration import Exploration
 from tests.conftest import ROOT
 
 SCRIPT = """
@@ -36,6 +38,9 @@ def keywords():
 @jax.jit
 def step(w, x):
     return jnp.tanh(x @ w).sum()
+
+def faster(w, x):
+    return jnp.tanh(x.astype(jnp.bfloat16) @ w).sum()
 
 def scaled(x, times):
     return jax.tree.map(lambda leaf: leaf * times, x)
@@ -283,17 +288,56 @@ def test_a_page_and_a_bundle(run: Run) -> None:
     assert "jit_step" in Path("one.html").read_text()
 
 
-def test_the_notebook_for_lab_runs(run: Run) -> None:
-    from inspector.cli.given import Asked
+def test_a_report_of_several_programs_begins_with_a_table(run: Run) -> None:
+    call = ("step.py:step", "step.py:faster", "--args-from", "make_args", "-t", "cpu")
+    run("report", *call, "--html", "two.html")
+    page = Path("two.html").read_text()
+    index = page[page.index("<nav") : page.index("</nav>")]
+    assert [name in index for name in ("jit_step", "jit_faster")] == [True, True]
+    assert index.count("<tr>") == 3
+    assert "has one program, got 2" in run("report", *call, "-o", "two.inspector", status=2).stderr
+    run("report", *call[:1], *call[2:], "-c", "xla_cpu_enable_fast_math=true", "-o", "variants.html")
+    assert "<nav" in Path("variants.html").read_text()
 
-    made = notebook(Asked("step.py:step", args_from="make_args"), "cpu", ("xla_cpu_enable_fast_math=true",), ("cpu:2",))
+
+def test_a_page_beside_what_is_said(run: Run) -> None:
+    call = ("step.py:step", "--args-from", "make_args", "-t", "cpu")
+    said = run("compile", *call, "-o", "one.inspector", "--html", "compiled.html")
+    assert "peak memory" in said.stdout
+    assert "compiled.html: " in said.stderr
+    for command, page in (("collectives", "exchanged.html"), ("replay", "again.html")):
+        run(command, "one.inspector", "--html", page)
+        assert "jit_step" in Path(page).read_text(), command
+    both = run("compare", "one.inspector", "step.py:faster", *call[1:3], "--html", "both.html")
+    assert "step.py:faster: " in both.stdout
+    assert "jit_faster" in Path("both.html").read_text()
+    again = Path("again.html").read_text()
+    assert again[: again.index("</nav>")].count("<tr>") == 3, "recorded, and again"
+
+
+def test_a_saved_program_is_explored_for_another_target_too(run: Run) -> None:
+    run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")
+    run("report", "one.inspector", "-t", "cpu:2", "-o", "two.inspector")
+    two = inspector.load("two.inspector")
+    assert isinstance(two, Exploration)
+    assert [str(variant.target) for variant in two.variants] == ["cpu", "cpu:2"]
+
+
+def test_the_notebook_for_lab_runs_wherever_it_lies(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")
+    asked = [Asked("step.py:step", args_from="make_args"), Asked("one.inspector")]
+    made = notebook(asked, "cpu", ("xla_cpu_enable_fast_math=true",), ("cpu:2",))
+    monkeypatch.chdir("/")
     names: dict[str, Any] = {}
-    code = made["cells"][0]["source"].replace("\nexplore(", "\nshown = explore(")
-    exec(compile(code, "cell", "exec"), names)
-    explorer = names["shown"].wait()
-    assert [(str(v.target), v.state) for v in explorer.variants] == [("cpu", "done"), ("cpu:2", "done")]
-    assert explorer.baseline.options.flags == {"xla_cpu_enable_fast_math": True}
-    explorer.close()
+    first, *others = (cell["source"] for cell in made["cells"])
+    exec(compile(first, "cell", "exec"), names)
+    assert Path.cwd() == tmp_path
+    lowered, saved = (eval(source, names).wait() for source in others)
+    assert [(str(v.target), v.state) for v in lowered.variants] == [("cpu", "done"), ("cpu:2", "done")]
+    assert lowered.baseline.options.flags == {"xla_cpu_enable_fast_math": True}
+    assert [str(v.target) for v in saved.variants] == ["cpu", "cpu", "cpu:2"]
+    lowered.close()
+    saved.close()
 
 
 def test_targets_and_options(run: Run) -> None:

@@ -1,0 +1,74 @@
+"""What a command line names, as an Explorer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from inspector.cli.given import Asked, given, options_text, prepare
+from inspector.cli.output import working
+
+if TYPE_CHECKING:
+    from inspector.compilation.compiled import CompiledProgram
+    from inspector.exploration import Exploration
+    from inspector.reports.replay import Replay
+    from inspector.widgets.explorer import Explorer
+
+
+def start(asked: Asked, target: str = "attached", flags: tuple[str, ...] = (), compare: Sequence[str] = ()) -> Explorer:
+    """Starts compiling a program; of a saved file shows what it has, with more variants where more is asked for.
+
+    Args:
+      asked: the program.
+      target: for what it is compiled.
+      flags: options of the compiler.
+      compare: more variants: targets, or options, which may be written without their dashes.
+    """
+    variants = _variants(compare, target)
+    prepare(target, *(str(other) for _, other in variants if other is not None))
+    found = given(asked)
+
+    from inspector.compilation.compiled import CompiledProgram
+    from inspector.exploration import Exploration
+    from inspector.exploring import explore
+
+    saved = exploration_of(found.fun) if isinstance(found.fun, CompiledProgram) else found.fun
+    if isinstance(saved, Exploration):
+        explorer = saved.explorer()
+        recorded = str(explorer.baseline.target)
+        if flags or target != "attached":
+            explorer.add(options_text(flags) or None, recorded if target == "attached" else target)
+        variants = _variants(compare, recorded)
+    else:
+        with working("lowering"):
+            explorer = explore(saved, *found.args, target=target, options=options_text(flags), **found.keywords)
+    for options, other in variants:
+        explorer.add(options, other)
+    return explorer
+
+
+def _variants(compare: Sequence[str], target: str) -> list[tuple[Any, Any]]:
+    from inspector.widgets.variants import variants_of
+
+    plain = [f"--{each}" if "=" in each and "==" not in each and not each.startswith("-") else each for each in compare]
+    return variants_of(plain, target)
+
+
+def exploration_of(compiled: CompiledProgram) -> Exploration:
+    """An exploration of one program that was compiled alone."""
+    from inspector.exploration import Exploration
+    from inspector.lowering.lower import lower
+    from inspector.reports.recorded import RecordedExploration, RecordedVariant
+
+    lowered = lower(compiled)
+    variant = RecordedVariant("baseline", compiled.options, compiled.target, "done", lowered=lowered, program=compiled)
+    return Exploration.of(RecordedExploration.now(lowered, (variant,)))
+
+
+def of_both(replay: Replay) -> Exploration:
+    """What was recorded, and what was made of it again as more variants."""
+    from inspector.exploration import Exploration
+
+    variants = (*replay.recorded.variants, *replay.replayed.variants)
+    return Exploration.of(dataclasses.replace(replay.recorded, variants=variants))

@@ -1,0 +1,52 @@
+"""What a command line names, in a notebook of JupyterLab."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from inspector.cli.given import Asked
+
+
+def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compare: Sequence[str]) -> None:
+    """Ends the process by becoming JupyterLab.
+
+    Args:
+      asked: the programs, a cell each.
+      target: for what they are compiled.
+      flags: options of the compiler.
+      compare: more variants, as `explore` takes them.
+    """
+    lab = shutil.which("jupyter-lab") or shutil.which("jupyter-lab", path=str(Path(sys.executable).parent))
+    if lab is None:
+        raise click.UsageError(
+            "JupyterLab is not installed: pip install 'jax-inspector[lab]'. Without --lab, a page is opened."
+        )
+    path = Path(tempfile.mkdtemp(prefix="inspector-lab-")) / "explore.ipynb"
+    path.write_text(json.dumps(notebook(asked, target, flags, compare)), encoding="utf-8")
+    click.echo(f"{path}: JupyterLab starts", err=True)
+    as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    raise SystemExit(subprocess.call([lab, *as_root, str(path)]))
+
+
+def notebook(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compare: Sequence[str]) -> dict[str, Any]:
+    """A notebook that explores what a command line names in the current folder; arguments as for `start_lab`."""
+    first = f"import os\n\nfrom inspector.cli.explorers import Asked, start\n\nos.chdir({os.getcwd()!r})"  # noqa: PTH109 - a text
+    shown = [f"start({each!r}, {target!r}, {flags!r}, {tuple(compare)!r})" for each in asked]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [_cell(number, source) for number, source in enumerate((first, *shown))]
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": cells}
+
+
+def _cell(number: int, source: str) -> dict[str, Any]:
+    about: dict[str, Any] = {"id": f"cell-{number}", "execution_count": None, "metadata": {}, "outputs": []}
+    return {"cell_type": "code", "source": source, **about}
