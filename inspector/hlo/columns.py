@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ from inspector.hlo.field_numbers import (
     SHARDING,
     STATISTICS_VIZ,
 )
-from inspector.hlo.octets import Numbers, Spans
-from inspector.hlo.outline import outline
+from inspector.hlo.octets import Numbers, Octets, Spans
+from inspector.hlo.outline import Outline, outline
 from inspector.hlo.parts import Parts
 from inspector.hlo.rows_by_id import RowsById
 from inspector.toolchain.schema import Schema, installed_schema
@@ -114,19 +114,12 @@ class Columns:
         """
         self.data = data
         self._schema = schema or installed_schema()
-        module = outline(data)
-        found = list(module.computations)
-        self.computation_names: list[str] = [computation.name for computation in found]
-        self.computation_ids: list[int] = [computation.id for computation in found]
-        self.root_ids: list[int] = [computation.root_id for computation in found]
-        self.first = np.append(0, np.cumsum([len(computation.instructions) for computation in found], dtype=np.int64))
-        self._parts = self._regular(list(computation.instructions) for computation in found)
-        self.computations: list[bytes] = []
-        for computation in found:
-            computation.ClearField("instructions")
-            self.computations.append(computation.SerializeToString())
-        module.ClearField("computations")
-        self.module = self.message("xla.HloModuleProto", module.SerializeToString())
+        found = outline(data)
+        self.computations = found.computations
+        self.computation_names, self.computation_ids, self.root_ids = found.names, found.ids, found.root_ids
+        self.first = found.first
+        self._parts = self._regular(found)
+        self.module = self.message("xla.HloModuleProto", found.module)
         self.ids = self._parts.ids
         self.codes, self.contents = self._parts.codes, self._parts.contents
         self._coded: dict[int, Coded] = {}
@@ -313,16 +306,18 @@ class Columns:
         except DecodeError as e:
             raise ModuleError(f"The module is damaged: {len(data)} bytes in it are no {name}: {e}.") from None
 
-    def _regular(self, messages: Iterable[list[bytes]]) -> Parts:
+    def _regular(self, found: Outline) -> Parts:
         """The instructions' parts, each singular field once, each list in one piece, and of none too many."""
-        parts = Parts(messages)
+        end = int(found.instructions.ends.max(initial=0))
+        parts = Parts(Octets([found.data], end), found.instructions)
         irregular = np.append(parts.contents.irregular(_SINGULAR), parts.misplaced)
         if not len(irregular):
             return parts
         written = [*map(parts.message, range(len(parts)))]
         for row in np.flatnonzero(np.isin(parts.codes, irregular)).tolist():
             written[row] = _rewritten(self.message("xla.HloInstructionProto", written[row]))
-        parts = Parts([written])
+        lengths = np.array([*map(len, written)], np.int64)
+        parts = Parts(Octets(written), Spans(np.cumsum(lengths) - lengths, lengths))
         if len(parts.misplaced):
             raise ModuleError("The module is damaged: the name, id or operands of an instruction are none.")
         return parts

@@ -153,7 +153,7 @@ def contents(octets: Octets, kinds: Numbers, at: Numbers) -> tuple[Numbers, Numb
         values, begin = octets.varints(at)
         return begin, values, begin + values
     is_fixed = (kinds == FIXED64) | (kinds == FIXED32)
-    values, begin = octets.varints(np.where(is_fixed, octets.size, at))  # behind the messages there are zeros
+    values, begin = octets.varints(np.where(is_fixed, 0, at))  # where the tag of a field is, which is an integer
     begin = np.where(is_fixed, at, begin)
     sizes = np.select([has_length, is_integer, is_fixed], [values, 0, np.where(kinds == FIXED64, 8, 4)], _NO_KIND)
     return np.where(is_integer, values, begin), np.where(is_integer, -1, sizes), begin + sizes

@@ -7,7 +7,7 @@ position, and not a byte of it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -69,12 +69,14 @@ class Octets:
     """Bytes, and what stands at positions in them.
 
     Attributes:
-      data: with some zeros behind.
-      size: without them.
+      data: with some more behind.
+      size: without these.
     """
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self.data = b"".join([*pieces, bytes(_PADDING)])
+    def __init__(self, pieces: Sequence[bytes], size: int | None = None) -> None:
+        """Joins pieces; `size` of one where enough follows behind it, which is not copied then."""
+        is_padded = size is not None and len(pieces[0]) - size >= _PADDING
+        self.data = b"".join(pieces if is_padded else [*pieces, bytes(_PADDING)])
         self.size = len(self.data) - _PADDING
         self._octets = np.frombuffer(self.data, np.uint8)
         self._words = _everywhere(self._octets, np.dtype("<u8"))

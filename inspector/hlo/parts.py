@@ -8,7 +8,7 @@ different thing, and the rest is numbers. A message is one that XLA wrote: its f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,8 @@ class Parts:
     """The parts of messages.
 
     Attributes:
-      octets: the messages, one after the other.
-      messages: where each is.
+      octets: where the messages are.
+      messages: of each.
       names: where each name is, of no length where there is none.
       ids: of each; 0 where there is none.
       links: by field, of `LINKS`.
@@ -48,19 +48,14 @@ class Parts:
       contents: the fields of what is said, by that number.
     """
 
-    def __init__(self, messages: Iterable[Sequence[bytes]]) -> None:
-        """Reads messages, which are given in pieces.
+    def __init__(self, octets: Octets, messages: Spans) -> None:
+        """Reads messages.
 
         Raises:
           ModuleError: one is damaged.
         """
-        pieces, sizes = list[bytes](), list[int]()
-        for piece in messages:
-            sizes += map(len, piece)
-            pieces.append(b"".join(piece))
-        self.octets, lengths = Octets(pieces), np.array(sizes, np.int64)
-        ends = np.cumsum(lengths)
-        self.messages = Spans(ends - lengths, lengths)
+        self.octets, self.messages = octets, messages
+        ends, lengths = messages.ends, messages.lengths
         blocks = [self._block(ends[b : b + BLOCK], lengths[b : b + BLOCK]) for b in range(0, len(ends), BLOCK)]
         names, middles, ids, *links, tails = zip(*blocks, strict=True) if blocks else [()] * 7
         self.names = _joined(names)

@@ -259,6 +259,41 @@ def test_other_ways_to_write_a_module(change: Any) -> None:
         assert (one.opcode, one.shape, one.id, one.proto) == (other.opcode, other.shape, other.id, other.proto)
 
 
+def scattered(computation: Any) -> bytes:
+    """What a computation says between its instructions."""
+    instructions = [_bytes(2, i.SerializeToString()) for i in computation.instructions]
+    computation.ClearField("instructions")
+    return instructions[0] + computation.SerializeToString() + b"".join(instructions[1:])
+
+
+def long_sizes(computation: Any) -> bytes:
+    """Sizes in a byte more than they need."""
+    data = b""
+    for instruction in computation.instructions:
+        written = instruction.SerializeToString()
+        size = bytearray(write_varint(len(written)))
+        size[-1] |= 0x80
+        data += b"\x12" + bytes(size) + b"\0" + written
+    computation.ClearField("instructions")
+    return bytes(computation.SerializeToString() + data)
+
+
+@pytest.mark.parametrize("write", [scattered, long_sizes])
+@pytest.mark.parametrize("wrapped", ["", "whole", "in parts"])
+def test_other_ways_to_write_computations(write: Any, wrapped: str) -> None:
+    expected = module_of(TEXT)
+    proto = proto_of(expected)
+    bodies = [_bytes(3, write(computation)) for computation in proto.computations]
+    proto.ClearField("computations")
+    parts = [proto.SerializeToString(), *bodies]
+    data = b"".join(_bytes(1, part) for part in parts) if wrapped == "in parts" else b"".join(parts)
+    found = Module.from_proto(_bytes(1, data) if wrapped == "whole" else data)
+    assert [c.name for c in found.computations] == [c.name for c in expected.computations]
+    assert [c.proto for c in found.computations] == [c.proto for c in expected.computations]
+    assert [i.proto for i in found.instructions()] == [i.proto for i in expected.instructions()]
+    assert found.entry.root.name == expected.entry.root.name
+
+
 def test_an_instruction_with_very_many_groups() -> None:
     proto = proto_of(module_of(TEXT))
     instruction = next(i for i in proto.computations[-1].instructions if i.name == "twice")
