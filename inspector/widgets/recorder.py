@@ -74,6 +74,18 @@ class Recorder:
             with contextlib.suppress(RuntimeError):  # closed
                 self._thread.submit(_refresh, weakref.ref(self), self._more)
 
+    def rewrite(self) -> None:
+        """Brings the notebook's output up to date now."""
+        self._stored.refresh()
+
+    def complete(self) -> None:
+        """Adds the replies, when nothing more ends."""
+        if self._is_closed or self._compiles.are_busy:
+            return
+        with contextlib.suppress(Exception):  # closed meanwhile; what was stored stays
+            self._ask_new()
+            self._stored.refresh()
+
     def finish(self) -> None:
         """Where a cell is run for its outputs: brings them up to date before it ends."""
         if self._stored.is_shown and is_batch():
@@ -114,14 +126,6 @@ class Recorder:
             _with_code = None
             for other in _open:
                 other.refresh()
-
-    def _complete(self) -> None:
-        """Adds the replies, when nothing more ends."""
-        if self._is_closed or self._compiles.are_busy:
-            return
-        with contextlib.suppress(Exception):  # closed meanwhile; what was stored stays
-            self._ask_new()
-            self._stored.refresh()
 
     @property
     def _done(self) -> list[Variant]:
@@ -187,7 +191,7 @@ def _refresh(recorder: weakref.ref[Recorder], more: threading.Event) -> None:
     """Refers to the recorder only while it works: an Explorer that nobody has any more goes at once."""
     more.clear()
     if of := recorder():
-        of._stored.refresh()
+        of.rewrite()
         del of
     if not more.wait(_PAUSE_S) and (of := recorder()):
-        of._complete()
+        of.complete()

@@ -12,7 +12,7 @@ def leave_to_front_end(comm: object) -> None:
     the app does not, and from which a cell that runs keeps it until it has ended. Others are left as they are.
     """
     if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = _as_sent
+        comm._reply_subshell_for = _as_sent  # noqa: SLF001 - ipykernel has no public way
 
 
 def _as_sent(_data: Any, subshell: str | None) -> str | None:
