@@ -70,5 +70,9 @@ function wait(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-const stored = document.currentScript?.closest<HTMLElement>(".inspector-stored");
+const script = document.currentScript;
+// VS Code runs a copy of the script behind the output in place of the one in it.
+const stored =
+  script?.closest<HTMLElement>(".inspector-stored") ??
+  script?.parentElement?.querySelector<HTMLElement>(".inspector-stored");
 if (stored) void revive(stored);

@@ -33,7 +33,7 @@ from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
 from inspector.widgets.fallback import html_form, text_form
-from inspector.widgets.lifetime import collect, hold_weakly, keep
+from inspector.widgets.lifetime import collect, hold, hold_weakly, keep
 from inspector.widgets.lowerings import axes_of
 from inspector.widgets.panes.registry import offered
 from inspector.widgets.recorded import record, restore
@@ -437,6 +437,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         bundle = super()._repr_mimebundle_(**kwargs)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         self._recorder.display({**data, "text/plain": f"Explorer of {self.lowered.program.name}"})
+
+    def _display_(self) -> App:
+        """Called by marimo to show the Explorer: its widget, which lives as long as the cell has it."""
+        hold(self._app)
+        return self._app
 
     def _refresh_stored(self) -> None:
         """Behind what the Explorer's thread has to show; a notebook that is saved later has what is known by then."""

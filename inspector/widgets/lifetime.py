@@ -47,6 +47,11 @@ def hold_weakly(widget: Any) -> None:
     widget.comm.on_msg(receive)
 
 
+def hold(widget: Any) -> None:
+    """The opposite: lets it live as long as its comm, for a front end that closes comms with their cells."""
+    widget.comm.on_msg(widget._handle_msg)  # noqa: SLF001 - as above
+
+
 def keep(widget: Shown) -> None:
     """Keeps a widget that the running cell shows until that cell runs again.
 

@@ -198,3 +198,20 @@ def test_what_a_cell_shows_without_a_name_stays(kernel: Kernel) -> None:
     assert kernel.value("alive()") == [True]
     kernel.run("display(1)", "a")
     assert kernel.value("alive()") == [False]
+
+
+def test_what_marimo_shows_lives_as_long_as_its_comm() -> None:
+    def show() -> tuple[weakref.ref[Explorer], str]:
+        explorer = finished(FakeWork())
+        return weakref.ref(explorer), explorer._display_().comm.comm_id
+
+    shown, name = show()
+    collect()
+    assert shown() is not None
+    manager = comm.get_comm_manager()
+    manager.unregister_comm(manager.comms[name])  # as marimo does when the cell runs again
+    until = time.monotonic() + 20
+    while shown() is not None and time.monotonic() < until:
+        collect()
+        time.sleep(0.01)
+    assert shown() is None

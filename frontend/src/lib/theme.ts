@@ -1,16 +1,17 @@
-// Light or dark, as the page around the app says: JupyterLab, Notebook, VS Code, else the system.
+// Light or dark, as the page around the app says: JupyterLab, Notebook, VS Code, any page by its `color-scheme`,
+// else the system.
 
 /** Keeps `data-theme` of `root` current; gives the function that ends it. */
 export function followTheme(root: HTMLElement): () => void {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const apply = (): void => {
-    root.dataset["theme"] = isDark(system.matches) ? "dark" : "light";
+    root.dataset["theme"] = isDark(root.parentElement ?? document.body, system.matches) ? "dark" : "light";
   };
   const observer = new MutationObserver(apply);
   for (const element of [document.body, document.documentElement]) {
     observer.observe(element, {
       attributes: true,
-      attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme", "class"],
+      attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme", "data-md-color-scheme", "class"],
     });
   }
   system.addEventListener("change", apply);
@@ -21,10 +22,11 @@ export function followTheme(root: HTMLElement): () => void {
   };
 }
 
-function isDark(systemIsDark: boolean): boolean {
+function isDark(around: Element, systemIsDark: boolean): boolean {
   const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
   if (jpThemeLight !== undefined) return jpThemeLight === "false";
   if (vscodeThemeKind !== undefined)
     return vscodeThemeKind.includes("dark") || vscodeThemeKind === "vscode-high-contrast";
-  return systemIsDark;
+  const { colorScheme } = getComputedStyle(around);
+  return colorScheme === "dark" || (colorScheme !== "light" && systemIsDark);
 }
