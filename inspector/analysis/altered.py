@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import text_format
@@ -102,13 +104,21 @@ def shape_aspects(before: Shape, after: Shape) -> list[Aspect]:
 def _tuple_aspects(before: Shape, after: Shape) -> list[Aspect]:
     ours, theirs = before.tuple_shapes, after.tuple_shapes
     if len(ours) != len(theirs):
-        return [Aspect("elements", str(len(ours)), str(len(theirs)))]
+        only = [_only(ours, theirs), _only(theirs, ours)]
+        return [Aspect("elements", *(f"{len(s)}{each}" for s, each in zip((ours, theirs), only, strict=True)))]
     unlike = [n for n, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
     if len(unlike) == 1:
         inner = shape_aspects(ours[unlike[0]], theirs[unlike[0]])
         return [dataclasses.replace(each, name=f"{each.name} of element {unlike[0]}") for each in inner]
     texts = [_short(", ".join(str(side[n]) for n in unlike)) for side in (ours, theirs)]
     return [Aspect(f"{len(unlike)} elements", *texts)]
+
+
+def _only(ours: Sequence[Shape], theirs: Sequence[Shape]) -> str:
+    """Which elements there are more of on one side, in brackets."""
+    mine, its = (Counter(str(shape.without_layout()) for shape in side) for side in (ours, theirs))
+    said = ", ".join(shape if n == 1 else f"{n} {shape}" for shape, n in (mine - its).items())
+    return f" ({_short(said)} more)" if said else ""
 
 
 def _dimensions(shape: Shape) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import TypeAlias, TypeVar
 
 from inspector.analysis.dataflow import Dataflow
+from inspector.analysis.elements import count, element_pairs
 from inspector.analysis.labels import Labels, labels
 from inspector.analysis.plumbing import match_plumbing
 from inspector.analysis.value_numbers import ValueNumbers
@@ -87,6 +88,7 @@ class _Matcher:
         self.regions: dict[int, int] = {}
         self._taken: set[int] = set()  # regions of `b`
         self._level = _EXACT
+        self._elements: list[tuple[int, int]] = []  # of loops that are matched
         self._new: list[tuple[int, int]] = []  # whose operands are to be looked at
         self._seen: collections.deque[tuple[int, int]] = collections.deque()  # whose users are
         self._same: collections.deque[tuple[int, int]] = collections.deque()  # regions that compute the same
@@ -119,6 +121,8 @@ class _Matcher:
         a, b = self.a, self.b
         a.partners[x], b.partners[y] = y, x
         self._new.append((x, y))
+        if a.flow.opcodes[x] == b.flow.opcodes[y] == "while" and count(a, x) != count(b, y):
+            self._elements.extend(element_pairs(a, x, b, y))
         for region, other in zip(a.flow.calls.get(x, ()), b.flow.calls.get(y, ()), strict=False):
             is_same = a.bodies.get(region) == b.bodies.get(other)
             (self._same if is_same else self._unlike).append((region, other))
@@ -128,6 +132,7 @@ class _Matcher:
         ours, theirs = a.flow.nodes[region], b.flow.nodes[other]
         self._level = _EXACT
         self._match_parameters(ours, theirs)
+        self._match_elements(region)
         roots = a.flow.roots[region], b.flow.roots[other]
         for level in range(len(a.labels.levels)):
             self._level = level
@@ -144,6 +149,7 @@ class _Matcher:
                 self._match_rest(ours, theirs)
         self._match_origins(a.free(ours), b.free(theirs))
         self._match_rewritten(a.free(ours), b.free(theirs))
+        self._match_said(a.flow.nodes[region], b.flow.nodes[other])
 
     def _match_parameters(self, ours: Rows, theirs: Rows) -> None:
         """By their numbers; where these no longer mean the same, first by the paths that JAX notes of arguments."""
@@ -160,6 +166,12 @@ class _Matcher:
         for number in mine.keys() & its.keys():
             if self._is_open(mine[number], its[number]):
                 self.pair(mine[number], its[number])
+
+    def _match_elements(self, region: int) -> None:
+        """What takes the same elements of a loop's tuple, wherever these stand in it."""
+        for x, y in self._elements:
+            if self.a.flow.regions[x] == region and self._is_open(x, y):
+                self.pair(x, y)
 
     def _match_anchors(self, ours: Rows, theirs: Rows) -> None:
         """What nothing else is like: by what it computes, by what becomes of it, by both."""
@@ -225,6 +237,8 @@ class _Matcher:
             self._match_unique([*dict.fromkeys(ours)], [*dict.fromkeys(theirs)], of_a.__getitem__, of_b.__getitem__)
 
     def _match_users(self, x: int, y: int) -> None:
+        if self._elements and self.a.flow.opcodes[x] == "while":
+            self._match_elements(self.a.flow.regions[x])
         ours, theirs = self.a.flow.users[x], self.b.flow.users[y]
         of_a, of_b = self._level_labels
         mine = (use for use in ours if self.a.partners[use[0]] < 0)
@@ -290,6 +304,18 @@ class _Matcher:
         for x in reversed(self.a.free(ours)):
             if self.a.partners[x] < 0:
                 self._pair_with_best(x, groups, self.a.values[x])
+
+    def _match_said(self, ours: Rows, theirs: Rows) -> None:
+        """What says what nothing else in its region says, though all around it differs."""
+        a, b = self.a, self.b
+        mine, its = (
+            [row for row in rows if s.flow.opcodes[row] not in _COMMON] for s, rows in ((a, ours), (b, theirs))
+        )
+        of_a, of_b = a.labels.exact, b.labels.exact
+        for x, y in [*_alone(mine, its, of_a.__getitem__, of_b.__getitem__)]:
+            if self._is_open(x, y):
+                self.pair(x, y)
+                self._follow()
 
     def _match_origins(self, ours: Rows, theirs: Rows) -> None:
         """What alone came of the same operation of the program, as of a product for two platforms."""

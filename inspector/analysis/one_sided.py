@@ -45,6 +45,7 @@ class Side:
             else (m.before, m.to_after, m.values_before, m.bodies_before)
         )
         self.regions = {*(m.regions.values() if is_after else m.regions)}
+        self._other = m.before if is_after else m.after
         self._other_bodies = {*(m.bodies_before if is_after else m.bodies_after).values()}
         self.told: set[int] = set()
 
@@ -92,8 +93,22 @@ class Side:
         for row in [row for region in reversed(flow.nodes) for row in flow.nodes[region]]:
             if self.partners[row] < 0 and row not in told:
                 told.add(row)
+                if self._is_of_other_tuple(row):
+                    continue
                 held = sum(self.take(region) for region in flow.calls.get(row, ()) if region not in self.regions)
                 yield Alone(row, held, self._known.get((flow.regions[row], self.values[row])))
+
+    def _is_of_other_tuple(self, row: int) -> bool:
+        """Whether it takes an element of a tuple that has more of them here, or fewer, which is told of that."""
+        if self.flow.opcodes[row] != "get-tuple-element":
+            return False
+        made = self.flow.operands[row][0]
+        other = self.partners[made]
+        return other >= 0 and self._elements(self.flow, made) != self._elements(self._other, other)
+
+    @staticmethod
+    def _elements(flow: Dataflow, row: int) -> int:
+        return len(flow.module.at(row).shape.tuple_shapes)
 
     def plumbing_alone(self, touched: set[int]) -> Iterator[Alone]:
         """What only hands on values, where nothing that is told explains it.

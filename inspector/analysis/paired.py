@@ -72,15 +72,17 @@ class Pairs:
         return self._said[key]
 
     def _is_carried(self, x: int, y: int) -> bool:
-        """Whether they are what a loop hands to its body: what is said of the loop is not said of them again."""
+        """Whether they are what a loop starts with or hands to its body: what is said of the loop is not said of them again."""
         m = self._matching
         opcode, region = m.before.opcodes[x], m.before.regions[x]
         if opcode == "get-tuple-element":
             tuples = m.before.taken(x)[0], m.after.taken(y)[0]
             return any(aspect.name == "elements" for aspect in self._of_themselves(*tuples))
-        if opcode != "parameter" and x != m.before.roots[region]:
-            return False
-        callers = [row for row in self._callers.get(region, ()) if m.to_after[row] >= 0]
+        if opcode == "parameter" or x == m.before.roots[region]:
+            callers = self._callers.get(region, [])
+        else:  # what a loop starts with
+            callers = [user for user, _ in m.before.users[x] if opcode == "tuple" and m.before.opcodes[user] == "while"]
+        callers = [row for row in callers if m.to_after[row] >= 0]
         return any(aspect.is_of_shape for row in callers for aspect in self._of_themselves(row, m.to_after[row]))
 
     @functools.cached_property

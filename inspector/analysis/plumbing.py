@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from inspector.analysis.dataflow import Dataflow
 
@@ -11,6 +11,7 @@ COMMON = frozenset({"bitcast", "broadcast", "constant", "convert", "iota", "para
 """What compilers make again in every fusion that needs it, so that where it stands says little."""
 
 _LITTLE, _MUCH = 1, 1000
+_NOWHERE = -1
 
 
 def match_plumbing(before: Dataflow, after: Dataflow, to_after: list[int], to_before: list[int]) -> None:
@@ -26,8 +27,9 @@ def match_plumbing(before: Dataflow, after: Dataflow, to_after: list[int], to_be
         to_after[group], to_before[other] = other, group
         _match_insides(before, after, group, other, to_after, to_before)
     rest = _plumbing(before), _plumbing(after)
-    while _match_by(rest, (before, after), to_after, to_before):
-        pass
+    for key in (_value, _index):
+        while _match_by(key, rest, (before, after), to_after, to_before):
+            pass
 
 
 def _group_pairs(before: Dataflow, after: Dataflow, to_after: list[int]) -> list[tuple[int, int]]:
@@ -86,30 +88,45 @@ def _plumbing(flow: Dataflow) -> list[int]:
     return [row for row in range(len(flow.sources)) if row not in nodes and row not in flow.opened]
 
 
+_Key = Callable[[Dataflow, int, list[int], Sequence[int]], Hashable]
+
+
 def _match_by(
-    rest: tuple[list[int], list[int]], flows: tuple[Dataflow, Dataflow], to_after: list[int], to_before: list[int]
+    key: _Key,
+    rest: tuple[list[int], list[int]],
+    flows: tuple[Dataflow, Dataflow],
+    to_after: list[int],
+    to_before: list[int],
 ) -> bool:
-    """What hands on the same value of what is matched; whether there was any."""
+    """What takes the same of what is matched, and hands on the same of it; whether there was any."""
     sides: list[dict[Hashable, list[int]]] = []
     for flow, rows, own, is_after in zip(flows, rest, (to_after, to_before), (False, True), strict=True):
         found: dict[Hashable, list[int]] = collections.defaultdict(list)
         same = own if is_after else range(len(own))
         for row in rows:
-            if own[row] >= 0:
-                continue
             taken = flow.taken(row)
-            if any(own[each] < 0 for each in taken) or own[flow.sources[row]] < 0 <= flow.sources[row] != row:
-                continue
-            found[
-                flow.opcodes[row],
-                same[flow.sources[row]] if flow.sources[row] != row else None,
-                tuple(same[each] for each in taken),
-            ].append(row)
+            if own[row] < 0 and all(own[each] >= 0 for each in taken):
+                what = key(flow, row, own, same)
+                if what is not None:
+                    found[flow.opcodes[row], what, tuple(same[each] for each in taken)].append(row)
         sides.append(found)
     matched = False
-    for key, ours in sides[0].items():
-        matched |= _pair_all(ours, sides[1].get(key, []), to_after, to_before)
+    for which, ours in sides[0].items():
+        matched |= _pair_all(ours, sides[1].get(which, []), to_after, to_before)
     return matched
+
+
+def _value(flow: Dataflow, row: int, own: list[int], same: Sequence[int]) -> Hashable:
+    """What value it hands on; None where that is not matched."""
+    source = flow.sources[row]
+    if source == row:
+        return _NOWHERE
+    return same[source] if own[source] >= 0 else None
+
+
+def _index(flow: Dataflow, row: int, _: list[int], __: Sequence[int]) -> Hashable:
+    """Which element of a tuple, whatever it is now."""
+    return flow.indices[row] if flow.opcodes[row] == "get-tuple-element" else None
 
 
 def _pair_all(ours: list[int], theirs: list[int], to_after: list[int], to_before: list[int]) -> bool:

@@ -61,7 +61,7 @@ TABLE: dict[str, tuple[str, str, list[tuple[str, str, str]]]] = {
         [("shape", "f32[8,8]{1,0}", "(f32[8,8]{1,0}, f32[])")],
     ),
     "length of a tuple": (
-        "(f32[8,8]{1,0}, f32[]) tuple(p, z)", "(f32[8,8]{1,0}, f32[], f32[]) tuple(p, z, z)", [("elements", "2", "3")]
+        "(f32[8,8]{1,0}, f32[]) tuple(p, z)", "(f32[8,8]{1,0}, f32[], f32[]) tuple(p, z, z)", [("elements", "2", "3 (f32[] more)")]
     ),
     "an element": (
         '(f32[], f32[8,8]{1,0}) custom-call(p), custom_call_target="f"',
