@@ -18,8 +18,8 @@ from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin, Root
 
-# Notebook machinery between the user's cell and the top of the stack: never what a reader wants.
-_MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy")
+# What runs the user's code: never what a reader wants.
+_MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy", "click")
 _OWN = pathlib.Path(__file__).parent.parent
 
 

@@ -196,8 +196,9 @@ def test_a_users_folder_may_be_named_as_machinery_is(module: Any, folder: str) -
     assert headings(source_listing(steps.fun, ())) == [steps.__file__]
 
 
-def test_the_notebooks_machinery_and_inspector_itself_are_not_shown(module: Any) -> None:
-    installed = module("site-packages/IPython", "def fun(x):\n    return x\n")
+@pytest.mark.parametrize("package", ["IPython", "click"])
+def test_what_runs_the_users_code_and_inspector_itself_are_not_shown(module: Any, package: str) -> None:
+    installed = module(f"site-packages/{package}", "def fun(x):\n    return x\n")
     assert isinstance(source_listing(installed.fun, ()), Unavailable)
     other = module("site-packages/flax", "def fun(x):\n    return x\n")
     assert headings(source_listing(other.fun, ())) == ["flax/steps.py"]
