@@ -18,7 +18,7 @@ _ENVIRONMENTS = "jax"  # below inspector's own folder: an environment for each o
 @takes_json
 @click.pass_context
 def cache(ctx: click.Context, as_json: bool) -> None:
-    """What inspector keeps on disk: where and how much; `inspector cache clear` deletes it."""
+    """What inspector keeps on disk, where, and how much. `inspector cache clear` deletes it."""
     if ctx.invoked_subcommand is not None:
         return
     from inspector.units import format_bytes

@@ -73,7 +73,7 @@ def expect(
     exactly: tuple[str, ...], refused: tuple[str, ...], baseline: Path | None, name: str | None, above: str, update: bool,
     as_json: bool, **checked: bool,
 ) -> None:  # fmt: skip
-    """Checks what XLA makes of it, and ends with status 1 where that is not what is expected.
+    """Checks what XLA makes of it. Ends with status 1 where that is not what is expected.
 
     \b
       inspector expect step.py:step --args 'f32[32,64]' -t cpu:8 \\

@@ -32,7 +32,9 @@ def compare(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Numbers side by side, and what sets each program apart from the first.
+    """Numbers side by side, and what sets programs apart.
+
+    The first is what the others are compared with.
 
     \b
       inspector compare step.py:step --args 'f32[8]' -t cpu:8 -t tpu:v5e:2x4

@@ -127,6 +127,7 @@ def jax() -> Iterator[Row]:
 
 def compilers() -> Iterator[Row]:
     """The compilers for devices that are not here."""
+    prepare()  # before anything imports JAX, and after the variables were looked at
     from inspector import packages
     from inspector.engines.targets import absent_compiler
     from inspector.errors import Unavailable
@@ -146,7 +147,6 @@ def compilers() -> Iterator[Row]:
 
 def devices() -> Iterator[Row]:
     """What JAX finds in a process."""
-    prepare()
     from inspector._jax.attached import attached_device_count, attached_device_kind, attached_platform
 
     yield Row("devices", "ok", f"{attached_device_count()} x {attached_device_kind()} ({attached_platform()})")
@@ -157,12 +157,8 @@ def worker() -> Iterator[Row]:
     from inspector.lowering.lower import lower
 
     started = time.perf_counter()
-    compiled = lower("HloModule m\n\nENTRY main {\n  ROOT x = f32[8]{0} parameter(0)\n}\n").compile(
-        target="cpu", engine="worker"
-    )
-    yield Row(
-        "compiling", "ok", f"in a worker, {time.perf_counter() - started:.1f} s with its start, {compiled.engine}"
-    )
+    lower("HloModule m\n\nENTRY main {\n  ROOT x = f32[8]{0} parameter(0)\n}\n").compile(target="cpu", engine="worker")
+    yield Row("compiling", "ok", f"in a worker, {time.perf_counter() - started:.1f} s with its start")
 
 
 # ------------------------------------------------------------------ front ends

@@ -14,7 +14,7 @@ from inspector.cli.output import records, say_json, table, working
 @click.option("--all", "every", is_flag=True, help="Those too that cannot be compiled for here.")
 @takes_json
 def targets(every: bool, as_json: bool) -> None:
-    """For what can be compiled here, and what would make the rest so."""
+    """For what can be compiled here, and what the rest needs."""
     prepare()
     with working("starting JAX"):
         from inspector.engines.targets import targets as rows
@@ -42,7 +42,7 @@ def targets(every: bool, as_json: bool) -> None:
 @click.option("--long", "is_long", is_flag=True, help="With the whole descriptions.")
 @takes_json
 def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
-    """Options of the installed compilers, found by words: `inspector options fast math`."""
+    """Options of the installed compilers, found by words. Such as `inspector options fast math`."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with working("reading the installed compilers"):
         from inspector.toolchain.flags.catalogue import option_catalog

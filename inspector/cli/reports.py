@@ -57,7 +57,7 @@ def explore(
     is_opened: bool,
     lab: bool,
 ) -> None:
-    """Every stage side by side, in a browser: a page that needs no network, or JupyterLab.
+    """Every stage side by side, in a browser. A page that needs no network, or JupyterLab.
 
     Several programs take the same arguments, and are on one page.
     """
@@ -87,14 +87,14 @@ def report(
     compare: tuple[str, ...],
     file: Path | None,
 ) -> None:
-    """The same as one file, to attach to an issue: HTML, or .inspector, which others can compile again.
+    """The same as one file, to attach to an issue. HTML, or .inspector, which others can compile again.
 
     \b
       inspector report step.py:train_step --args-from make_args -c xla_cpu_enable_fast_math=true
       inspector report before.inspector after.inspector --html both.html
     """
-    name = asked.program.rpartition(":")[2]
-    path = file or Path(f"{Path(name).name.removesuffix('.inspector') or 'report'}.html")
+    name = Path(asked.program).stem if Path(asked.program).is_file() else asked.program.rpartition(":")[2]
+    path = file or Path(f"{name or 'report'}.html")
     write(path, [start(each, target, flags, compare) for each in asked.with_others(others)])
     click.echo(f"{path}: {path.stat().st_size:,} bytes", err=True)
 
@@ -108,7 +108,7 @@ def report(
 @takes_html
 @takes_json
 def replay(file: Path, jax: str, exit_code: bool, page: Path | None, as_json: bool) -> None:
-    """Compiles a recorded exploration again under the JAX that is installed, or another, and says what differs."""
+    """Compiles what was recorded again, and says what differs. By the JAX that is installed, or another."""
     prepare("cpu")
     from inspector.compilation.compiled import CompiledProgram
     from inspector.exploration import load

@@ -33,7 +33,7 @@ def scan(
     asked: Asked, target: str, flags: tuple[str, ...], names: tuple[str, ...], time_limit_s: float, machine_code: bool,
     every: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tries flags, and says what each changes; Ctrl-C shows what there is."""
+    """Tries flags, and says what each changes. Ctrl-C shows what there is."""
     import sys
 
     from inspector.effects import scan as start

@@ -284,7 +284,7 @@ def test_a_page_and_a_bundle(run: Run) -> None:
     assert "recorded with JAX" in run("replay", "all.inspector").stdout
     run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")
     assert "the same program" in run("replay", "one.inspector").stdout
-    run("explore", "one.inspector", "--no-open", "-o", "one.html")
+    run("report", "one.inspector")
     assert "jit_step" in Path("one.html").read_text()
 
 
@@ -453,6 +453,8 @@ def test_help_comes_at_once_and_without_jax() -> None:
 
 
 def test_every_command_has_help(run: Run) -> None:
+    listed = run("--help").stdout.rpartition("Commands:")[2].splitlines()
+    assert not [line for line in listed if line.endswith("...")], "in 80 columns"
     for name, command in commands.commands.items():
         said = run(name, "--help").stdout
         assert len(said.splitlines()) > 4, name
