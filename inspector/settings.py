@@ -14,7 +14,7 @@ import contextvars
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from inspector import files
@@ -116,6 +116,12 @@ def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
         meant = f" Did you mean {near[0]}?" if near else ""
         raise TypeError(f"There is no setting {unknown[0]}.{meant} There are {', '.join(known)}.")
     return dataclasses.replace(settings, **changes)
+
+
+def here() -> Callable[[], object]:
+    """Makes the scope that holds here hold in another thread, where it is called first."""
+    chosen = _scope.get()
+    return lambda: _scope.set(chosen)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import re
 import threading
 from collections.abc import Iterator
@@ -83,3 +84,14 @@ def test_the_environment_gives_the_first_values(one_device_python: RunPython, va
     script = "from inspector import settings; s = settings.current(); print(s.cache, s.cache_directory)"
     done = one_device_python(script, {"INSPECTOR_CACHE": value, "INSPECTOR_CACHE_DIR": "/here"})
     assert done.stdout.split() == [wanted, "/here"]
+
+
+def test_a_scope_holds_in_a_thread_that_is_started_in_it() -> None:
+    def seen(**how: Any) -> bool:
+        with concurrent.futures.ThreadPoolExecutor(1, **how) as pool:
+            return pool.submit(lambda: settings.current().cache).result()
+
+    with settings.scope(cache=not settings.current().cache) as chosen:
+        assert seen(initializer=settings.here()) is chosen.cache
+        assert seen() is not chosen.cache
+    assert seen(initializer=settings.here()) is settings.current().cache

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from inspector.compilation.readings import shown_text
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Module
-from inspector.hlo.source import Origin, Root
-from inspector.hlo.text import display_text
+from inspector.hlo.octets import numbered
+from inspector.hlo.source import NOWHERE, Origin, Root
 
 
 def hlo_listing(text: str, module: Module, root: Root) -> Listing:
@@ -16,22 +19,17 @@ def hlo_listing(text: str, module: Module, root: Root) -> Listing:
       module: the same module, for the metadata.
       root: where the user's program begins; origins end there.
     """
-    display = display_text(text)
-    trimmed: dict[int, tuple[Origin, ...]] = {}
-    by_name = module.origins()
-    entries: list[tuple[Origin, ...]] = []
-    for name in display.instruction_names:
-        origin = by_name.get(name) if name is not None else None
-        if origin is None:
-            entries.append(())
-            continue
-        # `origins()` shares equal objects, so the trimming is done once for each.
-        if id(origin) not in trimmed:
-            trimmed[id(origin)] = root.trim(_split(origin))
-        entries.append(trimmed[id(origin)])
-    return Listing.of(display.text, entries, display.instruction_names)
+    shown, metadata = shown_text(text, module), module.columns.metadata
+    said = np.append(metadata.codes, -1)[shown.rows]  # of what defines nothing, the last
+    codes, first = numbered(said)
+    table: dict[tuple[Origin, ...], int] = {}
+    indices = []
+    for code in said[first].tolist():
+        entry = root.trim(_split(module.known_origins[code])) if code >= 0 else ()
+        indices.append(table.setdefault(entry, len(table)) if entry else -1)
+    return Listing(shown.text, np.array(indices, "<i4")[codes].tobytes(), tuple(table), shown.names)
 
 
 def _split(origin: Origin) -> tuple[Origin, ...]:
-    """XLA joins the names of merged operations with semicolons."""
-    return tuple(Origin(name, origin.frames) for name in origin.op_name.split(";"))
+    """XLA joins the names of merged operations with semicolons; where nothing tells, there are none."""
+    return tuple(Origin(name, origin.frames) for name in origin.op_name.split(";")) if origin is not NOWHERE else ()

@@ -84,12 +84,12 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    from inspector.compilation import saved
+    from inspector.compilation import readings, saved
 
     if path.suffix in (".bin", "") and path.parent.name == "inspector":
         return True
-    if path.suffix not in (".compiled", ".inspector"):
+    if path.suffix not in (".compiled", ".inspector", readings.SUFFIX):
         return False
     with contextlib.suppress(OSError):
-        return path.suffix == ".inspector" or saved.is_saved(path)
+        return path.suffix == ".inspector" or saved.is_saved(path) or readings.is_reading(path)
     return False

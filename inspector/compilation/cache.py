@@ -18,14 +18,14 @@ import time
 from pathlib import Path
 
 from inspector import files, packages
-from inspector.compilation import saved
+from inspector.compilation import readings, saved
 from inspector.compilation.cell_files import module_digest, renamed
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.request import CompileRequest
 from inspector.errors import ModuleError, Unavailable
 
 _SUFFIX = ".compiled"
-_PARTIAL = re.compile(rf"\..*{re.escape(_SUFFIX)}\.[0-9a-f]{{16}}")
+_PARTIAL = re.compile(rf"\..*({re.escape(_SUFFIX)}|{re.escape(readings.SUFFIX)})\.[0-9a-f]{{16}}")
 _PARTIAL_LIFE_S = 3600.0  # what a killed process left half-written
 
 _log = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class DiskCache:
     def _evict(self, limit_bytes: int) -> None:
         found = []
         for file, stat in files.entries(self._directory):
-            if file.name.endswith(_SUFFIX):
+            if file.name.endswith((_SUFFIX, readings.SUFFIX)):
                 found.append((stat.st_mtime, stat.st_size, file))
             elif _PARTIAL.fullmatch(file.name) and time.time() - stat.st_mtime > _PARTIAL_LIFE_S:
                 with contextlib.suppress(OSError):  # another process deleted it
@@ -170,7 +170,7 @@ class DiskCache:
                 return
             total -= size
             with contextlib.suppress(OSError):
-                if saved.is_saved(file):  # and not a user's, of such a name
+                if saved.is_saved(file) or readings.is_reading(file):  # and not a user's, of such a name
                     file.unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:

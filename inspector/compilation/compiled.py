@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 
+from inspector.compilation import readings
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
@@ -18,7 +19,6 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
-from inspector.hlo.held import held
 from inspector.hlo.module import Module
 from inspector.units import format_bytes, format_count, format_seconds
 
@@ -90,7 +90,7 @@ class CompiledProgram:
 
     def module(self) -> Module:
         """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
-        return held.module(self, self.hlo_proto)
+        return readings.module(self, self.hlo_proto)
 
     def __repr__(self) -> str:
         memory = "" if isinstance(self.memory, Unavailable) else f", peak {format_bytes(self.memory.peak_bytes)}"

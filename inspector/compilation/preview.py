@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from inspector.compilation import readings
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
@@ -16,7 +17,6 @@ from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.buffer_assignment import assigned_bytes
-from inspector.hlo.held import held
 from inspector.hlo.module import Module
 
 NO_CODE = Unavailable("not known before code generation", "Wait for the compile to end.")
@@ -72,7 +72,7 @@ class Preview:
 
     def module(self) -> Module:
         """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
-        return held.module(self, self.hlo_proto)
+        return readings.module(self, self.hlo_proto)
 
     def __repr__(self) -> str:
         return f"<Preview of {self.program.name} for {self.target}, {self.options}, after {self.elapsed_s:.3g} s>"

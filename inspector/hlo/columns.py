@@ -100,28 +100,31 @@ class Columns:
       shapes, metadata: as bytes.
       codes: what each instruction says besides its name, its id and what it refers to, as a number.
       contents: the fields of each thing that is said, by that number.
+      outline, parts: where all this lies.
     """
 
-    def __init__(self, data: bytes, schema: Schema | None = None) -> None:
+    def __init__(self, data: bytes, schema: Schema | None = None, known: tuple[Outline, Parts] | None = None) -> None:
         """Reads serialized bytes.
 
         Args:
           data: an `xla.HloModuleProto`, or an `xla.HloProto` that holds one.
           schema: message classes; the installed jaxlib's by default.
+          known: what was read of it before.
 
         Raises:
           ModuleError: neither, or damaged.
         """
         self.data = data
         self._schema = schema or installed_schema()
-        found = outline(data)
+        found = outline(data) if known is None else known[0]
+        self.outline = found
         self.computations = found.computations
         self.computation_names, self.computation_ids, self.root_ids = found.names, found.ids, found.root_ids
         self.first = found.first
-        self._parts = self._regular(found)
+        self.parts = self._regular(found) if known is None else known[1]
         self.module = self.message("xla.HloModuleProto", found.module)
-        self.ids = self._parts.ids
-        self.codes, self.contents = self._parts.codes, self._parts.contents
+        self.ids = self.parts.ids
+        self.codes, self.contents = self.parts.codes, self.parts.contents
         self._coded: dict[int, Coded] = {}
         opcodes = self._of_rows(_with_empty(*self.contents.coded(OPCODE)))
         self.opcodes = Coded(opcodes.codes, [*map(_text, opcodes.values)])
@@ -138,7 +141,7 @@ class Columns:
         Raises:
           ModuleError: one is not UTF-8.
         """
-        octets, names = self._parts.octets, self._parts.names
+        octets, names = self.parts.octets, self.parts.names
         texts = octets.gathered(Spans(names.begins, names.lengths + 1))
         texts[np.cumsum(names.lengths + 1) - 1] = 0  # behind each
         found = _text(texts.tobytes()).split("\0")[:-1]
@@ -272,8 +275,8 @@ class Columns:
 
     def _lists(self, number: int) -> tuple[Numbers, Numbers]:
         """The ids that a field lists: those of row `i` are `ids[offsets[i] : offsets[i + 1]]`."""
-        lists = self._parts.links[number]
-        offsets, ids = self._parts.octets.lists(lists.spans)
+        lists = self.parts.links[number]
+        offsets, ids = self.parts.octets.lists(lists.spans)
         counts = np.zeros(len(self), np.int64)
         counts[lists.rows] = np.diff(offsets)
         return np.append(0, np.cumsum(counts)), ids
@@ -289,7 +292,7 @@ class Columns:
 
     def instruction(self, row: int) -> Any:
         """The `xla.HloInstructionProto` of a row."""
-        return self.message("xla.HloInstructionProto", self._parts.message(row))
+        return self.message("xla.HloInstructionProto", self.parts.message(row))
 
     def computation(self, number: int) -> Any:
         """The `xla.HloComputationProto` of a computation without its instructions."""
@@ -309,7 +312,7 @@ class Columns:
     def _regular(self, found: Outline) -> Parts:
         """The instructions' parts, each singular field once, each list in one piece, and of none too many."""
         end = int(found.instructions.ends.max(initial=0))
-        parts = Parts(Octets([found.data], end), found.instructions)
+        parts = Parts.of(Octets([found.data], end), found.instructions)
         irregular = np.append(parts.contents.irregular(_SINGULAR), parts.misplaced)
         if not len(irregular):
             return parts
@@ -317,7 +320,7 @@ class Columns:
         for row in np.flatnonzero(np.isin(parts.codes, irregular)).tolist():
             written[row] = _rewritten(self.message("xla.HloInstructionProto", written[row]))
         lengths = np.array([*map(len, written)], np.int64)
-        parts = Parts(Octets(written), Spans(np.cumsum(lengths) - lengths, lengths))
+        parts = Parts.of(Octets(written), Spans(np.cumsum(lengths) - lengths, lengths))
         if len(parts.misplaced):
             raise ModuleError("The module is damaged: the name, id or operands of an instruction are none.")
         return parts

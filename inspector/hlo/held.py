@@ -38,12 +38,12 @@ class Held:
         self._lock = threading.RLock()  # a value may die, and call back, wherever memory is taken
         self._entries: collections.OrderedDict[bytes, _Entry] = collections.OrderedDict()
 
-    def module(self, owner: object, hlo_proto: bytes) -> Module:
-        """The module of a value; arguments and errors as for `Module.from_proto`."""
+    def module(self, owner: object, hlo_proto: bytes, read: Callable[[bytes], Module] = Module.from_proto) -> Module:
+        """The module of a value; arguments and errors as for `Module.from_proto`, or how else it is read."""
         with self._lock:
             entry = self._entries.get(hlo_proto)
         if entry is None:
-            module = Module.from_proto(hlo_proto)
+            module = read(hlo_proto)
         with self._lock:
             entry = self._entries.get(hlo_proto) or entry or _Entry(module)  # read by another thread meanwhile
             number = id(owner)

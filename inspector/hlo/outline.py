@@ -39,6 +39,21 @@ class Outline:
     first: Numbers
     instructions: Spans
 
+    @classmethod
+    def of(cls, data: bytes, module: bytes, computations: list[bytes], first: Numbers, instructions: Spans) -> Outline:
+        """The same, with what computations say of themselves.
+
+        Raises:
+          ValueError: there is no entry computation, or a computation has more instructions.
+        """
+        said = _message("Module", module)
+        heads = [each for about in computations if (each := _message("Computation", about)) and not each.instructions]
+        ids = [each.id for each in heads]
+        if said is None or len(heads) < len(computations) or said.entry_computation_id not in ids:
+            raise ValueError("no module, or one of other instructions")
+        names, root_ids = [each.name for each in heads], [each.root_id for each in heads]
+        return cls(data, module, computations, names, ids, root_ids, first, instructions)
+
 
 def outline(data: bytes) -> Outline:
     """Finds the parts.
@@ -91,25 +106,10 @@ def _parts(data: bytes) -> Outline | None:
             heads.append(data[content:begin] + data[stop:at])
             counts.append(len(sizes))
         instructions = runs.spans(np.array(sizes, np.int64))
+        _check(at, end)
+        return Outline.of(data, b"".join(rest), heads, np.array(counts, np.int64), instructions)
     except (ValueError, IndexError):
         return None
-    module = _message("Module", b"".join(rest))
-    computations = [each for head in heads if (each := _message("Computation", head)) and not each.instructions]
-    if at != end or module is None or len(computations) < len(heads):
-        return None
-    ids = [each.id for each in computations]
-    if module.entry_computation_id not in ids:
-        return None
-    return Outline(
-        data,
-        b"".join(rest),
-        heads,
-        [each.name for each in computations],
-        ids,
-        [each.root_id for each in computations],
-        np.array(counts, np.int64),
-        instructions,
-    )
 
 
 def _field(data: bytes, at: int) -> tuple[int, int]:
@@ -122,6 +122,11 @@ def _field(data: bytes, at: int) -> tuple[int, int]:
     if kind == 0:
         return at, read_varint(data, at)[1]
     return at, at + {1: 8, 5: 4}.get(kind, len(data) + 1)
+
+
+def _check(at: int, end: int) -> None:
+    if at != end:
+        raise ValueError("a field ends behind its message")
 
 
 class _Runs:
@@ -153,8 +158,7 @@ class _Runs:
                 size, at = read_varint(data, at + 1)
                 at += size
             add(size)
-        if at > end:
-            raise ValueError("an instruction ends behind its computation")
+        _check(min(at, end), at)
         self._ends.append(at)
         return begin, at
 

@@ -35,6 +35,7 @@ class Lists:
     spans: Spans
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Parts:
     """The parts of messages.
 
@@ -48,25 +49,36 @@ class Parts:
       contents: the fields of what is said, by that number.
     """
 
-    def __init__(self, octets: Octets, messages: Spans) -> None:
+    octets: Octets
+    messages: Spans
+    names: Spans
+    ids: Numbers
+    links: Mapping[int, Lists]
+    codes: Numbers
+    contents: Fields
+
+    @classmethod
+    def of(cls, octets: Octets, messages: Spans) -> Parts:
         """Reads messages.
 
         Raises:
           ModuleError: one is damaged.
         """
-        self.octets, self.messages = octets, messages
         ends, lengths = messages.ends, messages.lengths
-        blocks = [self._block(ends[b : b + BLOCK], lengths[b : b + BLOCK]) for b in range(0, len(ends), BLOCK)]
+        blocks = [_block(octets, ends[b : b + BLOCK], lengths[b : b + BLOCK]) for b in range(0, len(ends), BLOCK)]
         names, middles, ids, *links, tails = zip(*blocks, strict=True) if blocks else [()] * 7
-        self.names = _joined(names)
-        self.ids = np.concatenate([_NONE, *ids])
-        self.links: Mapping[int, Lists] = {
-            number: _some(_joined(spans)) for number, spans in zip(LINKS, links, strict=True)
-        }
         said = _joined(middles), _joined(tails)
-        self.codes, first = self.octets.distinct(said)
-        both = zip(*(self.octets.slices(spans[first]) for spans in said), strict=True)
-        self.contents = Fields([*map(b"".join, both)])
+        codes, first = octets.distinct(said)
+        both = zip(*(octets.slices(spans[first]) for spans in said), strict=True)
+        return cls(
+            octets,
+            messages,
+            _joined(names),
+            np.concatenate([_NONE, *ids]),
+            {number: _some(_joined(spans)) for number, spans in zip(LINKS, links, strict=True)},
+            codes,
+            Fields([*map(b"".join, both)]),
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -81,17 +93,17 @@ class Parts:
         """The contents in which a name, an id or a link stands, where XLA does not write it."""
         return np.unique(np.concatenate([self.contents.field(number).rows for number in (NAME, ID, *LINKS)]))
 
-    def _block(self, ends: Numbers, lengths: Numbers) -> tuple[Any, ...]:
-        """Names, what comes before ids, ids, each of `LINKS`, and what comes behind, of some messages."""
-        octets = self.octets
-        names, at = _bytes(octets, NAME, ends - lengths, ends)
-        before = _behind(octets, ID, at, ends)
-        ids, behind = _integers(octets, ID, before, ends)
-        found = [names, Spans(at, before - at), ids]
-        for number in LINKS:
-            spans, behind = _bytes(octets, number, behind, ends)
-            found.append(spans)
-        return (*found, Spans(behind, ends - behind))
+
+def _block(octets: Octets, ends: Numbers, lengths: Numbers) -> tuple[Any, ...]:
+    """Names, what comes before ids, ids, each of `LINKS`, and what comes behind, of some messages."""
+    names, at = _bytes(octets, NAME, ends - lengths, ends)
+    before = _behind(octets, ID, at, ends)
+    ids, behind = _integers(octets, ID, before, ends)
+    found = [names, Spans(at, before - at), ids]
+    for number in LINKS:
+        spans, behind = _bytes(octets, number, behind, ends)
+        found.append(spans)
+    return (*found, Spans(behind, ends - behind))
 
 
 def _bytes(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[Spans, Numbers]:

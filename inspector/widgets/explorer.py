@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from inspector import files, freed
+from inspector import files, freed, settings
 from inspector.analysis.collectives import Collectives
 from inspector.analysis.stats import compare
 from inspector.compilation.options import Options
@@ -94,8 +94,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             raise ParameterError(f"height_px is a number of CSS pixels, 1 or more, got {height_px!r}.")
         self._selection: Mapping[str, Any] | None = None
         self._is_closed = False
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer")
-        self._aside_thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-explorer-aside")
+        self._thread, self._aside_thread = (
+            concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name, initializer=settings.here())
+            for name in ("inspector-explorer", "inspector-explorer-aside")
+        )
         lines = offered(has_kernels=bool(lowered.kernels))
         self._panes = [line.name for line in lines]
         self._app = App(

@@ -1,0 +1,127 @@
+"""What was read of a program's HLO, kept in the cache directory: what was read once is not read again.
+
+A file is named by what it was read from and by the code that read it, and lies beside the programs of
+`compilation/cache.py`. It is written whole by a rename. One that cannot be used is deleted, and its source read anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from inspector import files, packages, settings
+from inspector.compilation import archive
+from inspector.compilation.archive import Archive
+from inspector.errors import ModuleError
+from inspector.hlo import kept_columns, shown
+from inspector.hlo.columns import Columns
+from inspector.hlo.held import held
+from inspector.hlo.module import Module
+from inspector.hlo.shown import Shown
+
+SUFFIX = ".read"
+
+T = TypeVar("T")
+
+_MARK = "inspector-reading"
+_HEAD_BYTES = 64  # the archive's first header, with that name
+_LEAST_BYTES = 1 << 20  # below, reading takes less than a file
+
+
+def module(owner: object, hlo_proto: bytes) -> Module:
+    """The module of a value, read once as long as there is room.
+
+    Args:
+      owner: the value, a program.
+      hlo_proto: a serialized `xla.HloModuleProto`.
+
+    Raises:
+      ModuleError: it is none.
+    """
+    return held.module(owner, hlo_proto, lambda data: Module(_columns(data)))
+
+
+def _columns(hlo_proto: bytes) -> Columns:
+    return _kept(
+        "columns",
+        hlo_proto,
+        kept_columns.NAMES,
+        lambda kept: kept_columns.read(hlo_proto, kept),
+        lambda: Columns(hlo_proto),
+        kept_columns.entries,
+    )
+
+
+def shown_text(hlo: str, module: Module) -> Shown:
+    """A module's text for reading.
+
+    Args:
+      hlo: jaxlib's text of it.
+      module: the same.
+
+    Raises:
+      ModuleError: the text cannot be read.
+    """
+    return _kept(
+        "shown",
+        hlo.encode("utf-8", "surrogatepass"),
+        shown.NAMES,
+        lambda kept: shown.read(kept, module),
+        lambda: Shown.of(hlo, module),
+        lambda made: shown.entries(made, module),
+    )
+
+
+def is_reading(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks as if it was kept here. Raises OSError."""
+    with files.open_regular(path) as file:
+        return _MARK.encode() in file.read(_HEAD_BYTES)
+
+
+def _kept(
+    kind: str,
+    source: bytes,
+    names: Collection[str],
+    read: Callable[[Mapping[str, bytes]], T],
+    make: Callable[[], T],
+    entries: Callable[[T], Mapping[str, bytes] | None],
+) -> T:
+    """What was made of a source, from its file where there is one that can be used; else made, and kept for later."""
+    file = _file(kind, source)
+    if file is None:
+        return make()
+    with contextlib.suppress(OSError):
+        try:
+            return _from(file, names, read)
+        except ModuleError:
+            file.unlink(missing_ok=True)
+    made = make()
+    written = entries(made)
+    if written is not None:
+        with contextlib.suppress(OSError):
+            files.make_own_folder(file.parent)
+            archive.write(file, {_MARK: b"", **written}, compress=False, private=True)
+    return made
+
+
+def _from(file: Path, names: Collection[str], read: Callable[[Mapping[str, bytes]], T]) -> T:
+    files.check_own_folder(file.parent)
+    files.open_regular(file, own=True).close()
+    with Archive(file) as opened:
+        found = read({name: opened.read(name) for name in names})
+    file.touch()
+    return found
+
+
+def _file(kind: str, source: bytes) -> Path | None:
+    """Where it is kept; None where nothing is."""
+    chosen = settings.current()
+    if len(source) < _LEAST_BYTES or not (chosen.cache and chosen.cache_directory):
+        return None
+    digest = hashlib.sha256(f"{packages.code_stamp()}\n{kind}\n".encode())
+    digest.update(source)
+    return Path(chosen.cache_directory) / f"{digest.hexdigest()}{SUFFIX}"
