@@ -8,7 +8,8 @@ module without loops, conditionals and custom calls has exactly XLA's own totals
 sizes of tiled arrays are those of whole tiles, as the TPU's own analysis counts them; it also counts a whole tile
 for each row of a gather or slice, which this does not.
 
-XLA counts -1 for what it does not know. Here a sum over such parts is `AtLeast` the rest.
+XLA counts -1 for what it does not know. Here a sum over such parts is `AtLeast` the rest. A Pallas kernel for a TPU costs
+what its author says (`cost_estimate`), as XLA's own scheduler takes it to.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from inspector.errors import AtLeast, Missing, Unavailable, missing
 from inspector.errors import total as sum_of
+from inspector.hlo.backend_config import declared_costs
 from inspector.hlo.executions import unknown_length
 from inspector.hlo.field_numbers import (
     OPCODE,
@@ -275,6 +277,10 @@ def _single_cost(
     if isinstance(counts, Unavailable):
         return InstructionCost(counts, counts, counts, counts)
     if counts.get("flops", 0.0) < 0 and instruction.opcode == "custom-call":
+        said = declared_costs(instruction)
+        if said is not None:
+            moved = said["bytes_accessed"]
+            return InstructionCost(said["flops"], said["transcendentals"], moved, moved)
         unknown = Unavailable(f"XLA does not know what a call to {instruction.custom_call_target!r} costs")
         return InstructionCost(unknown, unknown, unknown, unknown)
     moved, main = _bytes(instruction, counts)

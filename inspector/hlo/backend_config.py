@@ -27,6 +27,19 @@ def estimated_cycles(instruction: Instruction) -> int | Unavailable:
     return _NO_CYCLES
 
 
+def declared_costs(call: Instruction) -> Mapping[str, float] | None:
+    """What the author of a Pallas kernel for a TPU says that it costs: `flops`, `transcendentals`, `bytes_accessed`; None where they say nothing."""
+    noted = _noted(call.backend_config).get("custom_call_config")
+    said = noted.get("cost_estimate") if isinstance(noted, Mapping) else None
+    if not isinstance(said, Mapping):
+        return None
+    numbers = {name: str(said.get(name, "0")) for name in ("flops", "transcendentals", "bytes_accessed")}
+    if not all(text.isdecimal() and len(text) <= _MOST_DIGITS for text in numbers.values()):
+        return None
+    found = {name: float(text) for name, text in numbers.items()}
+    return found if any(found.values()) else None
+
+
 def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:
     """Bytes of vector memory that a TPU's instruction uses beside its operands and results."""
     scopes = _noted(instruction.backend_config).get("used_scoped_memory_configs")
@@ -55,6 +68,7 @@ def _gemm(config: bytes) -> Mapping[str, Any]:
 
 
 _VMEM = "1"
+_MOST_DIGITS = 19  # of 64 bits
 _DIMENSIONS = (
     "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batch_dimensions", "rhs_batch_dimensions",
 )  # fmt: skip

@@ -141,6 +141,15 @@ ENTRY main {
 """
 
 
+def test_a_pallas_kernel_costs_what_its_author_says() -> None:
+    said = r'"{\"custom_call_config\":{\"cost_estimate\":{\"flops\":\"80\",\"transcendentals\":\"2\",\"bytes_accessed\":\"32\"}}}"'
+    module = module_of(CALL.replace('"mystery"', f'"tpu_custom_call", backend_config={said}'))
+    found = counted(module)
+    assert found["called"] == InstructionCost(80.0, 2.0, 32.0, 32.0)
+    assert total(module, found).flops == 84
+    assert not total(module, found).missing
+
+
 def test_a_convolution_by_cudnn_costs_what_a_convolution_costs() -> None:
     flops = counted(module_of(CONVOLUTION))["conv"].flops
     taps = 3 * 8 - 2  # in each direction, without those that lie in the padding

@@ -6,6 +6,7 @@ import pytest
 
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import (
+    declared_costs,
     estimated_cycles,
     known_trip_count,
     product_dimensions,
@@ -33,6 +34,23 @@ def test_a_fusion_of_a_tpu() -> None:
     assert vmem_scratch_bytes(fusion) == 364544
 
 
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (b'{"flops":"270008320","transcendentals":"524288","bytes_accessed":"1048576"}', (270008320, 524288, 1048576)),
+        (b'{"flops":"8","bytes_accessed":16}', (8, 0, 16)),
+        (b'{"flops":"0","bytes_accessed":"0"}', None),
+        (b'{"flops":"-1","bytes_accessed":"16"}', None),
+        (b'{"flops":"%s"}' % (b"9" * 400), None),
+        (b'{"flops":{}}', None),
+        (b"[]", None),
+    ],
+)
+def test_a_pallas_kernel_of_a_tpu(said: bytes, found: tuple[int, int, int] | None) -> None:
+    declared = declared_costs(noted(b'{"custom_call_config":{"body":"TUzv","cost_estimate":' + said + b"}}"))
+    assert (None if declared is None else tuple(declared.values())) == found
+
+
 def test_a_loop() -> None:
     assert known_trip_count(noted(b'{"known_trip_count":{"n":"12"},"known_init_step":{"init":"0","step":"1"}}')) == 12
 
@@ -53,6 +71,7 @@ def test_anything_else_is_unknown(config: bytes) -> None:
     assert isinstance(estimated_cycles(instruction), Unavailable)
     assert isinstance(known_trip_count(instruction), Unavailable)
     assert isinstance(vmem_scratch_bytes(instruction), Unavailable)
+    assert declared_costs(instruction) is None
 
 
 def test_a_product_of_a_gpu() -> None:

@@ -166,7 +166,11 @@ class RooflinePane extends CountedPane<"roofline"> {
       measure,
     );
     return reply.can_measure
-      ? empty("No published roofs of this CPU", "Its share of a machine can be measured.", button)
+      ? empty(
+          "No published roofs of this CPU",
+          "Measure this machine to see how fast each kernel could be on it.",
+          button,
+        )
       : empty("No roofs", reply.reason);
   }
 
