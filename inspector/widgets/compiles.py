@@ -61,7 +61,7 @@ class Compiles:
           lines: the panes, of the registry.
           later: does a task on the Explorer's thread.
           aside: does a task that may take seconds on another.
-          refresh: called when a compile has ended or a variant is gone.
+          refresh: called when a compile has ended, more was recorded of a variant, or one is gone.
         """
         self.lowerings, self.work = Lowerings(work, lowered, tuning), work
         self._later, self._refresh = later, refresh
@@ -69,7 +69,7 @@ class Compiles:
         self._variants: dict[int, Variant] = {}
         self._numbers = itertools.count()
         self._is_closed = False
-        self.board = Board(lines, app, lambda: self.work, self._lock, self._variants, later, aside, self.tune)
+        self.board = Board(lines, app, lambda: self.work, self._lock, self._variants, later, aside, self.tune, refresh)
 
     @property
     def lowered(self) -> Lowered:

@@ -55,6 +55,7 @@ class Recorder:
         self._asking = threading.Lock()
         self._more = threading.Event()
         self._replies: dict[int, list[Said]] = {}
+        self._recorded: dict[int, Sequence[str]] = {}
         self._collectives: dict[int, str] = {}
         self._is_closed = False
         _open.add(self)
@@ -132,10 +133,12 @@ class Recorder:
         return [variant for variant in self._compiles.variants if variant.state == "done"]
 
     def _ask_new(self) -> None:
-        """Asks once of each variant what the notebook keeps of it."""
+        """Asks of each variant what the notebook keeps of it, and again when more was recorded of it."""
         board = self._compiles.board
         for variant in self._done:
-            if variant.number not in self._replies and board.rows_of(variant) <= _MOST_ROWS:
+            recorded = board.products(variant)
+            if self._recorded.get(variant.number) != recorded and board.rows_of(variant) <= _MOST_ROWS:
+                self._recorded[variant.number] = recorded
                 self._replies[variant.number] = self._ask([variant], is_whole=False)
 
     def _ask(self, variants: Sequence[Variant], *, is_whole: bool) -> list[Said]:

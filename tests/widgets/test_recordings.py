@@ -20,6 +20,7 @@ from inspector.compilation.records.texts import Texts
 from inspector.errors import CompilationError, Unavailable
 from inspector.widgets.explorer import Explorer
 from tests.widgets.fakes import HLO, FakeWork, Mailbox
+from tests.widgets.transcripts import tables
 
 TEXTS = Texts.of([HLO, HLO.replace("f32", "f16", 1)])
 PASSES = Passes(
@@ -301,3 +302,27 @@ def test_a_variant_without_a_pass_is_one_request(work: FakeWork, explorer: Explo
     box.send({"type": "pass_variant", "variant": 0, "index": 0, "which": "until"})
     drain(explorer)
     assert "no pass after it changed anything" in box.last("notice")["message"]
+
+
+def test_a_notebook_keeps_what_is_recorded_after_the_compile(
+    work: FakeWork, explorer: Explorer, box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = explorer._recorder
+
+    def asked() -> set[str]:
+        kept._ask_new()
+        (table,) = tables(kept._form()["text/html"])
+        return {entry["request"]["type"] for entry in table["replies"]}
+
+    assert "roofline" in (before := asked())
+    assert not before & {"pass", "code"}
+    told: list[str] = []
+    monkeypatch.setattr(type(kept), "refresh", lambda _: told.append("refresh"))
+    for index, product in enumerate(("passes", "assembly"), start=1):
+        told.clear()
+        record(box, product)
+        work.finish(index, passes=PASSES, assembly=ASSEMBLY)
+        drain(explorer)
+        drain(explorer)  # the notebook's turn is behind what is shown
+        assert told == ["refresh"]
+    assert asked() == before | {"pass", "code"}

@@ -42,6 +42,7 @@ class Board:
         later: Callable[[Callable[[], object]], None],
         aside: Callable[[Callable[[], object]], None],
         tune: Callable[..., Variant],
+        recorded: Callable[[], object],
     ) -> None:
         """Nothing is published yet.
 
@@ -54,8 +55,9 @@ class Board:
           later: does a task on the Explorer's thread.
           aside: does a task that may take seconds on another.
           tune: see `Context.tune`.
+          recorded: called when panes show something that was recorded of a variant by a compile of its own.
         """
-        self._app, self._lock, self._variants = app, lock, variants
+        self._app, self._lock, self._variants, self._recorded = app, lock, variants, recorded
         self._modules: dict[int, Module] = {}
         self._own_ids = itertools.count(-1, -1)  # browsers count upwards
         self._replies: dict[int, Entry | None] = {}
@@ -300,6 +302,7 @@ class Board:
     def _show_recorded(self, variant: Variant, product: str, compiled: CompiledProgram) -> None:
         for pane in self._needing(product):
             self.publish_all(pane.recorded(variant, compiled))
+        self._recorded()
 
 
 def _content(entry: Entry) -> Mapping[str, Any]:
