@@ -18,7 +18,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import ExpectationError, ParameterError
-from inspector.expectations import collectives, contents, numbers, recorded
+from inspector.expectations import baseline_checks, collectives, contents, numbers
 from inspector.expectations.baseline import compiler_text
 from inspector.expectations.bounds import Amount, Bound
 from inspector.expectations.finding import Finding, Line
@@ -293,7 +293,7 @@ class Expectation:
             )
         is_written = self._keeping.update if update is None else update
         named = self._keeping.name_for(name, self.compiled.program.name)
-        found, compared = recorded.check(self.compiled, file, named, above, ignore, is_written=is_written)
+        found, compared = baseline_checks.check(self.compiled, file, named, above, ignore, is_written=is_written)
         self._keeping.compared.append(compared)
         return self._found(*found)
 

@@ -32,11 +32,11 @@ from inspector.widgets.app import App
 from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
+from inspector.widgets.explorations import record, restore
 from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.lifetime import collect, hold, hold_weakly, keep
 from inspector.widgets.lowerings import axes_of
 from inspector.widgets.panes.registry import offered
-from inspector.widgets.recorded import record, restore
 from inspector.widgets.recorder import Recorder
 from inspector.widgets.stored import is_batch
 from inspector.widgets.variants import OptionsLike, Variant

@@ -25,6 +25,7 @@ from inspector.engines.inline import InlineEngine
 from inspector.errors import InspectorError, ModuleError, Unavailable
 from inspector.stages.compiled import Compiled
 from tests.conftest import RunPython
+from tests.without_jax import NO_JAX, WITHOUT_JAX
 
 
 def step(params: dict[str, Any], x: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
@@ -100,21 +101,10 @@ def test_what_is_not_known_stays_so(compiled: Compiled, tmp_path: Path, changes:
 
 
 def test_it_loads_where_jax_is_not_installed(saved: Path, compiled: Compiled, one_device_python: RunPython) -> None:
-    script = f"""
-import importlib.util, sys
-def is_absent(name):
-    return name.split(".")[0] in ("jax", "jaxlib")
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if is_absent(name):
-            raise ModuleNotFoundError("No module named " + name, name=name)
-sys.meta_path.insert(0, Blocked())
-find_spec = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: None if is_absent(name) else find_spec(name, *rest)
-from inspector import Compiled
+    script = f"""{WITHOUT_JAX}from inspector import Compiled
 from inspector.analysis.stats import compare
 loaded = Compiled.load({str(saved)!r})
-assert not any(name.split(".")[0] in ("jax", "jaxlib") for name in sys.modules), "JAX was imported"
+{NO_JAX}
 print(loaded.digest, compare(loaded).index[0], len(loaded.hlo))
 """
     out = one_device_python(script).stdout.split()

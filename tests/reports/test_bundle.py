@@ -19,6 +19,7 @@ from inspector.reports.forms import LEFT_OUT
 from inspector.stages.compiled import Compiled
 from tests.conftest import RunPython
 from tests.reports.recorded import exploration, of_kernel
+from tests.without_jax import NO_JAX, WITHOUT_JAX
 
 
 @pytest.fixture(scope="module")
@@ -128,20 +129,9 @@ def test_files_of_compiled_save_are_opened_too(tmp_path: Path) -> None:
 
 
 def test_it_loads_where_jax_is_not_installed(file: Path, one_device_python: RunPython) -> None:
-    script = f"""
-import importlib.util, sys
-def is_absent(name):
-    return name.split(".")[0] in ("jax", "jaxlib")
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if is_absent(name):
-            raise ModuleNotFoundError("No module named " + name, name=name)
-sys.meta_path.insert(0, Blocked())
-find_spec = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: None if is_absent(name) else find_spec(name, *rest)
-import inspector
+    script = f"""{WITHOUT_JAX}import inspector
 loaded = inspector.load({str(file)!r})
-assert not any(name.split(".")[0] in ("jax", "jaxlib") for name in sys.modules), "JAX was imported"
+{NO_JAX}
 print(len(loaded.variants), len(loaded.lowered.hlo), loaded.compare().shape[0], loaded.lowered.collectives().table().shape[0])
 print(loaded.lowered.module().entry.name)
 """
