@@ -66,7 +66,7 @@ class Transcript:
         return dataclasses.replace(self, said=tuple(map(_repacked, self.said)))
 
     def within(self, limit_bytes: int, remedy: str) -> Transcript:
-        """The same in at most so many bytes: what is largest is left out, texts last.
+        """The same in at most so many bytes: what is largest is left out, texts last, and of these the baseline's.
 
         Args:
           limit_bytes: of `to_bytes`, as near as it can be known before.
@@ -74,7 +74,15 @@ class Transcript:
         """
         sizes = [s.size for s in self.said]
         excess = sum(sizes) - limit_bytes
-        order = sorted(range(len(sizes)), key=lambda i: (self.said[i].message["type"] == "document", -sizes[i]))
+        baseline = min((v for s in self.said if (v := s.message.get("variant")) is not None), default=None)
+        order = sorted(
+            range(len(sizes)),
+            key=lambda i: (
+                (message := self.said[i].message)["type"] == "document",
+                message.get("variant") in (None, baseline),
+                -sizes[i],
+            ),
+        )
         left_out = set[int]()
         for i in order:
             if excess <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import random
 from typing import Any
@@ -55,6 +56,13 @@ def test_the_largest_go_first_and_texts_last_and_say_so() -> None:
     assert (gone["pane"], gone["variant"], gone["remedy"]) == ("optimized", 0, "Run the cell.")
     assert gone["reason"].startswith("It has 7 lines, 19.7 KiB packed")
     assert len(kept.to_bytes()) <= 10_000
+
+
+def test_texts_of_variants_go_before_a_larger_one_of_the_baseline() -> None:
+    of_variant = document("optimized", 10_000)
+    of_variant = dataclasses.replace(of_variant, message={**of_variant.message, "variant": 1})
+    kept = transcript(document("source", 1_000), document("optimized", 20_000), of_variant).within(25_000, "")
+    assert [(s.message["type"], s.message["variant"]) for s in kept.said[1:]] == [("document", 0), ("unavailable", 1)]
 
 
 def test_what_has_no_buffers_is_kept_whatever_the_limit() -> None:
