@@ -49,7 +49,7 @@ def message(about: About, findings: Sequence[Finding]) -> str:
         paragraphs += _details(finding)
     if about.commands:
         paragraphs.append("\n".join(f"see it:  {command}" for command in about.commands))
-    return "\n\n".join(paragraphs)
+    return "\n\n".join(dict.fromkeys(paragraphs))  # a source line once, however many findings are of it
 
 
 def _line(finding: Finding) -> str:

@@ -267,11 +267,13 @@ def test_a_block_gathers_all_failures(expected: Any) -> None:
     def block() -> None:
         with expected("two_sums") as step:
             step.no_collectives("all-gather")
-            step.no_collectives("all-reduce")
+            step.no_collectives("all-gather", axes="model")
             step.no_float64()
 
     text = failure(block)
     assert text.count("FAIL") == 2
+    blocks = text.split("\n\n")
+    assert len(blocks) == len(set(blocks)), "a source line is shown once"
     assert "ok    element types" in text
     with pytest.raises(ZeroDivisionError), expected("two_sums") as step:
         step.no_collectives("all-gather").flops(at_most=1 / 0)
