@@ -1,10 +1,11 @@
 """What a notebook needs of a small machine: the memory of its JupyterLab, all that it starts, at the peak.
 
-    python -m benchmarks.notebook_memory [notebook ...]
+    python -m benchmarks.notebook_memory [--allowed 1024] [notebook ...]
 
 Each notebook, those of `notebooks/` without another's devices by default, is run whole in JupyterLab, in Chromium, as on
 Binder. Meanwhile the memory of the server and of every process below it (kernels, fork servers, workers) is added up,
 each page by the share of it that a process has (PSS, Linux). The browser is somebody else's machine, and not counted.
+The server is told that it may take so many MiB, as JupyterHub tells it, and inspector lives accordingly; 0 for all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import os
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -48,7 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("notebooks", nargs="*", default=list(NOTEBOOKS))
+    parser.add_argument("--allowed", type=int, default=1024, metavar="MiB")
     options = parser.parse_args(arguments)
+    os.environ["MEM_LIMIT"] = str(options.allowed * _MB)
     for name in options.notebooks:
         peak, failed = _run(ROOT / "notebooks" / f"{name}.ipynb")
         parts = ", ".join(f"{what} {mb:.0f}" for mb, what in peak.by_process)

@@ -242,11 +242,12 @@ def _why_not_written(folder: Path, make: Callable[[Path], object]) -> str:
 
 def limits() -> Iterator[Row]:
     """Memory, processors and open files."""
+    from inspector.engines.machine_memory import machine_memory
     from inspector.units import format_bytes
 
-    memory, limited_by = _memory()
-    few = memory is not None and memory < _LEAST_MEMORY_BYTES
-    said = "not known" if memory is None else f"{format_bytes(memory)}, {limited_by}"
+    memory, limited_by = machine_memory()
+    few = 0 < memory < _LEAST_MEMORY_BYTES
+    said = f"{format_bytes(memory)}, {limited_by}" if memory else "not known"
     yield Row(
         "memory",
         "missing" if few else "ok" if memory else "",
@@ -269,17 +270,6 @@ def limits() -> Iterator[Row]:
                 f"{format_bytes(space)}: XLA reserves more than it uses",
                 "ulimit -v unlimited",
             )
-
-
-def _memory() -> tuple[int | None, str]:
-    """The least of what the machine has and what its control group allows, in bytes, and which it is."""
-    found: list[tuple[int, str]] = []
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):
-            found.append((int(Path(path).read_text()), "the control group's limit"))
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        found.append((os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "the machine's"))
-    return min(found, default=(None, ""))
 
 
 def variables() -> Iterator[Row]:

@@ -22,6 +22,7 @@ from inspector.engines.environment import Environment, accelerator, check_here, 
 from inspector.engines.fork_server import Starter
 from inspector.engines.lane import closed_error, compiling, running
 from inspector.engines.last_words import warnings_in
+from inspector.engines.machine_memory import most_workers
 from inspector.engines.worker_lane import WorkerLane, WorkerRequest
 from inspector.engines.worker_lane import WorkerSettings as WorkerSettings
 from inspector.errors import CompilationError, ExecutionError, TargetError, Unavailable, WorkerDiedError
@@ -116,7 +117,7 @@ class WorkerEngine:
                 raise closed_error()
             found = self._lanes.pop(where, None) or WorkerLane(where, self._starter, self._settings)
             self._lanes[where] = found  # the last used is the last
-            for unused in list(self._lanes.values())[: -self._settings.max_workers]:
+            for unused in list(self._lanes.values())[: -(self._settings.max_workers or most_workers())]:
                 unused.rest()
             return found
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import math
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from inspector.engines.environment import Environment
 from inspector.engines.fork_server import Starter
 from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.last_words import Death
+from inspector.engines.machine_memory import worker_limits
 from inspector.engines.messages import Header, Message
 from inspector.engines.process import START_LIMIT_S, Process, StartError, StartTimeoutError
 from inspector.engines.wire import WireError
@@ -45,11 +44,12 @@ class WorkerSettings:
         it is submitted.
       max_requests: requests after which a worker is replaced.
       memory_limit_bytes: resident memory above which it is replaced after a request; None for a
-        quarter of the machine's, at least 2 GiB.
+        quarter of the machine's, at least 2 GiB or half of it where it has more than 2 GiB.
       max_memory_bytes: resident memory above which it is stopped in the middle of a request; None for
         four fifths of the machine's.
       max_executables: executables that a worker keeps alive for running.
-      max_workers: workers, one a device environment, that wait for requests; of more, the longest unused end.
+      max_workers: workers, one a device environment, that wait for requests; of more, the longest unused end. None for
+        six, or one where the machine or what is allowed of it has at most 2 GiB.
       start: "fork" through the fork server, "spawn" in a fresh interpreter, "auto" for the first
         where it works.
     """
@@ -59,7 +59,7 @@ class WorkerSettings:
     memory_limit_bytes: int | None = None
     max_memory_bytes: int | None = None
     max_executables: int = 4
-    max_workers: int = 6
+    max_workers: int | None = None
     start: Literal["auto", "fork", "spawn"] = "auto"
 
 
@@ -86,12 +86,13 @@ class WorkerLane:
     """One device environment: its queue, its worker, the job under way."""
 
     def __init__(self, where: Environment, starter: Starter, limits: WorkerSettings) -> None:
+        memory_limit_bytes, max_memory_bytes = worker_limits()
         self._message = {
             **dataclasses.asdict(where),
             "max_executables": limits.max_executables,
             "max_requests": limits.max_requests,
-            "memory_limit_bytes": limits.memory_limit_bytes or max(2 << 30, _memory_bytes() // 4),
-            "max_memory_bytes": limits.max_memory_bytes or max(2 << 30, _memory_bytes() * 4 // 5),
+            "memory_limit_bytes": limits.memory_limit_bytes or memory_limit_bytes,
+            "max_memory_bytes": limits.max_memory_bytes or max_memory_bytes,
         }
         self._start_remedy = (
             f"It was to start with {' '.join(map(_clipped, read_at_start))}: leave out or change a flag."
@@ -351,10 +352,3 @@ class _TimeLimit:
 
     def start_error(self, what: str) -> StartLimitError:
         return StartLimitError(f"No worker had started for {what} within the limit of {self._limit_s:g} s. Try again.")
-
-
-def _memory_bytes() -> int:
-    """The machine's, 0 where that is not known."""
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return 0

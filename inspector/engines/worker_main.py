@@ -321,6 +321,7 @@ class _Limits:
     _MAPS_EVERY = 8  # counting maps costs a millisecond
     _LOOK_S = 0.1
     _LARGE_BYTES = 600 << 20
+    _LARGE_PART = 3  # of the limit, where that is less
 
     def __init__(self, environment: dict[str, Any]) -> None:
         self._max_requests = environment["max_requests"]
@@ -360,7 +361,8 @@ class _Limits:
     def is_large(self) -> bool:
         """Whether there may be much to give back."""
         with contextlib.suppress(OSError):
-            return _resident_bytes() > self._LARGE_BYTES
+            large: int = min(self._LARGE_BYTES, self._memory_limit_bytes // self._LARGE_PART)
+            return _resident_bytes() > large
         return False
 
 

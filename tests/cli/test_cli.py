@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 import inspector
-from inspector.cli import doctor as doctor_module
 from inspector.cli.arguments import as_call, read_call
 from inspector.cli.commands import inspector as commands
 from inspector.cli.given import Asked
@@ -422,7 +421,7 @@ def test_the_doctor_names_the_command_for_what_is_missing(run: Run, monkeypatch:
     monkeypatch.setattr(
         "inspector._jax.absent.absent_platform", lambda kind: inspector.Unavailable(f"no {kind}", f"install {kind}")
     )
-    monkeypatch.setattr(doctor_module, "_memory", lambda: (1 << 30, "the machine's"))
+    monkeypatch.setattr("inspector.engines.machine_memory.machine_memory", lambda: (1 << 30, "the machine's"))
     monkeypatch.setenv("HOME", str(Path.cwd()))
     said = run("doctor", "--quick", status=1).stdout
     assert re.search(r"^wrong +JAX +not installed\n +→ pip install 'jax>=0.10,<0.13'$", said, re.MULTILINE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -28,7 +27,6 @@ from inspector.errors import (
     WorkerLostError,
 )
 
-GIB = 1 << 30
 HERE = Environment("cpu", 8)
 
 
@@ -37,32 +35,11 @@ def limits_of(settings: WorkerSettings) -> tuple[int, int]:
     return message["memory_limit_bytes"], message["max_memory_bytes"]
 
 
-@pytest.mark.parametrize(
-    ("memory", "limits"),
-    [
-        (100 * GIB, (25 * GIB, 80 * GIB)),
-        (5 * GIB, (2 * GIB, 4 * GIB)),
-        (GIB, (2 * GIB, 2 * GIB)),
-        (0, (2 * GIB, 2 * GIB)),
-    ],
-)
-def test_limits_of_memory_follow_the_machine(
-    memory: int, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_lane, "_memory_bytes", lambda: memory)
-    assert limits_of(WorkerSettings()) == limits
-    assert limits_of(WorkerSettings(memory_limit_bytes=7)) == (7, limits[1])
-    assert limits_of(WorkerSettings(max_memory_bytes=9)) == (limits[0], 9)
-
-
-def test_the_machines_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}.__getitem__)
-    assert worker_lane._memory_bytes() == 4_096_000
-    for error in (ValueError, OSError):
-        monkeypatch.setattr(os, "sysconf", lambda _, error=error: (_ for _ in ()).throw(error))
-        assert worker_lane._memory_bytes() == 0
-    monkeypatch.delattr(os, "sysconf")
-    assert worker_lane._memory_bytes() == 0
+def test_limits_of_memory_follow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_lane, "worker_limits", lambda: (5, 11))
+    assert limits_of(WorkerSettings()) == (5, 11)
+    assert limits_of(WorkerSettings(memory_limit_bytes=7)) == (7, 11)
+    assert limits_of(WorkerSettings(max_memory_bytes=9)) == (5, 9)
 
 
 class FakeWorker:

@@ -190,10 +190,12 @@ def _no_proc() -> int:
     raise FileNotFoundError("/proc/self/statm")
 
 
-@pytest.mark.parametrize(("resident", "large"), [(_Limits._LARGE_BYTES, False), (_Limits._LARGE_BYTES + 1, True)])
-def test_what_is_large(limits: _Limits, resident: int, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_main, "_resident_bytes", lambda: resident)
-    assert limits.is_large() is large
+@pytest.mark.parametrize(("limit", "large"), [(2 << 30, 600 << 20), (300 << 20, 100 << 20)])
+def test_what_is_large(limit: int, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = _Limits({**ENVIRONMENT, "memory_limit_bytes": limit})
+    for resident in (large, large + 1):
+        monkeypatch.setattr(worker_main, "_resident_bytes", lambda resident=resident: resident)
+        assert limits.is_large() is (resident > large)
 
 
 def test_who_grows_too_large_ends_itself_in_a_request_only(
