@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from inspector._jax.compile_events import watch_compiles as watch_compiles
     from inspector._jax.retraces import watch_retraces as watch_retraces
     from inspector._jax.sharing import share_compiles as share_compiles
+    from inspector.analysis.exchanges.links import Links as Links
     from inspector.analysis.peaks import measured_peak as measured_peak
     from inspector.analysis.stats import compare as compare
     from inspector.caching import CacheStatus as CacheStatus
@@ -61,6 +62,7 @@ _HOMES = {
     "Exploration": "inspector.exploration",
     "InspectorError": "inspector.errors",
     "LoadedExecutable": "inspector.engines.executable",
+    "Links": "inspector.analysis.exchanges.links",
     "Lowered": "inspector.stages.lowered",
     "Options": "inspector.compilation.options",
     "Peak": "inspector.platforms",

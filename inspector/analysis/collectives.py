@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from inspector.analysis.exchanges.exchange import Exchange
+    from inspector.analysis.exchanges.links import Links
+
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Collectives(Tabular):
@@ -107,6 +110,28 @@ class Collectives(Tabular):
     def members(self, key: str | int) -> pd.DataFrame:
         """One row a group member of a collective, by its name or position: see `analysis/members.py`."""
         return members(self[key], self.mesh, self.num_replicas, self.num_partitions)
+
+    def exchange(
+        self, key: str | int, algorithm: str = "ring", *, group: int = 0, links: Links | None = None
+    ) -> Exchange:
+        """A collective, by its name or position, done by the algorithm of a textbook, step by step.
+
+        Which one a runtime takes nobody tells; every one ends with what the collective is defined to give.
+
+        Args:
+          key: name or position.
+          algorithm: "ring", "bidirectional ring", "halving and doubling", "tree" or "direct".
+          group: which of its groups; of a collective-permute all ids take part.
+          links: between the members; a ring of unknown speed by default.
+
+        Raises:
+          ParameterError: no such algorithm or group.
+          ModuleError: its members are not known, or no textbook does it so.
+        """
+        from inspector.analysis.exchanges.exchange import exchange
+        from inspector.analysis.exchanges.links import Links
+
+        return exchange(self[key], algorithm, group, links or Links())
 
     def plot(self, key: str | int) -> Figure:
         """The groups of a collective, by its name or position, drawn on the mesh: see `analysis/mesh_plot.py`.

@@ -1,0 +1,1 @@
+"""How textbooks do a collective: block by block, step by step, with what that loads."""

@@ -1,0 +1,215 @@
+"""The algorithms of textbooks for collectives, as steps in which members send blocks to each other.
+
+Members are positions in a group of `n`, 0 to n - 1. A block is a number: of an all-gather block b is what member b
+puts in; of a reduce-scatter and an all-reduce block b is the b-th part of everybody's operand; of an all-to-all block
+`i * n + j` is what i has for j; of a broadcast block b is the b-th part of what member 0 has.
+
+Rings and their two directions: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+workstations", 2009. Halving, doubling and trees: Thakur, Rabenseifner, Gropp, "Optimization of collective
+communication operations in MPICH", 2005. What a runtime chooses is its own affair, and nobody tells.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from inspector.errors import Unavailable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Transfer:
+    """What one member sends to another in one step.
+
+    Attributes:
+      sender: its position in the group.
+      receiver: likewise.
+      blocks: which, at least one.
+      adds: whether the receiver combines them with what it has of them.
+    """
+
+    sender: int
+    receiver: int
+    blocks: tuple[int, ...]
+    adds: bool = False
+
+
+Step: TypeAlias = tuple[Transfer, ...]
+"""What happens at the same time: everybody sends what it had before the step."""
+Schedule: TypeAlias = tuple[Step, ...]
+Held: TypeAlias = Mapping[int, frozenset[int]]
+"""What a member has: by block the positions of the members whose values are in it."""
+
+ALGORITHMS = ("ring", "bidirectional ring", "halving and doubling", "tree", "direct")
+OPCODES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-broadcast")
+
+
+def schedule(opcode: str, algorithm: str, count: int) -> Schedule | Unavailable:
+    """The steps of an algorithm among so many members; of a bidirectional ring block b is in halves, 2b and 2b + 1."""
+    if opcode not in OPCODES:
+        return Unavailable(f"textbooks have no algorithm for {opcode}")
+    made = _MAKERS[algorithm](opcode, count)
+    return made if isinstance(made, Unavailable) else tuple(step for step in made if step)
+
+
+def _ring(opcode: str, n: int) -> Schedule:
+    match opcode:
+        case "all-gather":
+            return _ring_steps(n, n - 1, lambda member, step: [(member - step) % n])
+        case "reduce-scatter":
+            return _ring_steps(n, n - 1, lambda member, step: [(member - step - 1) % n], adds=True)
+        case "all-reduce":
+            return _ring("reduce-scatter", n) + _ring("all-gather", n)
+        case "all-to-all":
+            return _ring_steps(
+                n,
+                n - 1,
+                lambda member, step: [
+                    (member - step) % n * n + (member - step + far) % n for far in range(step + 1, n)
+                ],
+            )
+        case _:  # block b leaves member 0 in step b
+            return _ring_steps(
+                n, 2 * n - 2, lambda member, step: [step - member] if member < n - 1 and 0 <= step - member < n else []
+            )
+
+
+def _ring_steps(n: int, count: int, sent: Callable[[int, int], Sequence[int]], *, adds: bool = False) -> Schedule:
+    """Steps in which every member sends to the next."""
+    return tuple(
+        tuple(
+            Transfer(member, (member + 1) % n, tuple(blocks), adds)
+            for member in range(n)
+            if (blocks := sent(member, step))
+        )
+        for step in range(count)
+    )
+
+
+def _two_rings(opcode: str, n: int) -> Schedule:
+    """Halves of all blocks at the same time, one one way, one the other."""
+
+    def mirrored(block: int) -> int:
+        if opcode == "all-to-all":
+            return -(block // n) % n * n + -(block % n) % n
+        return block if opcode == "collective-broadcast" else -block % n
+
+    def halves(transfer: Transfer) -> tuple[Transfer, Transfer]:
+        there = dataclasses.replace(transfer, blocks=tuple(2 * block for block in transfer.blocks))
+        back = tuple(2 * mirrored(block) + 1 for block in transfer.blocks)
+        return there, dataclasses.replace(
+            transfer, sender=-transfer.sender % n, receiver=-transfer.receiver % n, blocks=back
+        )
+
+    return tuple(tuple(half for transfer in step for half in halves(transfer)) for step in _ring(opcode, n))
+
+
+def _halving(opcode: str, n: int) -> Schedule | Unavailable:
+    if n & (n - 1):
+        return Unavailable(f"halving and doubling is for 2, 4, 8, ... members, not {n}")
+    distances = [1 << bit for bit in range(n.bit_length() - 1)]
+
+    def same(block: int, member: int, distance: int) -> bool:
+        """Whether they agree in all bits from this one on."""
+        return block // distance == member // distance
+
+    def steps(order: Sequence[int], sent: Callable[[int, int], Sequence[int]], *, adds: bool = False) -> Schedule:
+        return tuple(
+            tuple(
+                Transfer(member, member ^ distance, tuple(blocks), adds)
+                for member in range(n)
+                if (blocks := sent(member, distance))
+            )
+            for distance in order
+        )
+
+    match opcode:
+        case "all-gather":
+            return steps(distances, lambda member, d: [b for b in range(n) if same(b, member, d)])
+        case "reduce-scatter":
+            return steps(distances[::-1], lambda member, d: [b for b in range(n) if same(b, member ^ d, d)], adds=True)
+        case "all-reduce":
+            return (*_steps(_halving("reduce-scatter", n)), *_steps(_halving("all-gather", n)))
+        case "all-to-all":  # what is for those that differ in this bit, of all that agree in the bits before
+            return steps(
+                distances,
+                lambda member, d: [
+                    i * n + j
+                    for i in range(n)
+                    for j in range(n)
+                    if i // d == member // d and (i ^ j) & d and (j ^ member) % d == 0
+                ],
+            )
+        case _:
+            scatter = steps(
+                distances[::-1],
+                lambda member, d: [b for b in range(n) if same(b, member ^ d, d)] if member % (2 * d) == 0 else [],
+            )
+            return (*scatter, *_steps(_halving("all-gather", n)))
+
+
+def _tree(opcode: str, n: int) -> Schedule | Unavailable:
+    """A binomial tree with member 0 on top: in step k of the way down, those below 2^k send 2^k further."""
+    distances = [1 << bit for bit in range((n - 1).bit_length())]
+
+    def below(member: int, distance: int) -> list[int]:
+        """What a member passes on when it is the top of its part of the tree."""
+        return [b for b in range(member, n) if (b - member) % distance == 0]
+
+    def down(blocks: Callable[[int, int], Sequence[int]]) -> Schedule:
+        return tuple(
+            tuple(Transfer(m, m + d, tuple(blocks(m + d, 2 * d))) for m in range(min(d, n - d))) for d in distances
+        )
+
+    def up(blocks: Callable[[int, int], Sequence[int]], *, adds: bool) -> Schedule:
+        return tuple(
+            tuple(Transfer(m + d, m, tuple(blocks(m + d, 2 * d)), adds) for m in range(min(d, n - d)))
+            for d in distances[::-1]
+        )
+
+    def everything(_member: int, _distance: int) -> range:
+        return range(n)
+
+    match opcode:
+        case "all-gather":
+            return up(below, adds=False) + down(everything)
+        case "reduce-scatter":
+            return up(everything, adds=True) + down(below)
+        case "all-reduce":
+            return up(everything, adds=True) + down(everything)
+        case "all-to-all":
+            return Unavailable("textbooks have no tree for all-to-all: all of it would pass through one member")
+        case _:
+            return down(everything)
+
+
+def _direct(opcode: str, n: int) -> Schedule:
+    def step(blocks: Callable[[int, int], Sequence[int]], *, adds: bool = False) -> Schedule:
+        pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+        return (tuple(Transfer(i, j, tuple(sent), adds) for i, j in pairs if (sent := blocks(i, j))),)
+
+    match opcode:
+        case "all-gather":
+            return step(lambda sender, _: [sender])
+        case "reduce-scatter":
+            return step(lambda _, receiver: [receiver], adds=True)
+        case "all-reduce":
+            return _direct("reduce-scatter", n) + _direct("all-gather", n)
+        case "all-to-all":
+            return step(lambda i, j: [i * n + j])
+        case _:
+            return step(lambda sender, _: [] if sender else range(n))
+
+
+def _steps(made: Schedule | Unavailable) -> Schedule:
+    return () if isinstance(made, Unavailable) else made
+
+
+_MAKERS: Mapping[str, Callable[[str, int], Schedule | Unavailable]] = {
+    "ring": _ring,
+    "bidirectional ring": _two_rings,
+    "halving and doubling": _halving,
+    "tree": _tree,
+    "direct": _direct,
+}
