@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.xla_computation import xla_computation as xla_computation
     from inspector.platforms import Peak as Peak
+    from inspector.shardings import sharding as sharding
     from inspector.stages.compiled import Compiled as Compiled
     from inspector.stages.lowered import Lowered as Lowered
     from inspector.sweeps import sweep as sweep
@@ -82,6 +83,7 @@ _HOMES = {
     "report": "inspector.widgets.report",
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.effects",
+    "sharding": "inspector.shardings",
     "share_compiles": "inspector._jax.sharing",
     "sweep": "inspector.sweeps",
     "targets": "inspector.engines.targets",

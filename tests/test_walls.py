@@ -46,6 +46,7 @@ TOP = frozenset(
         "replaying",
         "effects",
         "ledger",
+        "shardings",
         "sweeps",
         "progress",
         "magics",
