@@ -33,7 +33,6 @@ from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
 from inspector.widgets.explorations import record, restore
-from inspector.widgets.fallback import html_form, text_form
 from inspector.widgets.lifetime import collect, hold, hold_weakly, keep
 from inspector.widgets.lowerings import axes_of
 from inspector.widgets.panes.registry import offered
@@ -415,7 +414,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         super().close()
 
     def __repr__(self) -> str:
-        return "<Explorer, closed>" if self._is_closed else text_form(self.lowered, self.variants)
+        return "<Explorer, closed>" if self._is_closed else self._recorder.text()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, with a text and an HTML form for pages without a kernel."""
@@ -423,9 +422,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         if bundle is None:
             return None
         data = bundle[0] if isinstance(bundle, tuple) else bundle
-        data.update(
-            {"text/plain": text_form(self.lowered, self.variants), "text/html": html_form(self.lowered, self.variants)}
-        )
+        data.update({"text/plain": self._recorder.text(), "text/html": self._recorder.html()})
         return bundle
 
     def _ipython_display_(self, **kwargs: Any) -> None:

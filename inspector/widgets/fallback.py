@@ -14,6 +14,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.units import format_bytes, format_count, format_seconds
 from inspector.widgets.panes.pallas import kernels_html
+from inspector.widgets.panes.pane import Excerpt
 
 if TYPE_CHECKING:
     from inspector.analysis.stats import Stat
@@ -28,17 +29,24 @@ _SHOWN_PROGRAMS = 4
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Told:
-    """What else is known of a variant: how its program differs from the baseline's, in a sentence; its collectives as HTML."""
+    """What else is known of a variant.
+
+    Attributes:
+      difference: how its program differs from the baseline's, in a sentence.
+      collectives: as HTML.
+      excerpts: of what was recorded of it besides its compile.
+    """
 
     difference: str = ""
     collectives: str = ""
+    excerpts: Sequence[Excerpt] = ()
 
 
 _NONE: Mapping[int, Told] = types.MappingProxyType({})
 
 
-def text_form(lowered: Lowered, variants: Sequence[Variant]) -> str:
-    """A few lines: the program and its variants."""
+def text_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Told] = _NONE) -> str:
+    """A few lines: the program and its variants; arguments as of `html_form`."""
     program = lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
     if lowered.notes:
@@ -53,6 +61,7 @@ def text_form(lowered: Lowered, variants: Sequence[Variant]) -> str:
         if variant.failure is not None:
             line += f", {_reason(variant.failure)}"
         lines.append(line)
+        lines += [f"    {_cut(excerpt.title)}" for excerpt in told.get(variant.number, Told()).excerpts]
     return "\n".join(lines)
 
 
@@ -76,6 +85,7 @@ def html_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, 
         *_collectives(variants, told),
         *(_folded(title, listing) for title, listing in _texts(lowered)),
         *_programs(variants),
+        *_excerpts(variants, told),
     ]
     return "".join(parts)
 
@@ -114,6 +124,17 @@ def _collectives(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[
     """Those of the baseline, and of variants that have others."""
     forms = [told[variant.number].collectives for variant in variants if variant.number in told]
     return [form for form in dict.fromkeys(forms) if form][:_SHOWN_PROGRAMS]
+
+
+def _excerpts(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
+    """What was recorded besides the compiles, the texts of the first variants."""
+    found = []
+    for place, variant in enumerate(v for v in variants if v.number in told):
+        for excerpt in told[variant.number].excerpts:
+            title = f"{variant.label}: {_cut(excerpt.title)}"
+            has_text = excerpt.text and place < _SHOWN_PROGRAMS
+            found.append(_folded(title, excerpt.text) if has_text else f"<p>{html.escape(title)}</p>")
+    return found
 
 
 def _failures(variants: Sequence[Variant]) -> list[str]:

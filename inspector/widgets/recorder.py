@@ -100,7 +100,30 @@ class Recorder:
     def element(self, *, has_code: bool) -> str:
         """The same as an element of a page, one of which has the app's code."""
         transcript = self._transcript(self._ask(self._done, is_whole=True)).repacked()
-        return element(self._html(), transcript, _IN_PAGE, has_code=has_code)
+        return element(self.html(), transcript, _IN_PAGE, has_code=has_code)
+
+    def text(self) -> str:
+        """A few lines without the app."""
+        told = {variant.number: Told(excerpts=self._compiles.board.excerpts(variant)) for variant in self._done}
+        return text_form(self._compiles.lowered, self._compiles.variants, told)
+
+    def html(self) -> str:
+        """What is known, where no script runs."""
+        variants = self._compiles.variants
+        differences = {
+            said.message["variant"]: said.message["summary"]
+            for said in self._app.said()
+            if said.message["type"] == "diff" and said.message["baseline"] == variants[0].number
+        }
+        told = {
+            variant.number: Told(
+                differences.get(variant.number, ""),
+                self._collectives_of(variant),
+                self._compiles.board.excerpts(variant),
+            )
+            for variant in self._done
+        }
+        return html_form(self._compiles.lowered, variants, told)
 
     def send_page(self, number: int) -> None:
         """Answers request `number` of a browser with the page, on a thread of its own."""
@@ -154,23 +177,9 @@ class Recorder:
         replies = [said for each in list(self._replies.values()) for said in each]
         transcript = self._transcript(replies).within(_STORED_BYTES, _IN_NOTEBOOK).repacked()
         stored = element(
-            self._html(), transcript, _IN_NOTEBOOK, name=self._app.stored_class, has_code=_with_code() is self
+            self.html(), transcript, _IN_NOTEBOOK, name=self._app.stored_class, has_code=_with_code() is self
         )
-        return {"text/plain": text_form(self._compiles.lowered, self._compiles.variants), "text/html": stored}
-
-    def _html(self) -> str:
-        variants = self._compiles.variants
-        differences = {
-            said.message["variant"]: said.message["summary"]
-            for said in self._app.said()
-            if said.message["type"] == "diff" and said.message["baseline"] == variants[0].number
-        }
-        told = {
-            variant.number: Told(differences.get(variant.number, ""), self._collectives_of(variant))
-            for variant in variants
-            if variant.state == "done"
-        }
-        return html_form(self._compiles.lowered, variants, told)
+        return {"text/plain": self.text(), "text/html": stored}
 
     def _collectives_of(self, variant: Variant) -> str:
         if variant.number not in self._collectives:

@@ -10,6 +10,7 @@ from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.fallback import Told, html_form, text_form
+from inspector.widgets.panes.pane import Excerpt
 from inspector.widgets.work import Work
 from tests.widgets.fakes import FakeWork, lowered
 
@@ -144,8 +145,23 @@ def test_a_notebook_keeps_both_forms_beside_the_widget() -> None:
     bundle = shown._repr_mimebundle_()
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     assert data["text/plain"] == text_form(shown.lowered, shown.variants)
-    assert data["text/html"] == html_form(shown.lowered, shown.variants)
+    assert data["text/html"] == shown._recorder.html()
     assert "application/vnd.jupyter.widget-view+json" in data
+    shown.close()
+
+
+def test_what_was_recorded_is_named_and_escaped_and_cut() -> None:
+    shown, work = explorer()
+    work.finish(0)
+    shown.wait(10)
+    told = {0: Told(excerpts=[Excerpt(EVIL + "x" * 10_000), Excerpt(f"Code {EVIL}", f"{EVIL}\n" * 100_000)])}
+    lines = text_form(shown.lowered, shown.variants, told).split("\n")
+    assert [line.strip()[: len(EVIL)] for line in lines[-2:]] == [EVIL, f"Code {EVIL}"[: len(EVIL)]]
+    assert max(map(len, lines)) < 1000
+    page = html_form(shown.lowered, shown.variants, told)
+    assert f"baseline: Code {EVIL} (100,001 lines)" in Tags(page).words
+    assert "<script" not in page
+    assert len(page) < 60_000
     shown.close()
 
 

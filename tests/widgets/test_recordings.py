@@ -168,6 +168,20 @@ def test_code_is_told_with_its_instructions_and_its_text_when_asked(
     assert "ELF" in box.last("code_text", id=2)["reason"] or "capstone" in box.last("code_text", id=2)["reason"]
 
 
+def test_pages_without_scripts_name_passes_and_code(work: FakeWork, explorer: Explorer, box: Box) -> None:
+    passes = dataclasses.replace(PASSES, counts=tuple(Counts(number, 1, 64, 0) for number in (7, 5)))
+    for index, product in enumerate(("passes", "assembly"), start=1):
+        record(box, product)
+        work.finish(index, passes=passes, assembly=ASSEMBLY)
+        drain(explorer)
+    lines = repr(explorer).split("\n")
+    assert lines[-2:] == ["    Passes: 2, 1 changed the module", "    Code: thunks, assembly; thunks"]
+    page = explorer._recorder.html()
+    assert "baseline: Passes: 2, 1 changed the module (1 lines)" in page
+    assert "0 simplification/algsimp: 7 → 5 instructions, 250 ms" in page
+    assert "000: kKernel" in page
+
+
 def test_what_a_back_end_does_not_give_is_said(work: FakeWork, explorer: Explorer, box: Box) -> None:
     for index, (product, pane) in enumerate({"passes": "passes", "assembly": "code"}.items(), start=1):
         record(box, product)

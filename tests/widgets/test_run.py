@@ -118,6 +118,15 @@ def measured() -> Iterator[Measured]:
     made.explorer.close()
 
 
+def test_what_is_kept_follows_a_run(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    refreshed: list[str] = []
+    monkeypatch.setattr(measured.explorer._recorder, "refresh", lambda: refreshed.append(repr(measured.explorer)))
+    measured.measure(0, 1.0, 2.0)
+    until(lambda: bool(refreshed))
+    assert "\n    Run on cpu: median 2 s of 6 executions\n" in refreshed[-1]
+    assert "baseline: Run on cpu: median 2 s of 6 executions" in measured.explorer._recorder.html()
+
+
 def test_runs_are_compared_with_the_baselines_whichever_comes_first(measured: Measured) -> None:
     _, second, third = measured.numbers
     measured.measure(second, 2.0, 1.0)

@@ -18,7 +18,7 @@ from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.documents import TextDocument
-from inspector.widgets.panes.pane import Context, Entry, Packed, Pane
+from inspector.widgets.panes.pane import Context, Entry, Excerpt, Packed, Pane
 from inspector.widgets.panes.registry import Line
 from inspector.widgets.recordings import Recordings
 from inspector.widgets.transcript import Said
@@ -55,9 +55,9 @@ class Board:
           later: does a task on the Explorer's thread.
           aside: does a task that may take seconds on another.
           tune: see `Context.tune`.
-          recorded: called when panes show something that was recorded of a variant by a compile of its own.
+          recorded: see `Context.recorded`.
         """
-        self._app, self._lock, self._variants, self._recorded = app, lock, variants, recorded
+        self._app, self._lock, self._variants = app, lock, variants
         self._modules: dict[int, Module] = {}
         self._own_ids = itertools.count(-1, -1)  # browsers count upwards
         self._replies: dict[int, Entry | None] = {}
@@ -74,6 +74,7 @@ class Board:
             later=later,
             aside=aside,
             tune=tune,
+            recorded=recorded,
         )
         self._lines = lines
         self._panes = {line.name: line.make(line.name, context) for line in lines}
@@ -197,6 +198,10 @@ class Board:
         """What was recorded of a variant by compiles of their own."""
         return self._recordings.shown(variant)
 
+    def excerpts(self, variant: Variant) -> list[Excerpt]:
+        """What was recorded of a variant besides its compile, for pages where no script runs."""
+        return [excerpt for pane in self._panes.values() for excerpt in pane.excerpts(variant)]
+
     def outcome(self, variant: Variant) -> Outcome | None:
         """What is kept of a variant's latest run, if there was one."""
         return next(filter(None, (pane.outcome(variant) for pane in self._panes.values())), None)
@@ -302,7 +307,7 @@ class Board:
     def _show_recorded(self, variant: Variant, product: str, compiled: CompiledProgram) -> None:
         for pane in self._needing(product):
             self.publish_all(pane.recorded(variant, compiled))
-        self._recorded()
+        self._context.recorded()
 
 
 def _content(entry: Entry) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from inspector.compilation.records.assembly import Assembly
 from inspector.errors import Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.pane import Entry, Packed
+from inspector.widgets.panes.pane import Entry, Excerpt, Packed
 from inspector.widgets.panes.recorded import RecordedPane, sentence
 from inspector.widgets.variants import Variant
 
@@ -89,6 +89,19 @@ class CodePane(RecordedPane[Assembly | Unavailable]):
         count = 0 if found is None or isinstance(found, Unavailable) else len(found)
         for index in range(count if is_whole else min(count, _FIRST_SEEN)):
             yield CodeRequest(type="code", id=0, variant=variant.number, index=index)
+
+    def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
+        """What there is, and the first kernel's code at the last stage that has a text here."""
+        found = self.known(variant.number)
+        if found is None or isinstance(found, Unavailable) or not found:
+            return
+        kernels = f" of {len(found.kernels):,} kernels" if len(found.kernels) > 1 else ""
+        firsts = [next(code for code in found if code.stage == stage) for stage in reversed(found.stages)]
+        # Of cubins the disassembler is a process that takes seconds.
+        texts = ((code, code.text) for code in firsts if code.form != "cubin")
+        code, text = next((each for each in texts if isinstance(each[1], str)), (firsts[-1], ""))
+        about = f"; {code.stage} {code.kernel}".rstrip() if text else ""
+        yield Excerpt(f"Code: {', '.join(found.stages)}{kernels}{about}", str(text))
 
     def answer(self, request: CodeRequest) -> None:
         """The text of one kernel at one stage."""

@@ -38,6 +38,19 @@ class Packed:
     buffers: Sequence[bytes]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What the text forms of an Explorer have of a pane, of one variant.
+
+    Attributes:
+      title: one line.
+      text: what is folded away below it, or "".
+    """
+
+    title: str
+    text: str = ""
+
+
 Entry = Mapping[str, Any] | TextDocument | Packed
 """What a pane sends: a message of those that its line in the registry names, or a text."""
 
@@ -57,6 +70,7 @@ class Context:
       later: does a task on the Explorer's thread; what it raises is shown.
       aside: does a task that may take seconds on another thread, one after the other; what it raises is shown.
       tune: starts a variant with options, target and tuning; raises what lowering raises.
+      recorded: tells that more was recorded of a variant, which a notebook then keeps.
     """
 
     work: Callable[[], Work]
@@ -69,6 +83,7 @@ class Context:
     later: Callable[[Callable[[], object]], None]
     aside: Callable[[Callable[[], object]], None]
     tune: Callable[[Options, Target, Tuning], Variant]
+    recorded: Callable[[], object]
 
 
 class Pane:
@@ -126,6 +141,10 @@ class Pane:
 
     def settle(self) -> None:
         """Waits until what was asked is answered, where the pane answers on a thread of its own."""
+
+    def excerpts(self, variant: Variant) -> Iterable[Excerpt]:  # noqa: ARG002
+        """What was recorded of a variant that ended well, for pages where no script runs."""
+        return ()
 
     def outcome(self, variant: Variant) -> Outcome | None:  # noqa: ARG002
         """What is kept of the variant's latest run, by the pane that runs."""

@@ -16,9 +16,11 @@ from inspector.compilation import pass_switches
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.records.pass_counts import Counts
+from inspector.compilation.records.passes import Pass
 from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.hlo.module import Module
 from inspector.stages.passes import CompilerPasses
+from inspector.units import format_seconds
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import document, packed
@@ -38,7 +40,7 @@ from inspector.widgets.messages.passes import (
     Story,
 )
 from inspector.widgets.panes.graph import graph_buffers, numbers
-from inspector.widgets.panes.pane import Context, Entry, Packed
+from inspector.widgets.panes.pane import Context, Entry, Excerpt, Packed
 from inspector.widgets.panes.recorded import RecordedPane, sentence
 from inspector.widgets.variants import Variant
 
@@ -74,6 +76,13 @@ class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
             yield PassRequest(
                 type="pass", id=0, variant=variant.number, index=step.index, since=None, whole=False
             )  # fmt: skip
+
+    def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
+        """Those that changed the module, one a line."""
+        found = self.known(variant.number)
+        if found is not None and not isinstance(found, Unavailable):
+            lines = "\n".join(_line(step, found) for step in found.steps)
+            yield Excerpt(f"Passes: {len(found):,}, {len(found.changed):,} changed the module", lines)
 
     def answer(self, request: PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest) -> None:
         """What one pass changed, the story of an instruction, a variant without a pass, the graph of a module."""
@@ -276,6 +285,15 @@ def _pass_list(number: int, passes: CompilerPasses | Unavailable, times: Sequenc
         for p in passes
     ]
     return empty | {"rows": rows, "note": passes.note, "start": _counts(start)}
+
+
+def _line(step: Pass, passes: CompilerPasses) -> str:
+    took = "" if isinstance(step.duration_s, Unavailable) else f", {format_seconds(step.duration_s)}"
+    before, after = passes.counts_at(step.before_index), passes.counts_at(step.after_index)
+    counts = ""
+    if isinstance(before, Counts) and isinstance(after, Counts):
+        counts = f": {before.instructions:,} → {after.instructions:,} instructions"
+    return f"{step.index} {step.pipeline}/{step.name}{counts}{took}"
 
 
 def _refusal(options: Options | Unavailable) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -14,9 +15,9 @@ from inspector.errors import CancelledError, ExecutionError, Unavailable
 from inspector.execution.comparison import Comparison, compare_outcomes, speed
 from inspector.execution.difference import Difference
 from inspector.execution.outcome import Outcome
-from inspector.units import format_bytes
+from inspector.units import format_bytes, format_seconds
 from inspector.widgets import messages
-from inspector.widgets.panes.pane import Context, Pane
+from inspector.widgets.panes.pane import Context, Excerpt, Pane
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import RunJob
 
@@ -145,6 +146,12 @@ class RunPane(Pane):
         self.context.publish(run_message(variant.number, "queued"))
         self.context.later(lambda: self._run(variant, request["repeat"]))
 
+    def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
+        """How long its latest run took."""
+        if outcome := self.outcome(variant):
+            took, count = format_seconds(statistics.median(outcome.durations_s)), len(outcome.durations_s)
+            yield Excerpt(f"Run on {outcome.device_kind}: median {took} of {count:,} executions")
+
     def outcome(self, variant: Variant) -> Outcome | None:
         """What is kept of the variant's latest run."""
         with self.context.lock:
@@ -224,6 +231,7 @@ class RunPane(Pane):
         for number, other in latest.items():
             if baseline is not None and number != first and variant.number in (first, number):
                 self.context.publish(run_comparison(number, other, baseline))
+        self.context.recorded()
 
 
 def run_result(run: measurement.Run) -> RunResult:
