@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from inspector.analysis.exchanges.exchange import Exchange
     from inspector.analysis.exchanges.links import Links
+    from inspector.analysis.exchanges.torus import LinkLoads, Torus
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -132,6 +133,25 @@ class Collectives(Tabular):
         from inspector.analysis.exchanges.links import Links
 
         return exchange(self[key], algorithm, group, links or Links())
+
+    def link_loads(
+        self, key: str | int, torus: Torus, algorithm: str = "ring", *, devices: Sequence[int] | None = None
+    ) -> LinkLoads:
+        """What a collective, by its name or position, puts on the links of a TPU slice, all its groups at once.
+
+        Args:
+          key: name or position.
+          torus: the slice, such as `Torus.published("tpu:v5e:4x4")`.
+          algorithm: as of `exchange`.
+          devices: the physical id at each logical one, as a permuted mesh has them; the same by default.
+
+        Raises:
+          ParameterError: no such algorithm, or ids that the slice does not have.
+          ModuleError: its members are not known, or no textbook does it so.
+        """
+        from inspector.analysis.exchanges.torus import link_loads
+
+        return link_loads(self[key], algorithm, torus, devices)
 
     def plot(self, key: str | int) -> Figure:
         """The groups of a collective, by its name or position, drawn on the mesh: see `analysis/mesh_plot.py`.

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from inspector.errors import TargetError
 
+_CUBE = 4  # chips along each axis of what optical switches join
 _HOST = 2  # chips along the first two axes of a TPU host
 _NEIGHBOURS = 4  # that are named where a topology is not legal
 _DIGITS = 9  # of a number in a target: Python refuses to read those with thousands
@@ -95,6 +96,16 @@ class Slices:
     def device_count(self, topology: Topology) -> int:
         """JAX devices."""
         return math.prod(topology) * self.devices_per_chip
+
+    def wraps(self, topology: Topology) -> tuple[bool, ...]:
+        """Whether the last chip along each axis is linked to the first.
+
+        With two axes those of a whole pod are; with three, slices of whole cubes of 4x4x4, which optical switches join
+        (docs.cloud.google.com/tpu/docs/system-architecture-tpu-vm; jax-ml.github.io/scaling-book/tpus).
+        """
+        if self.rank == 2:
+            return tuple(size == self.longest_axis for size in topology)
+        return (all(size % _CUBE == 0 for size in topology),) * self.rank
 
     def is_legal(self, topology: Topology) -> bool:
         """Whether there is such a topology."""

@@ -6,11 +6,15 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 from inspector.errors import ParameterError, Unavailable
+from inspector.platforms import chips, chips_of_kind
+from inspector.platforms.chip import NOT_PUBLISHED, Chip
+from inspector.platforms.topologies import Slices
 
 KINDS = ("ring", "line", "switch")
-_NOT_GIVEN = Unavailable("the speed of the links was not given")
+NOT_GIVEN = Unavailable("the speed of the links was not given")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Links:
     """
 
     kind: str = "ring"
-    bytes_per_s: float | Unavailable = _NOT_GIVEN
+    bytes_per_s: float | Unavailable = NOT_GIVEN
     latency_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -41,6 +45,25 @@ class Links:
                 f"Got {self.bytes_per_s!r} bytes a second and {self.latency_s!r} s; expected a speed above 0 and a latency"
                 " of 0 or more."
             )
+
+    @classmethod
+    def published(cls, chip: str, *, wraps: bool = False, latency_s: float = 0.0) -> Self:
+        """Of a chip by its maker's figures: a link of a TPU's torus one way, or all that a GPU sends over its switches.
+
+        Args:
+          chip: such as "tpu:v5e" or "gpu:h100"; what follows of a target is not read.
+          wraps: of a TPU, whether the members are a whole axis whose ends are linked; `Torus` knows it by slice.
+          latency_s: of a step; no maker publishes it.
+
+        Raises:
+          ParameterError: no such chip.
+        """
+        found = named_chip(chip)
+        speed = NOT_PUBLISHED if found.peak is None else found.peak.interconnect_bytes_per_s
+        if not isinstance(found.topologies, Slices):
+            one_way = speed if isinstance(speed, Unavailable) else speed / 2
+            return cls("switch", one_way, latency_s)
+        return cls("ring" if wraps else "line", speed_of_one_link(speed, found.topologies.rank), latency_s)
 
     def route(self, sender: int, receiver: int, count: int) -> Sequence[tuple[str, int, int]]:
         """The links from one member to another: "out" and "in" of a switch, else ("link", from, to)."""
@@ -59,3 +82,23 @@ class Links:
         if isinstance(self.bytes_per_s, Unavailable):
             return self.bytes_per_s
         return sum(self.latency_s + max(step.values(), default=0.0) / self.bytes_per_s for step in steps)
+
+
+def named_chip(text: str) -> Chip:
+    """The chip that a text such as "tpu:v5e:4x4" begins with.
+
+    Raises:
+      ParameterError: no such chip.
+    """
+    kind, _, rest = text.split("@")[0].partition(":")
+    name = rest.partition(":")[0]
+    for chip in chips_of_kind(kind).values():
+        if name in (chip.name, *chip.aliases):
+            return chip
+    known = ", ".join(sorted(chip.name for chip in chips()))
+    raise ParameterError(f"Got {text!r}; expected a chip such as 'tpu:v5e' or 'gpu:h100', one of {known}.")
+
+
+def speed_of_one_link(speed: float | Unavailable, rank: int) -> float | Unavailable:
+    """One way: a chip has two links an axis, and makers add up both ways of all."""
+    return speed if isinstance(speed, Unavailable) else speed / (2 * rank) / 2
