@@ -6,7 +6,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Self
 
-from inspector.compilation import saved
+from inspector.compilation import manifest, saved
 from inspector.compilation.tuning import AS_IT_IS
 from inspector.errors import ModuleError
 from inspector.reports import bundle
@@ -37,7 +37,7 @@ def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
     """
     name = repr(os.fspath(path))
     try:
-        found = bundle.format_of(path)
+        found = manifest.format_of(path)
     except ModuleError as e:
         raise ModuleError(
             f"{name} is no file of inspector: {e}. Expected one that Explorer.save or Compiled.save wrote."

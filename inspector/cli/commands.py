@@ -11,8 +11,8 @@ import click
 from inspector.cli.cache import cache
 from inspector.cli.checks import expect
 from inspector.cli.comparing import compare
+from inspector.cli.compilers import options, targets
 from inspector.cli.doctor import doctor
-from inspector.cli.installed import options, targets
 from inspector.cli.programs import collectives, compile_, lower
 from inspector.cli.reports import explore, replay, report
 from inspector.cli.scanning import scan

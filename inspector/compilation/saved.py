@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inspector import files
-from inspector.compilation import archive, plain
+from inspector.compilation import archive, manifest, plain
 from inspector.compilation.archive import Archive
 from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.cost import Cost
@@ -29,8 +29,6 @@ from inspector.hlo.mesh import Mesh
 FORMAT = "inspector-compiled"
 FORMAT_VERSION = 2
 
-_MANIFEST = "manifest.json"
-_MAX_MANIFEST_BYTES = 16 << 20
 _HEAD_BYTES = 256  # the archive's first header, and the first line of the manifest
 _BLOBS = {
     "module": "module.mlirbc",
@@ -108,12 +106,8 @@ def save(
     }
     about = plain.encode(_saved(compiled))
     digests = {**{name: _digest(data) for name, data in blobs.items()}, "compiled": _digest(_canonical(about))}
-    text = json.dumps(plain.encode(_Manifest(FORMAT, FORMAT_VERSION, digests, about)), indent=1).encode()
-    if len(text) > _MAX_MANIFEST_BYTES:
-        raise ModuleError(
-            f"{len(text):,} bytes describe {compiled!r}, and a file holds {_MAX_MANIFEST_BYTES:,} of them."
-        )
-    entries = {_MANIFEST: text, **{_BLOBS[name]: data for name, data in blobs.items()}}
+    text = manifest.written(plain.encode(_Manifest(FORMAT, FORMAT_VERSION, digests, about)))
+    entries = {manifest.NAME: text, **{_BLOBS[name]: data for name, data in blobs.items()}}
     archive.write(path, entries, compress=compress, private=private)
 
 
@@ -127,45 +121,30 @@ def load(path: str | os.PathLike[str]) -> CompiledProgram:
     name = repr(os.fspath(path))
     try:
         with Archive(path) as opened:
-            manifest = _manifest(opened, name)
+            fields = manifest.read(opened, name, FORMAT, FORMAT_VERSION, FORMAT_VERSION)
+            about = plain.decode(_Manifest, fields, manifest.NAME)
             held = opened.names()  # only the products that there are
             blobs = {n: opened.read(f) for n, f in _BLOBS.items() if n not in RECORDS or f in held}
-    except _OtherFileError:
+    except manifest.OtherFileError:
         raise
     except (ModuleError, plain.FormError) as e:
         raise ModuleError(f"{name} is not a saved Compiled: {e}. Expected a file that Compiled.save wrote.") from e
-    parts = {**blobs, "compiled": _canonical(manifest.compiled)}
+    parts = {**blobs, "compiled": _canonical(about.compiled)}
     for part, data in parts.items():
-        if _digest(data) != manifest.sha256.get(part):
+        if _digest(data) != about.sha256.get(part):
             raise ModuleError(
-                f"{name} is damaged: its {_BLOBS.get(part, _MANIFEST)} is not what was saved. Save it anew."
+                f"{name} is damaged: its {_BLOBS.get(part, manifest.NAME)} is not what was saved. Save it anew."
             )
     try:
-        return _compiled(plain.decode(_Saved, manifest.compiled, "compiled"), blobs)
+        return _compiled(plain.decode(_Saved, about.compiled, "compiled"), blobs)
     except (InspectorError, ValueError) as e:
-        raise ModuleError(f"{name} is damaged: its {_MANIFEST} is not what was saved ({e}). Save it anew.") from e
+        raise ModuleError(f"{name} is damaged: its {manifest.NAME} is not what was saved ({e}). Save it anew.") from e
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
     """Whether a file looks as if `save` wrote it, uncompressed, damaged or not. Raises OSError."""
     with files.open_regular(path) as file:
         return f'"format": "{FORMAT}"'.encode() in file.read(_HEAD_BYTES)
-
-
-class _OtherFileError(ModuleError):
-    """A file of another format, or of a newer version."""
-
-
-def _manifest(opened: Archive, name: str) -> _Manifest:
-    value = plain.parse(opened.read(_MANIFEST, _MAX_MANIFEST_BYTES))
-    found = value.get("format") if isinstance(value, dict) else value
-    if found != FORMAT:
-        raise _OtherFileError(f"{name} holds {repr(found)[:200]}, expected {FORMAT!r}.")
-    version = value.get("format_version")
-    if isinstance(version, int) and version != FORMAT_VERSION:
-        remedy = "Update inspector to read it" if version > FORMAT_VERSION else "Compile and save anew"
-        raise _OtherFileError(f"{name} has format {version}, this inspector reads {FORMAT_VERSION}. {remedy}.")
-    return plain.decode(_Manifest, value, _MANIFEST)
 
 
 def _digest(data: bytes) -> str:

@@ -21,7 +21,7 @@ from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.lane import Lane, compiling
 from inspector.errors import CompilationError, TargetError
-from inspector.reports import bundle, installing
+from inspector.reports import bundle, jax_versions
 from inspector.reports.portable import PortableModules, portable_modules
 from inspector.reports.question import QUESTION, REPLY, Question, Reply
 from inspector.reports.recorded import Failure
@@ -48,7 +48,7 @@ class OtherJax:
     def __init__(
         self,
         known: PortableModules | None = None,
-        find: Callable[[str, str, Callable[[str], object]], Path] = installing.install,
+        find: Callable[[str, str, Callable[[str], object]], Path] = jax_versions.install,
     ) -> None:
         """Nothing is installed yet.
 
@@ -100,7 +100,9 @@ class OtherJax:
         if isinstance(result, Failure):
             raise result.error
         home = python.parent.parent
-        where = f"Compiled by JAX {result.versions.get('jax', version)} of {home}, {installing.size_of(home)} on disk."
+        where = (
+            f"Compiled by JAX {result.versions.get('jax', version)} of {home}, {jax_versions.size_of(home)} on disk."
+        )
         return dataclasses.replace(
             result, program=program, options=request.options, target=request.target, warnings=(*result.warnings, where)
         )

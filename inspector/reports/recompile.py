@@ -15,7 +15,7 @@ from inspector.engines.lane import Lane, forward
 from inspector.engines.serving import callbacks_of
 from inspector.engines.shared import default_engine, worker_engine
 from inspector.errors import TargetError, Unavailable
-from inspector.reports import installing
+from inspector.reports import jax_versions
 from inspector.reports.other_jax import OtherJax
 from inspector.reports.portable import PortableModules, installed_jax, ported
 
@@ -97,10 +97,10 @@ def runnable(compiled: CompiledProgram, engine: Recompiler) -> CompiledProgram:
 
 def _there(version: str, platform: str, _: Callable[[str], object]) -> Path:
     """The Python of another JAX that was installed before: a file that was opened installs nothing."""
-    found = installing.installed(version, platform)
+    found = jax_versions.installed(version, platform)
     if found is None:
         raise TargetError(
-            f"This was recorded with JAX {version}, which is not installed in {installing.folder_of(version, platform)}."
+            f"This was recorded with JAX {version}, which is not installed in {jax_versions.folder_of(version, platform)}."
             f" Choose a target without '@jax=={version}', for which JAX {installed_jax()} compiles, or have it installed:"
             f" exploration.replay(jax={version!r})."
         )

@@ -160,7 +160,8 @@ def test_a_changed_blob_is_damage(saved: Path) -> None:
     ("change", "words"),
     [
         ({"format": "something else"}, "holds 'something else', expected 'inspector-compiled'"),
-        ({"format_version": "1"}, "is not a saved Compiled"),
+        ({"format_version": "1"}, "has format '1', this inspector reads 2"),
+        ({"format_version": 1}, "this inspector reads 2. Save it anew."),
         ({"compiled": {}}, "is damaged: its manifest.json"),
         ({"sha256": {}}, "is damaged"),
         ({"sha256": None}, "is not a saved Compiled: manifest.json.sha256: expected an object, got None"),

@@ -162,7 +162,7 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format_version": 99}, "has format 99, this inspector reads 1 to 1. Update inspector"),
+        ({"format_version": 99}, "has format 99, this inspector reads 1. Update inspector"),
         ({"format_version": True}, "has format True"),
         ({"format": "x"}, "holds 'x', expected 'inspector-exploration'"),
         ({"content": None}, "content: expected an object, got None"),

@@ -23,7 +23,7 @@ from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
 from inspector.errors import CompilationError, MissingPackageError, ModuleError, TargetError, Unavailable
 from inspector.exploration import Exploration
-from inspector.reports import installing
+from inspector.reports import jax_versions
 from inspector.reports.other_jax import OtherJax
 from inspector.reports.portable import PortableModule, ported
 from inspector.reports.recompile import Recompiler
@@ -180,7 +180,7 @@ def test_devices_of_this_process_are_not_another_jaxs() -> None:
 
 def test_a_file_that_was_opened_installs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(installing, "install", lambda *_: pytest.fail("installed"))
+    monkeypatch.setattr(jax_versions, "install", lambda *_: pytest.fail("installed"))
     engine = Recompiler(exploration().portable)
     error = engine.submit(exploration().lowered.request(None, "cpu@jax==0.9.1")).exception(60)
     assert f"JAX 0.9.1, which is not installed in {tmp_path}/inspector/jax/0.9.1-cpu" in str(error)
@@ -226,10 +226,10 @@ def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
 
 def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(installing.packages, "folders", lambda _: [])
+    monkeypatch.setattr(jax_versions.packages, "folders", lambda _: [])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingPackageError, match="pip install uv"):
-        installing.install("0.9.1", "cpu", print)
+        jax_versions.install("0.9.1", "cpu", print)
     uv = tmp_path / "uv"
     uv.write_text("#!/bin/sh\necho 'no network' >&2\nexit 2\n")
     uv.chmod(0o700)
@@ -237,7 +237,7 @@ def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp
     with pytest.raises(
         TargetError, match=r"0\.9\.1 cannot be installed into .*/0\.9\.1-cpu, which needs a network.*no network"
     ):
-        installing.install("0.9.1", "cpu", said.append)
+        jax_versions.install("0.9.1", "cpu", said.append)
     assert said == [f"installing JAX 0.9.1 into {tmp_path}/inspector/jax/0.9.1-cpu"]
     assert list((tmp_path / "inspector" / "jax").iterdir()) == []
 
@@ -245,19 +245,19 @@ def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp
 def test_what_uv_builds_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A uv that makes an environment only for one of the Pythons."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(installing.packages, "folders", lambda _: [])
+    monkeypatch.setattr(jax_versions.packages, "folders", lambda _: [])
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     uv = tmp_path / "uv"
     uv.write_text(f"#!{sys.executable}\n{_UV}")
     uv.chmod(0o700)
-    python = installing.install("0.9.1", "tpu", print)
+    python = jax_versions.install("0.9.1", "tpu", print)
     assert python == tmp_path / "cache" / "inspector" / "jax" / "0.9.1-tpu" / "bin" / "python"
     assert "jax[tpu]==0.9.1 numpy>=2.0" in python.read_text()
     uv.unlink()
-    assert installing.install("0.9.1", "tpu", print) == python
+    assert jax_versions.install("0.9.1", "tpu", print) == python
     python.parent.parent.chmod(0o777)
     with pytest.raises(OSError, match=r"0\.9\.1-tpu"):
-        installing.install("0.9.1", "tpu", print)
+        jax_versions.install("0.9.1", "tpu", print)
 
 
 def test_a_variant_that_was_not_lowered_has_failed_again() -> None:

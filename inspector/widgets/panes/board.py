@@ -20,7 +20,7 @@ from inspector.widgets.app import App
 from inspector.widgets.documents import TextDocument
 from inspector.widgets.panes.pane import Context, Entry, Excerpt, Packed, Pane
 from inspector.widgets.panes.registry import Line
-from inspector.widgets.recordings import Recordings
+from inspector.widgets.products import Products
 from inspector.widgets.transcript import Said
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import Work
@@ -62,7 +62,7 @@ class Board:
         self._own_ids = itertools.count(-1, -1)  # browsers count upwards
         self._replies: dict[int, Entry | None] = {}
         self._behind: dict[int, list[Callable[[], object]]] = {}
-        self._recordings = Recordings(lambda request: work().submit(request), later, self.publish, self._show_recorded)
+        self._products = Products(lambda request: work().submit(request), later, self.publish, self._show_recorded)
         self._context = context = Context(
             work=work,
             lock=lock,
@@ -192,11 +192,11 @@ class Board:
         Raises:
           InspectorError: it is not compiled, or there is no such product.
         """
-        self._recordings.start(variant, product)
+        self._products.start(variant, product)
 
     def products(self, variant: Variant) -> tuple[str, ...]:
         """What was recorded of a variant by compiles of their own."""
-        return self._recordings.shown(variant)
+        return self._products.shown(variant)
 
     def excerpts(self, variant: Variant) -> list[Excerpt]:
         """What was recorded of a variant besides its compile, for pages where no script runs."""
@@ -210,13 +210,13 @@ class Board:
         """Stops what is under way for a variant besides its compile."""
         for pane in self._panes.values():
             pane.cancel(variant)
-        self._recordings.cancel(variant)
+        self._products.cancel(variant)
 
     def forget(self, variant: Variant) -> Callable[[], None]:
         """The variant is gone. Under the lock; the caller then calls what is returned, which stops its work."""
         self._modules.pop(variant.number, None)
         self._behind.pop(variant.number, None)
-        stops = [self._recordings.forget(variant.number), *(pane.forget(variant) for pane in self._panes.values())]
+        stops = [self._products.forget(variant.number), *(pane.forget(variant) for pane in self._panes.values())]
         self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
 
         def stop() -> None:
@@ -227,7 +227,7 @@ class Board:
 
     def close(self) -> None:
         """Stops everything; nothing is shown any more."""
-        self._recordings.close()
+        self._products.close()
         for pane in self._panes.values():
             pane.close()
         self._modules.clear()

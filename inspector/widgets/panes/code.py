@@ -13,7 +13,7 @@ from inspector.errors import Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
 from inspector.widgets.panes.pane import Entry, Excerpt, Packed
-from inspector.widgets.panes.recorded import RecordedPane, sentence
+from inspector.widgets.panes.product import ProductPane, sentence
 from inspector.widgets.variants import Variant
 
 _FIRST_SEEN = 4
@@ -74,7 +74,7 @@ class CodeText(TypedDict):
     error: messages.Error | None
 
 
-class CodePane(RecordedPane[Assembly | Unavailable]):
+class CodePane(ProductPane[Assembly | Unavailable]):
     """See the module."""
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:

@@ -15,7 +15,7 @@ from inspector.stages.compiled import Compiled
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import packed
 from inspector.widgets.panes.pane import Entry, Packed, Pane
-from inspector.widgets.panes.recorded import sentence
+from inspector.widgets.panes.product import sentence
 from inspector.widgets.variants import Variant
 
 # The rest of a program's buffers is smaller than what anybody looks for.

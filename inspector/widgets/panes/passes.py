@@ -41,7 +41,7 @@ from inspector.widgets.messages.passes import (
 )
 from inspector.widgets.panes.graph import graph_buffers, numbers
 from inspector.widgets.panes.pane import Context, Entry, Excerpt, Packed
-from inspector.widgets.panes.recorded import RecordedPane, sentence
+from inspector.widgets.panes.product import ProductPane, sentence
 from inspector.widgets.variants import Variant
 
 CONTEXT_LINES = 3
@@ -51,7 +51,7 @@ MOST_NAMES = 24
 _FIRST_SEEN = 20
 
 
-class PassesPane(RecordedPane[CompilerPasses | Unavailable]):
+class PassesPane(ProductPane[CompilerPasses | Unavailable]):
     """See the module."""
 
     def __init__(self, name: str, context: Context) -> None:

@@ -12,7 +12,7 @@ from inspector.widgets.variants import Variant
 T = TypeVar("T")
 
 
-class RecordedPane(Pane, Generic[T]):
+class ProductPane(Pane, Generic[T]):
     """Keeps what was recorded of each variant, to answer what is asked about it."""
 
     def __init__(self, name: str, context: Context) -> None:

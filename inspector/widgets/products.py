@@ -32,7 +32,7 @@ class _Recording:
         return self.job is not None and not self.job.done()
 
 
-class Recordings:
+class Products:
     """Every variant's. Thread-safe."""
 
     def __init__(
