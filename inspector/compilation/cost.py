@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspector.errors import AtLeast, Missing, Unavailable, missing
 from inspector.errors import total as sum_of
 from inspector.hlo.backend_config import declared_costs
+from inspector.hlo.brief import Brief
 from inspector.hlo.executions import unknown_length
 from inspector.hlo.field_numbers import (
     OPCODE,
@@ -37,7 +38,7 @@ from inspector.units import format_bytes, format_count
 Counts = Mapping[str, float]
 Number = float | Unavailable
 
-_BYTES = "bytes accessed"
+_BYTES, _OPERATIONS = "bytes accessed", ("flops", "transcendentals")
 _POINTER_BYTES = 8
 _UNTILED = 8 * 128
 _NAMES_SHOWN = 3
@@ -117,7 +118,7 @@ def program_cost(
     """
     read = functools.cache(lambda: Module.from_proto(hlo_proto))  # once, and only where it has to be
     if not isinstance(reported, Unavailable) and is_reported(hlo_proto, read):
-        return Cost(*(reported.get(name, 0.0) for name in ("flops", "transcendentals", _BYTES)))
+        return Cost(*(reported.get(name, 0.0) for name in (*_OPERATIONS, _BYTES)))
     module = read()
     parts = singles(module)
     counts = count([part.module for part in parts])
@@ -164,7 +165,35 @@ def costs(
     """
     given = [counts] * len(singles) if isinstance(counts, Unavailable) else counts
     by_kind = {kind: count for single, count in zip(singles, given, strict=True) for kind in single.kinds}
+    for single in singles:
+        by_kind |= {kind: _in_full(brief, by_kind[kind], by_kind) for kind, brief in single.briefs.items()}
     return dict(zip(module.columns.names, _Sum(module, by_kind).all(), strict=True))
+
+
+def _in_full(
+    brief: Brief, counts: Counts | Unavailable, by_kind: Mapping[int, Counts | Unavailable]
+) -> Counts | Unavailable:
+    """What a whole fusion costs, of what XLA counts of it as it is told briefly, and of each kind."""
+    if isinstance(counts, Unavailable):
+        return counts
+    full = dict(counts)
+    for kind, times in brief.left_out.items():
+        inner = by_kind.get(kind, {})
+        if isinstance(inner, Unavailable):
+            return inner
+        for name in _OPERATIONS:
+            full[name] = full.get(name, 0.0) + times * inner.get(name, 0.0)
+    for number, place in enumerate(brief.read_as):
+        full[_read(number)] = counts.get(_read(place), 0.0)
+    read = [counts.get(_read(place), 0.0) for place in range(len(brief.inputs))]
+    full[_BYTES] = counts.get(_BYTES, 0.0) + sum(read[place] for place in brief.read_as) - sum(read)
+    return full
+
+
+@functools.cache
+def _read(operand: int) -> str:
+    """XLA's name of the bytes that are read of an operand."""
+    return f"{_BYTES}{operand}{{}}"
 
 
 def total(module: Module, costs: Mapping[str, InstructionCost]) -> InstructionCost:
@@ -298,7 +327,7 @@ def _fused(calls: Sequence[Instruction], flops: float, transcendentals: float) -
 def _bytes(instruction: Instruction, counts: Counts) -> tuple[float, float]:
     """Bytes accessed, those of tiled arrays in whole tiles, and the part of them in the main memory."""
     operands = instruction.operands
-    shapes = {f"{_BYTES}{n}{{}}": operand.shape for n, operand in enumerate(operands)}
+    shapes = {_read(n): operand.shape for n, operand in enumerate(operands)}
     shapes[f"{_BYTES}out{{}}"] = instruction.shape
     leaves = [leaf for shape in shapes.values() for leaf in shape.leaves]
     if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU's

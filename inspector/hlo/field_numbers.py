@@ -15,3 +15,4 @@ CHANNEL_ID, ID, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS = (
 SHARDING, BACKEND_CONFIG, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE = (
     _FIELDS[name] for name in ("sharding", "backend_config", "frontend_attributes", "statistics_viz", "original_value")
 )
+DIMENSIONS = _FIELDS["dimensions"]

@@ -17,10 +17,12 @@ import numpy.typing as npt
 
 from inspector.hlo.alike import alike
 from inspector.hlo.backend_config import product_dimensions
+from inspector.hlo.brief import Brief, Briefs
 from inspector.hlo.field_numbers import (
     BACKEND_CONFIG,
     CALLED_COMPUTATION_IDS,
     CONTROL_PREDECESSOR_IDS,
+    DIMENSIONS,
     FRONTEND_ATTRIBUTES,
     ID,
     METADATA,
@@ -61,10 +63,12 @@ class Single:
     Attributes:
       kinds: the instructions that are this one, but for what costs nothing, by their numbers in `Module.alike`.
       module: a serialized `xla.HloModuleProto`.
+      briefs: by kind, of those that are fusions of which it has not all.
     """
 
     kinds: tuple[int, ...]
     module: bytes
+    briefs: Mapping[int, Brief] = dataclasses.field(default_factory=dict)
 
 
 def singles(module: Module) -> tuple[Single, ...]:
@@ -78,10 +82,19 @@ def singles(module: Module) -> tuple[Single, ...]:
     for kind, (row, which) in enumerate(zip(first.tolist(), counted.kinds[first].tolist(), strict=True)):
         if module.at(row).opcode not in _ELSEWHERE:
             kinds.setdefault(which, []).append(kind)
+    fusions = Briefs(module, counted, plain.are_scalars)
     written: dict[bytes, list[int]] = {}
+    briefs: dict[int, Brief] = {}
     for same in kinds.values():
-        written.setdefault(plain.single(int(first[same[0]])), []).extend(same)
-    return tuple(Single(tuple(same), data) for data, same in written.items())
+        row = int(first[same[0]])
+        brief = plain.brief(row, fusions) if module.at(row).opcode == "fusion" else None
+        if brief is not None:
+            briefs |= dict.fromkeys(same, brief)
+        written.setdefault(plain.single(row, brief), []).extend(same)
+    return tuple(
+        Single(tuple(same), data, {kind: briefs[kind] for kind in same if kind in briefs})
+        for data, same in written.items()
+    )
 
 
 class _Plain:
@@ -91,6 +104,7 @@ class _Plain:
 
     Attributes:
       calls: the rows that call libraries for a product or a convolution.
+      are_scalars: for each of the columns' shapes whether it is a number's.
     """
 
     def __init__(self, module: Module) -> None:
@@ -102,6 +116,7 @@ class _Plain:
         self._calling = frozenset(columns.called.having.tolist())
         self._special = self._calling | self.calls
         messages = [columns.message("xla.ShapeProto", data) for data in columns.shapes.values]
+        self.are_scalars = np.array([not (each.dimensions or each.tuple_shapes) for each in messages], bool)
         self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
         self._codes: list[int] = columns.shapes.codes.tolist()
         self._kinds: list[int] = module.alike.kinds.tolist()
@@ -114,32 +129,47 @@ class _Plain:
         number = {data: n for n, data in enumerate(dict.fromkeys(self._shapes))}
         return np.array([number[data] for data in self._shapes], np.int64)
 
-    def single(self, row: int) -> bytes:
-        """The serialized module of one instruction."""
+    def brief(self, row: int, fusions: Briefs) -> Brief | None:
+        """What is told of a fusion; None where all is."""
+        called = self._columns.called.of(row)
+        return fusions.of(called[0], len(self._taken(row))) if len(called) == 1 else None
+
+    def single(self, row: int, brief: Brief | None = None) -> bytes:
+        """The serialized module of one instruction; of a fusion only what it says briefly."""
         numbers = {computation: number for number, computation in enumerate(self._reached(row), 1)}
         computations, last = [], 0
         for computation in numbers:
+            if brief is not None and computation == self._columns.called.of(row)[0]:
+                said, last = self._told(computation, numbers, last, brief)
+                computations.append(said)
+                continue
             computations.append(self._computation(computation, numbers, last))
             last += len(self._module.computations[computation].rows)
         entry = len(numbers) + 1
-        operands = {other: last + n for n, other in enumerate(dict.fromkeys(self._taken(row)), 1)}
+        takes = self._taken(row)
+        taken = takes if brief is None else [takes[number] for number in brief.inputs.values()]
+        operands = {other: last + n for n, other in enumerate(dict.fromkeys(taken), 1)}
         parameters = [
             _named(number) + _PARAMETER + _bytes(SHAPE, self._shape(other)) + _number(PARAMETER_NUMBER, n)
             for n, (other, number) in enumerate(operands.items())
         ]
         last += len(operands) + 1
-        root = self._instruction(row, last, [operands[other] for other in self._taken(row)], numbers)
-        program = b"".join(
-            [_bytes(1, self._shape(other)) for other in operands]
-            + [_bytes(2, self._shape(row))]
-            + [_text(3, f"p{n}") for n in range(len(operands))]
-        )
+        root = self._instruction(row, last, [operands[other] for other in taken], numbers)
+        program = self._program([*operands], row)
         body = b"".join(_bytes(_INSTRUCTIONS, each) for each in (*parameters, root))
         computations.append(_text(1, "main") + body + _bytes(4, program) + _number(5, entry) + _number(6, last))
         return b"".join([
             _text(1, "single"), _text(2, "main"), *(_bytes(3, each) for each in computations), _bytes(4, program),
             _number(6, entry),
         ])  # fmt: skip
+
+    def _program(self, parameters: Sequence[int], result: int) -> bytes:
+        """The serialized shape of a computation with the shapes of these rows."""
+        return b"".join(
+            [_bytes(1, self._shape(row)) for row in parameters]
+            + [_bytes(2, self._shape(result))]
+            + [_text(3, f"p{n}") for n in range(len(parameters))]
+        )
 
     def _shape(self, row: int) -> bytes:
         return self._shapes[self._codes[row]]
@@ -196,6 +226,36 @@ class _Plain:
             _number(5, number), _number(6, found.root.row - before), _number(7, int(proto.is_fusion_computation)),
         ])  # fmt: skip
 
+    def _told(self, computation: int, numbers: Mapping[int, int], last: int, brief: Brief) -> tuple[bytes, int]:
+        """A serialized computation of which only some is told, and the number of its last instruction.
+
+        What stays takes an iota or a number for what does not: they cost nothing.
+        """
+        number, places, stand_ins = numbers[computation], dict[int, int](), dict[bytes, int]()
+        inputs = {row: place for place, row in enumerate(brief.inputs)}
+        written: list[bytes] = []
+        for row in brief.rows:
+            taking = []
+            for other in self._taken(row):
+                shape = self._shape(other)
+                place = places.get(other) or stand_ins.get(shape)
+                if place is None:
+                    place = stand_ins[shape] = last = last + 1
+                    stand_in = _CONSTANT if self.are_scalars[self._codes[other]] else _IOTA
+                    written.append(_named(place) + stand_in + _bytes(SHAPE, shape))
+                taking.append(place)
+            places[row] = last = last + 1
+            if row in inputs:
+                said = _PARAMETER + _bytes(SHAPE, self._shape(row)) + _number(PARAMETER_NUMBER, inputs[row])
+                written.append(_named(last) + said)
+            else:
+                written.append(self._instruction(row, last, taking, numbers))
+        root = self._module.computations[computation].root.row
+        return b"".join([
+            _text(1, f"c{number}"), *(_bytes(_INSTRUCTIONS, each) for each in written),
+            _bytes(4, self._program([*inputs], root)), _number(5, number), _number(6, places[root]), _number(7, 1),
+        ]), last  # fmt: skip
+
 
 _varint = functools.lru_cache(1 << 12)(write_varint)  # lengths and ids come again
 
@@ -223,7 +283,8 @@ def _packed(number: int, values: tuple[int, ...]) -> bytes:
     return _bytes(number, b"".join(map(_varint, values))) if values else b""
 
 
-_PARAMETER = _text(OPCODE, "parameter")
+_PARAMETER, _CONSTANT = _text(OPCODE, "parameter"), _text(OPCODE, "constant")
+_IOTA = _text(OPCODE, "iota") + _packed(DIMENSIONS, (0,))
 
 
 @functools.lru_cache(1 << 12)

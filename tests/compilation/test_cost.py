@@ -63,6 +63,64 @@ def test_instructions_of_real_modules_sum_to_xlas_total(name: str) -> None:
     assert found.bytes_accessed == pytest.approx(own["bytes accessed"], rel=1e-3 if "v5e" in name else 1e-5)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "big" not in name])
+def test_a_fusion_told_briefly_costs_what_the_whole_one_costs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Module.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
+    briefly = singles(module)
+    monkeypatch.setattr("inspector.hlo.brief.Briefs.of", lambda *_: None)
+    whole = singles(module)
+    assert any(part.briefs for part in briefly)
+    assert not any(part.briefs for part in whole)
+    assert sum(len(part.module) for part in briefly) < sum(len(part.module) for part in whole)
+    found, expected = (
+        costs(module, parts, count([part.module for part in parts], worker_engine().count))
+        for parts in (briefly, whole)
+    )
+    for key, cost in expected.items():
+        for field in ("flops", "transcendentals", "bytes_accessed", "main_memory_bytes"):
+            one, other = getattr(found[key], field), getattr(cost, field)
+            assert type(one) is type(other), key
+            assert one == (other if isinstance(other, Unavailable) else pytest.approx(other, rel=1e-6)), (key, field)
+
+
+READ = """HloModule m
+fused {
+  a = f32[64]{0} parameter(0)
+  b = f32[64]{0} parameter(1)
+  c = f32[64]{0} parameter(2)
+  d = f32[64]{0} parameter(3)
+  table = f32[64]{0} constant({...})
+  ca = f32[64]{0} negate(a)
+  cb = f32[64]{0} negate(b)
+  part = f32[8]{0} slice(c), slice={[0:8]}
+  wide = f32[64]{0} pad(part, zero), padding=0_56
+  ab = f32[64]{0} add(ca, cb)
+  dd = f32[64]{0} multiply(d, d)
+  abt = f32[64]{0} multiply(ab, table)
+  e = f32[64]{0} exponential(abt)
+  abd = f32[64]{0} add(e, dd)
+  ROOT r = f32[64]{0} add(abd, wide)
+}
+ENTRY main {
+  p = f32[64]{0} parameter(0)
+  q = f32[64]{0} parameter(1)
+  ROOT f = f32[64]{0} fusion(p, q, p, q), kind=kLoop, calls=fused
+}
+""".replace("{...}", "{" + ", ".join(["1"] * 64) + "}").replace("  ca =", "  zero = f32[] constant(0)\n  ca =")
+
+
+def test_inputs_that_are_taken_alike_are_told_once() -> None:
+    module = module_of(READ)
+    (kind,) = (int(module.alike.kinds[module.instruction("f").row]),)
+    (brief,) = (part.briefs[kind] for part in singles(module) if kind in part.kinds)
+    assert [module.at(row).name for row in brief.inputs] == ["a", "c", "d"]
+    assert brief.read_as == (0, 0, 1, 2)
+    found = counted(module)["f"]
+    whole = 64 * 4
+    assert found.bytes_accessed == 3 * whole + 8 * 4 + whole + whole  # a, b, d; the slice; the table; the result
+    assert (found.flops, found.transcendentals) == (64 * 7, 64)
+
+
 def looped(x: Any) -> Any:
     def body(carry: Any, _: Any) -> Any:
         return jnp.tanh(carry @ carry), None
