@@ -74,6 +74,7 @@ def explore(
 
     begin_workers()  # takes a second the first time, as long as all that follows, the imports included
 
+    from inspector._jax.retraces import RetraceWatch
     from inspector.compilation.target import Target
     from inspector.compilation.tuning import AS_IT_IS, Tuning
     from inspector.engines.targets import offered_targets
@@ -108,6 +109,7 @@ def explore(
         tune=lambda pairs, platform, tuned: lower_for(list(pairs or ()) or None, platform, tuned),
         kernel_fields=fields_of,
         scan=_scan,
+        retraces=RetraceWatch(),
     )
     explorer = Explorer(
         lowered,

@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "graph" | "passes" | "code" | "options" | "run" | "pallas";
+export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "graph" | "passes" | "code" | "options" | "run" | "retraces" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -821,6 +821,41 @@ export interface RunComparison {
   rows: OutputDifference[];
 }
 
+export interface RetraceChange {
+  what: string;
+  where: string;
+  now: string;
+  before: string;
+}
+
+export interface RetraceRow {
+  function: string;
+  is_explored: boolean;
+  defined_at: SourceLine | null;
+  called_at: SourceLine | null;
+  call: string;
+  cause: string;
+  remark: string;
+  changes: RetraceChange[];
+  count: number;
+  explanation: string;
+}
+
+export interface Retraces {
+  type: "retraces";
+  watching: boolean;
+  was_watched: boolean;
+  first_calls: number;
+  rows: RetraceRow[];
+  left_out: number;
+  note: string;
+}
+
+export interface WatchRetracesRequest {
+  type: "watch_retraces";
+  on: boolean;
+}
+
 export interface KernelOperand {
   name: string;
   role: "input" | "output";
@@ -972,9 +1007,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1004,5 +1039,6 @@ export const PANES: readonly Line[] = [
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "options", title: "Options", place: "dock", topics: ["scan", "build_options", "built", "variant", "notebook_kernel"] },
   { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "variant", "notebook_kernel"] },
+  { name: "retraces", title: "Retraces", place: "dock", topics: ["retraces", "document", "notebook_kernel"] },
   { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
 ];

@@ -19,6 +19,7 @@ import { pane as passes } from "./panes/passes.ts";
 import { pane as code } from "./panes/code.ts";
 import { pane as options } from "./panes/options.ts";
 import { pane as run } from "./panes/run.ts";
+import { pane as retraces } from "./panes/retraces.ts";
 import { pane as pallas } from "./panes/pallas.ts";
 
 export const MAKERS: Record<Name, (context: Context) => Pane> = {
@@ -39,5 +40,6 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   code,
   options,
   run,
+  retraces,
   pallas,
 };

@@ -6,13 +6,18 @@ shown to nobody who did not ask for it.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import logging
+import pathlib
 import re
+import sys
+import sysconfig
 import threading
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import jax
 from jax._src.interpreters import partial_eval
@@ -52,7 +57,7 @@ class Retrace:
     Attributes:
       fun_name: the function's.
       defined_at: its file and line; "" where JAX does not say.
-      called_at: the line of the call.
+      called_at: the line of the call; where JAX names one of an installed library, the user's that called it.
       cause: "first call"; "defined again": a new function object of the same line, such as a lambda in a loop;
         "arguments": other types; "structure": another pytree or static value; "context": other settings of JAX;
         "unknown": JAX does not say, as JAX 0.12 does not of static values.
@@ -75,7 +80,7 @@ class Retrace:
 class Retraces(Tabular):
     """The retraces of a `with` block, in order; grows while it runs."""
 
-    def __init__(self, found: list[Retrace]) -> None:
+    def __init__(self, found: Sequence[Retrace]) -> None:
         """Takes the list that grows."""
         self._found = found
 
@@ -128,6 +133,57 @@ def watch_retraces() -> Iterator[Retraces]:
         _ear.remove(found)
 
 
+class RetraceWatch:
+    """Lists what JAX traces anew in this process between `start` and `stop`, which may be called again and again.
+
+    Attributes:
+      found: the latest 10,000, also when it is off.
+    """
+
+    def __init__(self) -> None:
+        """Is off."""
+        self._kept: collections.deque[Retrace] = collections.deque(maxlen=_MOST)
+        self._heard: weakref.WeakMethod[Callable[[], None]] | None = None
+        self.found = Retraces(self._kept)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it listens."""
+        return self._heard is not None
+
+    def start(self, heard: Callable[[], None]) -> None:
+        """Listens.
+
+        Args:
+          heard: a method, of which this keeps no reference; called after each retrace, on the thread that traces.
+        """
+        if not self.is_on:
+            _ear.add(self)
+        self._heard = weakref.WeakMethod(heard)
+
+    def stop(self) -> None:
+        """Listens no longer; what was found stays."""
+        if self.is_on:
+            _ear.remove(self)
+        self._heard = None
+
+    def append(self, retrace: Retrace) -> None:
+        """Called by what hears JAX."""
+        self._kept.append(retrace)
+        heard = self._heard and self._heard()
+        if heard:
+            heard()
+
+
+_MOST = 10_000
+
+
+class _Watcher(Protocol):
+    """Who wants to hear of retraces."""
+
+    def append(self, retrace: Retrace, /) -> None: ...
+
+
 class _Ear:
     """Hears JAX's explanations while anyone watches; one for the process, as the flag is.
 
@@ -138,23 +194,23 @@ class _Ear:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._lock = threading.Lock()
-        self._watchers: list[list[Retrace]] = []
+        self._watchers: list[_Watcher] = []
         self._was_on = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._logger, name)
 
-    def add(self, found: list[Retrace]) -> None:
+    def add(self, watcher: _Watcher) -> None:
         with self._lock:
-            self._watchers.append(found)
+            self._watchers.append(watcher)
             if len(self._watchers) == 1:
                 self._was_on = bool(jax.config.values[_FLAG])
                 jax.config.update(_FLAG, True)
                 partial_eval.logger = self  # type: ignore[assignment]  # what JAX asks of it, it has
 
-    def remove(self, found: list[Retrace]) -> None:
+    def remove(self, watcher: _Watcher) -> None:
         with self._lock:
-            self._watchers = [each for each in self._watchers if each is not found]
+            self._watchers = [each for each in self._watchers if each is not watcher]
             if not self._watchers:
                 partial_eval.logger = self._logger
                 jax.config.update(_FLAG, self._was_on)
@@ -166,8 +222,9 @@ class _Ear:
         if is_explanation:
             retrace = _read(text)
             with self._lock:
-                for found in self._watchers:
-                    found.append(retrace)
+                watchers = tuple(self._watchers)
+            for watcher in watchers:
+                watcher.append(retrace)
         if self._was_on or not is_explanation:
             self._logger.log(level, message, *args, **rest)
 
@@ -180,11 +237,28 @@ def _read(message: str) -> Retrace:
     return Retrace(
         fun_name=function[1] if function else "",
         defined_at=(function[2] or "") if function else "",
-        called_at=re.sub(r"^(.*?):$", r"\1", first.removeprefix(_BEGINS)),
+        called_at=_users(re.sub(r"^(.*?):$", r"\1", first.removeprefix(_BEGINS))),
         cause=_cause(text),
         changes=changes,
         explanation=message,
     )
+
+
+def _users(place: str) -> str:
+    """The innermost line on the stack that no library has, in place of a library's, as `equinox.filter_jit`'s is."""
+    frame = sys._getframe() if _is_librarys(place) else None
+    while frame and _is_librarys(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else place
+
+
+def _is_librarys(file: str) -> bool:
+    is_installed = bool(_PACKAGES.intersection(pathlib.PurePath(file).parts))
+    return is_installed or file.startswith(_NOT_USERS)
+
+
+_PACKAGES = {"site-packages", "dist-packages"}
+_NOT_USERS = (sysconfig.get_path("stdlib"), str(pathlib.Path(__file__).parent.parent), "<frozen ")
 
 
 def _cause(text: str) -> Cause:

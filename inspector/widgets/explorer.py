@@ -23,7 +23,7 @@ from inspector.analysis.stats import compare
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf
-from inspector.errors import InspectorError, ParameterError
+from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.reports import bundle
 from inspector.reports.recorded import RecordedVariant
 from inspector.stages.lowered import Lowered
@@ -39,7 +39,7 @@ from inspector.widgets.panes.registry import offered
 from inspector.widgets.recorder import Recorder
 from inspector.widgets.stored import is_batch
 from inspector.widgets.variants import OptionsLike, Variant
-from inspector.widgets.work import Work
+from inspector.widgets.work import Retraces, Work
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -349,6 +349,23 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def collectives(self) -> Collectives:
         """The collectives of the baseline's optimized HLO; waits for it."""
         return self.baseline.compiled.collectives()
+
+    def watch_retraces(self, is_on: bool = True) -> None:
+        """Listens to why JAX traces again in this process, as the pane Retraces shows it, or stops; see `retraces`.
+
+        Raises:
+          ClosedError: the Explorer is closed.
+        """
+        self._compiles.check_open()
+        self._compiles.board.answer({"type": "watch_retraces", "on": is_on})
+
+    @property
+    def retraces(self) -> Retraces | Unavailable:
+        """What JAX traced again in this process while it was watched; as `inspector.watch_retraces` gives it."""
+        watch = self._compiles.work.retraces
+        if watch is None:
+            return Unavailable("the exploration was loaded without its function", "use inspector.watch_retraces()")
+        return watch.found
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole exploration as one HTML file, which opens in any browser without a network; waits for all.

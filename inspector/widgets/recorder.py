@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from inspector.units import format_list
 from inspector.widgets import messages
@@ -21,6 +22,7 @@ from inspector.widgets.compiles import Compiles
 from inspector.widgets.fallback import Told, html_form, text_form
 from inspector.widgets.fallback_collectives import collectives_html
 from inspector.widgets.page import element, page
+from inspector.widgets.panes.retraces import retraces_html
 from inspector.widgets.stored import Bundle, StoredOutput, is_batch
 from inspector.widgets.transcript import Said, Transcript
 from inspector.widgets.variants import Variant
@@ -123,7 +125,8 @@ class Recorder:
             )
             for variant in self._done
         }
-        return html_form(self._compiles.lowered, variants, told)
+        watched: list[Any] = [said.message for said in self._app.said() if said.message["type"] == "retraces"]
+        return html_form(self._compiles.lowered, variants, told) + "".join(map(retraces_html, watched))
 
     def send_page(self, number: int) -> None:
         """Answers request `number` of a browser with the page, on a thread of its own."""

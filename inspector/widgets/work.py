@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from inspector.compilation.request import CompileRequest
@@ -13,6 +13,8 @@ from inspector.reports.portable import PortableModules
 from inspector.stages.kernel import Kernel
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.compilation.options import FlagValue, Options
@@ -39,6 +41,7 @@ class Work:
       tune: as `lower`, with other compiler parameters for the program's Pallas kernels; None where there are none.
       kernel_fields: the compiler parameters that a kernel can have on a platform.
       portable: the modules of programs that were loaded, for other versions of JAX.
+      retraces: hears why JAX traces again in this process; None where the function is not in it.
       scan: starts to try flags on a program, with what options hold besides; None where nobody can.
     """
 
@@ -51,6 +54,7 @@ class Work:
     tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], Lowered] | None = None
     kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
     scan: Callable[[Lowered, Target, Options, ScanLimits], ScanJob] | None = None
+    retraces: RetraceWatch | None = None
     portable: PortableModules = dataclasses.field(default_factory=dict)
     request: Callable[[Lowered, Options, Target], CompileRequest] = lambda lowered, options, target: lowered.request(
         options, target
@@ -105,6 +109,56 @@ class ScanJob(Protocol):
     def resume(self) -> ScanJob: ...
     def add_progress_callback(self, callback: Callable[[Any], None]) -> None: ...
     def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
+
+
+class Change(Protocol):
+    """What a call has other than the one before: `inspector._jax.retraces.Changed`."""
+
+    @property
+    def what(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+    @property
+    def now(self) -> str: ...
+    @property
+    def before(self) -> str: ...
+
+
+class Retrace(Protocol):
+    """A call that JAX traced: `inspector._jax.retraces.Retrace`."""
+
+    @property
+    def fun_name(self) -> str: ...
+    @property
+    def defined_at(self) -> str: ...
+    @property
+    def called_at(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def changes(self) -> Sequence[Change]: ...
+    @property
+    def explanation(self) -> str: ...
+
+
+class Retraces(Protocol):
+    """Some of them, in order: `inspector._jax.retraces.Retraces`."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Retrace]: ...
+    def __getitem__(self, index: int, /) -> Retrace: ...
+    def table(self) -> pd.DataFrame: ...
+
+
+class RetraceWatch(Protocol):
+    """Lists them while it is on: `inspector._jax.retraces.RetraceWatch`."""
+
+    @property
+    def found(self) -> Retraces: ...
+    @property
+    def is_on(self) -> bool: ...
+    def start(self, heard: Callable[[], None]) -> None: ...
+    def stop(self) -> None: ...
 
 
 class RunJob(Protocol):

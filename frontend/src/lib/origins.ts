@@ -96,6 +96,11 @@ export class Origins {
     return this.byFrame[place] ?? [];
   }
 
+  /** The number of a source line, or NONE where no origin has it. */
+  placeOf(file: string, line: number): number {
+    return this.placeIds.get(`${this.fileIds.get(file) ?? NONE}:${line}`) ?? NONE;
+  }
+
   placeAt(place: number): Place | null {
     return this.places[place] ?? null;
   }

@@ -26,6 +26,7 @@ from inspector.widgets.panes import (
     outline,
     pallas,
     passes,
+    retraces,
     roofline,
     run,
     source,
@@ -86,6 +87,7 @@ PANES: tuple[Line, ...] = (
     Line("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     Line("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
     Line("run", "Run", "dock", run.RunPane, (), (run.Run, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
+    Line("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.Retraces,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
     Line("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant")),
 )
 # fmt: on

@@ -1,0 +1,119 @@
+// Why calls were traced and compiled again, while somebody watches the process.
+
+import { textButton } from "../lib/controls.ts";
+import { copyButton } from "../lib/copying.ts";
+import { fill, h, update } from "../lib/dom.ts";
+import { plural } from "../lib/format.ts";
+import { COLUMNS, type Difference, differences } from "../lib/retraces.ts";
+import { Sorting } from "../lib/sorting.ts";
+import type * as messages from "../messages.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { sourceLink } from "./sourcelink.ts";
+import { awaited, empty, loading } from "./states.ts";
+import "../styles/retraces.css";
+
+const WATCH = "Have JAX explain why it traces again, in this notebook's process, from now on";
+const HOW =
+  "Watch, then call the function again in another cell, or let a program run. Each call that JAX has to trace and compile again comes with the argument that differed.";
+const WATCHING = "Watching. Call the function again, in any cell: what JAX traces anew comes here.";
+
+class RetracesPane implements Pane {
+  readonly element = h("div", { class: "insp-retraces insp-scroll", tabindex: 0, "aria-label": "Retraces" });
+  readonly tools = h("div", { class: "insp-tools" });
+  private readonly drawing = new Drawing(() => this.draw());
+  private readonly watch = textButton("Watch", WATCH, () => this.toggle());
+  private readonly count = h("span", { class: "insp-dim insp-retraces-count", role: "status" });
+  private readonly sorting = new Sorting<Difference>(() => this.draw());
+  private readonly body = h("tbody");
+  private readonly table = h("table", { class: "insp-table" }, h("thead", {}, this.sorting.head), this.body);
+  private readonly more = h("div", { class: "insp-note" });
+  private readonly ends: (() => void)[];
+  private shown: readonly Difference[] = [];
+
+  constructor(private readonly context: Context) {
+    this.sorting.show(COLUMNS);
+    const copied = (): string => (this.shown.length ? this.sorting.text(this.shown) : "");
+    this.tools.append(this.count, this.watch, copyButton(copied, "explorer.retraces.table()"));
+    this.ends = [follow(context, "retraces", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  private get told(): messages.Retraces | null {
+    return this.context.synced.latest("retraces");
+  }
+
+  private get isWatching(): boolean {
+    return Boolean(this.told?.watching) && !this.context.synced.isAlone;
+  }
+
+  private toggle(): void {
+    this.context.synced.send({ type: "watch_retraces", on: !this.isWatching });
+  }
+
+  private draw(): void {
+    const { synced } = this.context;
+    const { told } = this;
+    this.drawTools(told);
+    if (!told) return fill(this.element, awaited(synced, "Lowering", "Retraces were not received"));
+    if (told.note) return fill(this.element, empty("Nothing can be watched here", told.note));
+    this.shown = this.sorting.sorted(differences(told.rows));
+    if (!this.shown.length) return fill(this.element, this.absence(told));
+    fill(this.body, ...this.shown.map((each) => this.row(each)));
+    this.more.textContent = told.left_out ? `${plural(told.left_out, "more reason")} before these.` : "";
+    this.more.hidden = !told.left_out;
+    // It stays while rows come, and with it the place that is read.
+    if (this.table.parentElement !== this.element) fill(this.element, this.table, this.more);
+  }
+
+  private drawTools(told: messages.Retraces | null): void {
+    const { synced } = this.context;
+    this.watch.textContent = this.isWatching ? "Stop watching" : "Watch";
+    this.watch.disabled = synced.isAlone || !told || Boolean(told.note);
+    update(this.watch, { title: synced.remedy || told?.note || WATCH, "aria-pressed": String(this.isWatching) });
+    const again = told?.rows.reduce((sum, { count }) => sum + count, 0) ?? 0;
+    this.count.textContent = told?.was_watched ? `${again} again, ${plural(told.first_calls, "first call")}` : "";
+  }
+
+  private absence(told: messages.Retraces): HTMLElement {
+    const { synced } = this.context;
+    if (this.isWatching) return loading(WATCHING, null);
+    if (told.was_watched) return empty("Nothing was compiled again while it was watched", synced.remedy || HOW);
+    return empty(synced.isAlone ? "Nobody watched" : "Nothing is watched yet", synced.remedy || HOW);
+  }
+
+  private row({ row, what, where, now, before }: Difference): HTMLElement {
+    const told = h("td", { class: "insp-retraces-value", colspan: before ? 1 : 2 }, before ? h("code", {}, now) : now);
+    return h(
+      "tr",
+      { title: row.explanation },
+      h(
+        "th",
+        { scope: "row", class: row.is_explored ? "insp-retraces-own" : "" },
+        row.function,
+        " ",
+        this.definition(row),
+      ),
+      h("td", {}, sourceLink(this.context, row.called_at), h("code", { class: "insp-retraces-call" }, row.call)),
+      h("td", { class: "insp-number" }, String(row.count)),
+      h("td", {}, what),
+      h("td", { class: "insp-retraces-value" }, h("code", {}, where)),
+      told,
+      before && h("td", { class: "insp-retraces-value" }, h("code", {}, before)),
+    );
+  }
+
+  private definition({ defined_at }: messages.RetraceRow): HTMLElement | null {
+    return (
+      defined_at && h("span", { class: "insp-dim insp-retraces-definition" }, sourceLink(this.context, defined_at))
+    );
+  }
+}
+
+export const pane = (context: Context): Pane => new RetracesPane(context);

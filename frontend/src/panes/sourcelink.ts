@@ -1,0 +1,22 @@
+// A source line that leads to the Source pane, where that has it.
+
+import { h } from "../lib/dom.ts";
+import { shortSource } from "../lib/format.ts";
+import type * as messages from "../messages.ts";
+import type { Context } from "./pane.ts";
+
+/** @param source null where it is not known. */
+export function sourceLink({ synced, local }: Context, source: messages.SourceLine | null): HTMLElement {
+  if (!source) return h("span", { class: "insp-dim" }, "unknown");
+  const text = shortSource(source);
+  const title = `${source.file}:${source.line ?? "?"}`;
+  const document = synced.document("source", local.active);
+  const place = source.line === null ? -1 : synced.origins.placeOf(source.file, source.line);
+  const line = document?.linesOf(synced.origins.atInnermost(place))[0];
+  if (!document || line === undefined) return h("span", { title }, text);
+  const go = (): void => {
+    local.reveal("source");
+    local.goTo(document, line);
+  };
+  return h("button", { type: "button", class: "insp-link", title, onclick: go }, text);
+}

@@ -1,0 +1,158 @@
+"""The pane of retraces: who watches hears of them, in rows that a loop does not multiply."""
+
+from __future__ import annotations
+
+import gc
+import runpy
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import inspector
+from inspector._jax.retraces import RetraceWatch
+from inspector.errors import ClosedError, Unavailable
+from inspector.widgets.explorer import Explorer
+from inspector.widgets.panes import retraces as pane
+from inspector.widgets.work import Work
+from tests.widgets.fakes import FakeWork, Mailbox, lowered
+
+ONE = np.ones(3, np.float32)
+
+
+@pytest.fixture
+def explorer() -> Iterator[Explorer]:
+    explorer = explorer_of(RetraceWatch())
+    yield explorer
+    explorer.close()
+
+
+def explorer_of(watch: RetraceWatch | None) -> Explorer:
+    fakes = FakeWork()
+    program: Any = lowered()
+    made = Explorer(program, Work(fakes.lower, fakes.submit, fakes.run, (), retraces=watch))
+    fakes.finish(0)
+    return made.wait(10)
+
+
+def ask(mailbox: Mailbox, on: bool) -> None:
+    mailbox.send({"type": "watch_retraces", "on": on})
+
+
+def told(mailbox: Mailbox, rows: int) -> dict[str, Any]:
+    """The message with so many rows, once it is there."""
+    for _ in range(200):
+        found = mailbox.last("retraces")
+        if len(found["rows"]) == rows and found["watching"]:
+            return found
+        time.sleep(0.02)
+    raise TimeoutError(f"{rows} rows never came; got {mailbox.last('retraces')}")
+
+
+def test_what_is_called_again_is_told_while_it_is_watched(explorer: Explorer) -> None:
+    @jax.jit
+    def step(x: Any) -> Any:
+        return x * 2
+
+    mailbox = Mailbox(explorer)
+    assert (mailbox.last("retraces")["watching"], mailbox.last("retraces")["was_watched"]) == (False, False)
+    step(ONE)
+    step(ONE[:1])  # nobody watches
+    ask(mailbox, on=True)
+    step(ONE)
+    step(ONE[:2])
+    message = told(mailbox, 1)
+    (row,) = message["rows"]
+    assert (row["function"], row["is_explored"], row["count"], row["cause"]) == ("step", True, 1, "arguments")
+    assert [(c["what"], c["where"], c["now"]) for c in row["changes"]] == [("shape", "x", "f32[2]")]
+    assert row["called_at"]["file"] == row["defined_at"]["file"] == __file__
+    assert row["call"] == "step(ONE[:2])"
+    assert "f32[2]" in row["explanation"]
+    ask(mailbox, on=False)
+    step(ONE.astype(np.int32))
+    assert mailbox.last("retraces")["watching"] is False
+    assert not jax.config.jax_explain_cache_misses
+    found = explorer.retraces
+    assert not isinstance(found, Unavailable)
+    assert len(found) == 1
+    assert found.table()["where"].tolist() == ["x"]
+
+
+def test_what_a_loop_repeats_is_one_row_and_others_are_not(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pane, "_MOST", 2)
+    mailbox = Mailbox(explorer)
+    explorer.watch_retraces()
+    for _ in range(4):
+        jax.jit(lambda x: x + 1)(ONE)
+    jitted = jax.jit(lambda y: y - 1)
+    jitted(ONE)
+    for size in (1, 2):
+        jitted(ONE[:size])
+    explorer.watch_retraces()  # again: nothing is heard twice, and all is told
+    message = mailbox.last("retraces")
+    assert (message["left_out"], message["first_calls"]) == (1, 2)
+    latest = [row["changes"][0]["now"] for row in message["rows"]]
+    assert latest == ["f32[2]", "f32[1]"]
+    monkeypatch.setattr(pane, "_MOST", 10)
+    explorer.watch_retraces()
+    repeated = mailbox.last("retraces")["rows"][-1]
+    assert (repeated["cause"], repeated["count"], repeated["is_explored"]) == ("defined again", 3, False)
+    assert "define and jit it once" in repeated["remark"]
+
+
+def test_the_line_is_the_users_where_a_library_calls(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages" / "calling.py"
+    library.parent.mkdir()
+    library.write_text("def calling(jitted):\n    def call(x):\n        return jitted(x)\n    return call\n")
+    step = runpy.run_path(str(library))["calling"](jax.jit(lambda x: x * 2))
+    with inspector.watch_retraces() as found:
+        step(ONE)
+        step(ONE[:2])
+    assert "(test_the_line_is_the_users_where_a_library_calls)" in found[-1].called_at
+    assert found[-1].called_at.startswith(f"{__file__}:")
+
+
+def test_an_explorer_that_nobody_has_watches_no_longer() -> None:
+    explorer = explorer_of(RetraceWatch())
+    explorer.watch_retraces()
+    gone = weakref.ref(explorer)
+    del explorer
+    gc.collect()
+    assert gone() is None
+    assert not jax.config.jax_explain_cache_misses
+
+
+def test_a_closed_one_and_one_without_its_function_do_not_watch() -> None:
+    explorer = explorer_of(None)
+    mailbox = Mailbox(explorer)
+    explorer.watch_retraces()
+    assert "loaded from a file" in mailbox.last("retraces")["note"]
+    assert not mailbox.last("retraces")["watching"]
+    assert isinstance(explorer.retraces, Unavailable)
+    explorer.close()
+    with pytest.raises(ClosedError):
+        explorer.watch_retraces()
+
+
+def test_a_page_has_them(explorer: Explorer, tmp_path: Any) -> None:
+    jitted = jax.jit(lambda tree: tree["<a>"] + 1)
+    explorer.watch_retraces()
+    jitted({"<a>": ONE})
+    jitted({"<a>": ONE[:2]})
+    explorer.watch_retraces(False)
+    explorer.save_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "shape of tree[&#x27;&lt;a&gt;&#x27;]: f32[2], before f32[3]" in page
+    assert "<a>" not in page.partition("Compiled again")[2].partition("</details>")[0]
+
+
+def test_places_are_read_from_jaxs_words() -> None:
+    assert pane._place("/tmp/a b.py:3:4 (<module>)") == ("/tmp/a b.py", 3)
+    assert pane._place("C:\\f.py:12") == ("C:\\f.py", 12)
+    assert pane._place("<stdin>:2") == ("<stdin>", 2)
+    assert pane._place("") is None
