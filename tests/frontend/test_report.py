@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -101,14 +102,18 @@ def test_the_button_saves_what_save_html_writes(demo: OpenDemo, opened: Open, tm
 
 
 def test_names_that_are_markup_do_not_run(tmp_path: Path, opened: Open) -> None:
-    namespace: dict[str, object] = {"jnp": jnp, "__name__": HOSTILE}
-    code = compile("def f(x):\n    return jnp.sin(x)\n", HOSTILE, "exec")
-    exec(code, namespace)
+    namespace: dict[str, object] = {"jax": jax, "HOSTILE": HOSTILE, "__name__": HOSTILE}
+    body = "def f(x):\n    with jax.named_scope(HOSTILE):\n        return jax.lax.psum(jax.numpy.sin(x), HOSTILE)\n"
+    exec(compile(body, HOSTILE, "exec"), namespace)
     fun = namespace["f"]
     fun.__name__ = fun.__qualname__ = HOSTILE  # type: ignore[attr-defined]
-    explorer = explore(fun, jnp.ones(4), target="cpu")  # type: ignore[arg-type]
+    explorer = explore(fun, jnp.ones(4), target="cpu:2", axis_env=[(HOSTILE, 2)])  # type: ignore[arg-type]
     explorer.save_html(tmp_path / "x.html")
+    assert HOSTILE not in (tmp_path / "x.html").read_text()
     page = opened(tmp_path / "x.html")
+    for name in ("Collectives", "Outline", "Graph", "Instructions"):
+        page.get_by_role("tab", name=name, exact=True).click()
+        expect(page.get_by_role("tabpanel", name=name, exact=True)).not_to_be_empty()
     assert page.evaluate("() => window.ran") is None
     expect(page.locator("img[src=x]")).to_have_count(0)
 
