@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,8 +26,7 @@ def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compa
       flags: options of the compiler.
       compare: more variants, as `explore` takes them.
     """
-    lab = shutil.which("jupyter-lab") or shutil.which("jupyter-lab", path=str(Path(sys.executable).parent))
-    if lab is None:
+    if importlib.util.find_spec("jupyterlab") is None:
         raise click.UsageError(
             "JupyterLab is not installed: pip install 'jax-inspector[lab]'. Without --lab, a page is opened."
         )
@@ -35,7 +34,11 @@ def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compa
     path.write_text(json.dumps(notebook(asked, target, flags, compare)), encoding="utf-8")
     click.echo(f"{path}: JupyterLab starts", err=True)
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    raise SystemExit(subprocess.call([lab, *as_root, str(path)]))
+    # This Python's, whose notebook kernel has inspector; -P, so that nothing in the current folder is taken for it.
+    command = [sys.executable, "-P", "-m", "jupyterlab", *as_root, str(path)]
+    if sys.platform == "win32":
+        raise SystemExit(subprocess.call(command))
+    os.execv(sys.executable, command)  # Ctrl-C is JupyterLab's, which ends its notebook kernels
 
 
 def notebook(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compare: Sequence[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -337,6 +338,24 @@ def test_the_notebook_for_lab_runs_wherever_it_lies(run: Run, tmp_path: Path, mo
     assert [str(v.target) for v in saved.variants] == ["cpu", "cpu", "cpu:2"]
     lowered.close()
     saved.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there it stays, and waits")
+def test_explore_becomes_this_pythons_jupyterlab(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+
+    def become(path: str, command: list[str]) -> None:
+        became.append([path, *command])
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execv", become)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    run("explore", "step.py:step", "--args-from", "make_args", "--lab")
+    ((path, python, *rest, file),) = became
+    assert (path, python) == (sys.executable, sys.executable)
+    assert rest[:3] == ["-P", "-m", "jupyterlab"]
+    cells = json.loads(Path(file).read_text())["cells"]
+    assert "args_from='make_args'" in cells[1]["source"]
 
 
 def test_targets_and_options(run: Run) -> None:
