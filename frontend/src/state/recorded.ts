@@ -35,16 +35,22 @@ const QUIET: readonly messages.FromBrowser["type"][] = ["select", "line_costs", 
 
 export class RecordedModel implements Model {
   private readonly listeners = new Set<Listener>();
-  private readonly replies = new Map<string, Said>();
+  /** Unpacked when they are asked for: of most, nobody asks. */
+  private readonly replies: ReadonlyMap<string, () => Promise<Said>>;
   private readonly kept: readonly Said[];
   private readonly traits: Record<string, unknown>;
   readonly recorded: { readonly about: string; readonly remedy: string };
 
-  private constructor(transcript: Transcript, remedy: string, said: (entry: Entry) => Said) {
-    this.recorded = { about: transcript.about, remedy };
-    this.traits = { arrangement: transcript.arrangement };
-    this.kept = transcript.kept.map(said);
-    for (const reply of transcript.replies) this.replies.set(JSON.stringify(reply.request), said(reply));
+  private constructor(
+    { about, arrangement }: Transcript,
+    remedy: string,
+    kept: readonly Said[],
+    replies: ReadonlyMap<string, () => Promise<Said>>,
+  ) {
+    this.recorded = { about, remedy };
+    this.traits = { arrangement };
+    this.kept = kept;
+    this.replies = replies;
   }
 
   /** Reads a transcript: the length of its table as four bytes, the table, and the buffers. */
@@ -52,15 +58,16 @@ export class RecordedModel implements Model {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const end = 4 + view.getUint32(0, true);
     const table = decodeJson<Transcript>(await unpack(bytes.subarray(4, end), "lines"));
-    const buffers = new Map<Entry, DataView[]>();
     let at = end;
-    for (const entry of [...table.kept, ...table.replies]) {
-      const own = entry.buffers.map((length, i) => unpack(bytes.subarray(at, (at += length)), entry.packings[i]!));
-      const views = (await Promise.all(own)).map((buffer) => new DataView(buffer));
-      views.forEach((view) => unpacked.add(view));
-      buffers.set(entry, views);
-    }
-    return new RecordedModel(table, remedy, (entry) => ({ message: entry.message, buffers: buffers.get(entry)! }));
+    const next = (entry: Entry): Uint8Array[] => entry.buffers.map((length) => bytes.subarray(at, (at += length)));
+    const kept = await Promise.all(table.kept.map((entry) => unpackedEntry(entry, next(entry))));
+    const replies = new Map(
+      table.replies.map((reply) => {
+        const own = next(reply);
+        return [JSON.stringify(reply.request), () => unpackedEntry(reply, own)];
+      }),
+    );
+    return new RecordedModel(table, remedy, kept, replies);
   }
 
   on(name: string, callback: (...values: never[]) => void): void {
@@ -86,7 +93,10 @@ export class RecordedModel implements Model {
     if (request.type === "ready") return this.kept.forEach((said) => this.say(said));
     const { id, ...wanted } = { id: undefined, ...request };
     const reply = this.replies.get(canonical(wanted));
-    if (reply) queueMicrotask(() => this.say({ ...reply, message: { ...reply.message, id } as messages.ToBrowser }));
+    if (reply)
+      void reply().then(({ message, buffers }) => {
+        this.say({ message: { ...message, id } as messages.ToBrowser, buffers });
+      });
     else if (id === undefined && !QUIET.includes(request.type)) this.refuse();
   }
 
@@ -98,6 +108,13 @@ export class RecordedModel implements Model {
   private say({ message, buffers }: Said): void {
     this.listeners.forEach((listener) => listener(message, buffers));
   }
+}
+
+async function unpackedEntry({ message, packings }: Entry, packed: readonly Uint8Array[]): Promise<Said> {
+  const contents = await Promise.all(packed.map((bytes, i) => unpack(bytes, packings[i]!)));
+  const buffers = contents.map((content) => new DataView(content));
+  buffers.forEach((buffer) => unpacked.add(buffer));
+  return { message, buffers };
 }
 
 /** A request as text: its fields by name, as Python writes them too. */
