@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import Error, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, ViewportSize, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+VIEWPORT: ViewportSize = {"width": 1400, "height": 900}
 START_LIMIT_S = 60.0
 EXPLORE_LIMIT_MS = 900_000
 
@@ -160,6 +161,18 @@ def _wait_for_kernel(page: Page) -> None:
 
 
 @contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium."""
+    path = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if path is None:
+        sys.exit(f"None of {', '.join(CHROMIUMS)} is on PATH; on Debian: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@contextlib.contextmanager
 def lab(notebooks: Mapping[str, str | Path], cache: str = "") -> Iterator[Page]:
     """A page of a JupyterLab.
 
@@ -167,10 +180,7 @@ def lab(notebooks: Mapping[str, str | Path], cache: str = "") -> Iterator[Page]:
       notebooks: the only cell of each, by its name; or a notebook's file.
       cache: the folder in which inspector remembers what it compiled; "" for none.
     """
-    chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if chromium is None:
-        sys.exit(f"None of {', '.join(CHROMIUMS)} is on PATH; on Debian: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         home = Path(folder)
         for name, code in notebooks.items():
             if isinstance(code, Path):
@@ -178,11 +188,9 @@ def lab(notebooks: Mapping[str, str | Path], cache: str = "") -> Iterator[Page]:
             else:
                 _write_notebook(home / f"{name}.ipynb", code)
         with _server(home, cache) as url:
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(viewport={"width": 1400, "height": 900})
+            page = browser.new_page(viewport=VIEWPORT)
             page.goto(f"{url}/doc/tree/{next(iter(notebooks))}.ipynb")
             yield page
-            browser.close()
 
 
 def _write_notebook(path: Path, code: str) -> None:
