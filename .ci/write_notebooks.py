@@ -50,9 +50,13 @@ def write(path: Path) -> None:
         for output in cell.get("outputs", ()):
             _clean(output)
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
+    shown = PACKED.sub("", text)
     for unwanted in (str(ROOT), str(Path.home()), "ipykernel_", '"stderr"'):
-        if unwanted in PACKED.sub("", text):
-            raise ValueError(f"An output of {path.name} has {unwanted}: only this machine's, or a warning.")
+        if (at := shown.find(unwanted)) >= 0:
+            where = shown[max(0, at - 200) : at + 200]
+            raise ValueError(
+                f"An output of {path.name} has {unwanted}, only this machine's, or a warning: ...{where}..."
+            )
     path.write_text(text + "\n", encoding="utf-8")
     print(f"{path.relative_to(ROOT)}: {len(text) / 1e3:.0f} kB")
 
