@@ -50,11 +50,14 @@ def axes_of_form(
     """
     if mesh is None:
         return _without_mesh(form)
-    if mesh.device_ids is not None or not _names_positions(mode, mesh, num_replicas, num_partitions):
+    if not _names_positions(mode, mesh, num_replicas, num_partitions):
         return None
     if math.prod(form.shape(mesh.size)) != mesh.size:
         return None
-    counted = form.member_digits(mesh.size)
+    positions: ReplicaGroups | None = form
+    if mesh.device_ids is not None:
+        positions = form.in_mesh_order(mesh.device_ids) if isinstance(form, MeshGroups) else None
+    counted = None if positions is None else positions.member_digits(mesh.size)
     if counted is None:
         return None
     axes = _matched(merged(counted), _in_mesh_order(counted), mesh, ordered)

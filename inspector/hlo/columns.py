@@ -20,6 +20,7 @@ from inspector.hlo.field_numbers import (
     BACKEND_CONFIG,
     CALLED_COMPUTATION_IDS,
     CHANNEL_ID,
+    COLLECTIVE_DEVICE_LIST,
     CONTROL_PREDECESSOR_IDS,
     FRONTEND_ATTRIBUTES,
     METADATA,
@@ -38,6 +39,7 @@ from inspector.toolchain.schema import Schema, installed_schema
 
 _SINGULAR = (
     OPCODE, SHAPE, METADATA, CHANNEL_ID, SHARDING, BACKEND_CONFIG, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE,
+    COLLECTIVE_DEVICE_LIST,
 )  # fmt: skip
 
 
@@ -126,6 +128,7 @@ class Columns:
         self.ids = self.parts.ids
         self.codes, self.contents = self.parts.codes, self.parts.contents
         self._coded: dict[int, Coded] = {}
+        self._integers: dict[int, Numbers] = {}
         opcodes = self._of_rows(_with_empty(*self.contents.coded(OPCODE)))
         self.opcodes = Coded(opcodes.codes, [*map(_text, opcodes.values)])
         self.shapes = self._of_rows(_with_empty(*self.contents.coded(SHAPE)))
@@ -183,6 +186,12 @@ class Columns:
     def integers(self, number: int) -> Numbers:
         """A singular integer of each instruction by its number, `[rows]`; 0 where it has none."""
         return self.contents.integers(number)[self.codes]
+
+    def integer(self, number: int, row: int) -> int:
+        """The same of one instruction."""
+        if number not in self._integers:
+            self._integers[number] = self.contents.integers(number)
+        return int(self._integers[number][self.codes[row]])
 
     def _of_rows(self, said: Coded) -> Coded:
         return Coded(said.codes[self.codes], said.values)

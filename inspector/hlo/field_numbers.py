@@ -16,3 +16,9 @@ SHARDING, BACKEND_CONFIG, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE = 
     _FIELDS[name] for name in ("sharding", "backend_config", "frontend_attributes", "statistics_viz", "original_value")
 )
 DIMENSIONS = _FIELDS["dimensions"]
+USE_GLOBAL_DEVICE_IDS, COLLECTIVE_DEVICE_LIST, *OTHER_DEVICE_LISTS = (
+    _FIELDS[name]
+    for name in (
+        "use_global_device_ids", "collective_device_list", "iota_collective_device_list", "mesh_axes_replica_group_list",
+    )
+)  # fmt: skip

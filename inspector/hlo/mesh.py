@@ -6,6 +6,7 @@ same value here. Knows nothing of JAX; made in `lowering/`, read in `analysis/co
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import functools
 import math
@@ -54,7 +55,7 @@ class Mesh(OfFields):
         """Row-major position of each logical id."""
         positions = np.arange(self.size, dtype=np.int64)
         if self.device_ids is not None:
-            positions[np.fromiter(self.device_ids, np.int64, self.size)] = np.arange(self.size)
+            positions[np.array(array.array("q", self.device_ids), np.int64)] = np.arange(self.size)
         return positions
 
     def coordinates(self, positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:

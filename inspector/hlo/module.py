@@ -15,10 +15,17 @@ from typing import Any
 from inspector.errors import ModuleError
 from inspector.hlo.alike import Alike, alike
 from inspector.hlo.columns import Columns
-from inspector.hlo.field_numbers import BACKEND_CONFIG, FRONTEND_ATTRIBUTES
+from inspector.hlo.field_numbers import (
+    BACKEND_CONFIG,
+    CHANNEL_ID,
+    COLLECTIVE_DEVICE_LIST,
+    FRONTEND_ATTRIBUTES,
+    OTHER_DEVICE_LISTS,
+    USE_GLOBAL_DEVICE_IDS,
+)
 from inspector.hlo.group_mode import GroupMode, group_mode
 from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
-from inspector.hlo.replica_groups_proto import from_instruction_proto
+from inspector.hlo.replica_groups_proto import alike_groups, from_instruction_proto
 from inspector.hlo.shape import Shape
 from inspector.hlo.sharding import sharding_text
 from inspector.hlo.source import NOWHERE, Frame, Origin
@@ -349,17 +356,21 @@ class Instruction:
     @property
     def channel_id(self) -> int | None:
         """None when it has none (XLA's ids are positive)."""
-        channel_id = int(self.proto.channel_id)
+        channel_id = self.module.columns.integer(CHANNEL_ID, self.row)
         return channel_id if channel_id > 0 else None
 
     @property
     def use_global_device_ids(self) -> bool:
-        return bool(self.proto.use_global_device_ids)
+        return bool(self.module.columns.integer(USE_GLOBAL_DEVICE_IDS, self.row))
 
     @property
     def replica_groups(self) -> ReplicaGroups:
         """As written; `{}` (all) where it says nothing."""
-        return from_instruction_proto(self.proto)
+        columns = self.module.columns
+        listed = columns.coded(COLLECTIVE_DEVICE_LIST).at(self.row)
+        is_listed = listed and not any(columns.coded(other).at(self.row) for other in OTHER_DEVICE_LISTS)
+        alike = alike_groups(listed) if is_listed else None
+        return from_instruction_proto(self.proto) if alike is None else alike
 
     @property
     def group_mode(self) -> GroupMode:

@@ -28,8 +28,8 @@ _TAG = 1 << 3 | 2  # field 1, bytes that say how many they are
 
 _ID_BYTES = 3  # of the ids below `MAX_IDS`
 
-# Fewer groups are read sooner one by one.
-_MANY_GROUPS = 64
+# Of fewer bytes the groups are read sooner one by one.
+_MANY_BYTES = 256
 
 
 def from_instruction_proto(proto: Any) -> ReplicaGroups:
@@ -47,9 +47,7 @@ def from_instruction_proto(proto: Any) -> ReplicaGroups:
     if form == "mesh_axes_replica_group_list":
         return _mesh_groups(proto.mesh_axes_replica_group_list)
     if form == "collective_device_list":
-        listed = proto.collective_device_list
-        alike = _alike_groups(listed) if len(listed.replica_groups) > _MANY_GROUPS else None
-        return _list_groups(listed.replica_groups) if alike is None else alike
+        return _list_groups(proto.collective_device_list.replica_groups)
     return _list_groups(proto.replica_groups)
 
 
@@ -62,26 +60,30 @@ def _list_groups(groups: Sequence[Any]) -> ListGroups:
     return ListGroups.from_arrays(id_array(itertools.chain.from_iterable(members), count), lengths)
 
 
-def _alike_groups(proto: Any) -> ListGroups | None:
-    """Groups of the same length, from the bytes of a `xla.CollectiveDeviceListProto`; None for any others.
+def alike_groups(data: bytes) -> ListGroups | None:
+    """Many groups of the same length, from the bytes of a `xla.CollectiveDeviceListProto`; None for any others.
 
     A view of each group costs more than all of its ids: the bytes are integers only, which are read at once.
+
+    Raises:
+      ModuleError: there are too many ids.
     """
-    data = proto.SerializeToString()
-    if len(data) > MAX_IDS * (_HEAD + _ID_BYTES):
+    if not _MANY_BYTES < len(data) <= MAX_IDS * (_HEAD + _ID_BYTES):
         return None
     try:
-        return _alike_integers(data, len(proto.replica_groups))
+        return _alike_integers(data)
     except ModuleError:
         raise
     except ValueError:  # what is beside the groups is no integer
         return None
 
 
-def _alike_integers(data: bytes, count: int) -> ListGroups | None:
-    """The same, of so many groups. Raises ValueError where the bytes are no integers."""
+def _alike_integers(data: bytes) -> ListGroups | None:
+    """The same. Raises ValueError where the bytes are no integers."""
     ends = varint_ends(data)
-    width = len(ends) // count
+    length = int(varints_at(data, ends[1:2])[0])  # of the first group's bytes, which tell how many integers it has
+    width = int(np.searchsorted(ends, ends[1] + length, "right"))
+    count = len(ends) // width
     if width <= _HEAD or width * count != len(ends):
         return None
     check_count(count * (width - _HEAD))

@@ -18,9 +18,20 @@ from inspector.errors import ModuleError
 from inspector.hlo.cursor import Cursor
 from inspector.hlo.group_mode import GroupMode, participants
 from inspector.hlo.mixed_radix import Digit
-from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, parse, parse_pairs
-from inspector.hlo.replica_groups_proto import _alike_groups, from_instruction_proto
+from inspector.hlo.module import Module
+from inspector.hlo.replica_groups import (
+    AxisRef,
+    Iota,
+    IotaGroups,
+    ListGroups,
+    MeshGroups,
+    ReplicaGroups,
+    parse,
+    parse_pairs,
+)
+from inspector.hlo.replica_groups_proto import alike_groups, from_instruction_proto
 from inspector.toolchain.schema import installed_schema
+from inspector.varints import write_varint
 from tests.groups import to_lists
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "oracle"))
@@ -211,6 +222,26 @@ def proto_of(groups: list[list[int]]) -> Any:
     return proto
 
 
+def read(proto: Any) -> ReplicaGroups:
+    """Of a module's instruction."""
+    return read_bytes(proto.SerializeToString())
+
+
+def read_bytes(instruction: bytes) -> ReplicaGroups:
+    """Of a module with an instruction of these bytes."""
+    message = installed_schema().message
+    named: Any = message("xla.HloInstructionProto")(name="r", id=1, opcode="all-reduce")
+    computation: Any = message("xla.HloComputationProto")(name="main", id=1, root_id=1)
+    module: Any = message("xla.HloModuleProto")(name="m", entry_computation_id=1)
+    data = computation.SerializeToString() + field(2, named.SerializeToString() + instruction)
+    return Module.from_proto(module.SerializeToString() + field(3, data)).instruction("r").replica_groups
+
+
+def field(number: int, data: bytes) -> bytes:
+    """A field of bytes."""
+    return write_varint(number << 3 | 2) + write_varint(len(data)) + data
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_many_groups_are_read_from_their_bytes_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     source = np.random.default_rng(seed)
@@ -222,13 +253,16 @@ def test_many_groups_are_read_from_their_bytes_as_one_by_one(seed: int, monkeypa
         if not alike:
             ids[int(source.integers(count))].append(5)
         proto = proto_of(ids)
-        assert (_alike_groups(proto.collective_device_list) is not None) == alike
+        written = alike_groups(proto.collective_device_list.SerializeToString())
+        assert (written is not None) == alike
         found = from_instruction_proto(proto)
         assert found == ListGroups(ids)
+        assert read(proto) == found
+        assert written is None or written == found
         assert found.expand().shape == (count, members + (not alike))
         ids[int(source.integers(count))][0] = -1
         with pytest.raises(ModuleError, match="the id -1 is negative"):
-            from_instruction_proto(proto_of(ids))
+            read(proto_of(ids))
 
 
 def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
@@ -237,18 +271,35 @@ def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
     proto = proto_of(groups)
     data = proto.SerializeToString() + proto_of(groups[:3]).SerializeToString()
     merged = type(proto).FromString(data)
-    assert from_instruction_proto(merged) == ListGroups([*groups, *groups[:3]])
+    assert read(merged) == ListGroups([*groups, *groups[:3]])
     moved = [*groups[:50], [1], [2, 3, 4], *groups[50:]]
-    assert from_instruction_proto(proto_of(moved)) == ListGroups(moved)
+    assert read(proto_of(moved)) == ListGroups(moved)
     empty = [*groups, []]
-    assert from_instruction_proto(proto_of(empty)) == ListGroups(empty)
+    assert read(proto_of(empty)) == ListGroups(empty)
     nobody: list[list[int]] = [[]] * 100
-    assert from_instruction_proto(proto_of(nobody)) == ListGroups(nobody)
+    assert read(proto_of(nobody)) == ListGroups(nobody)
     group = type(proto.collective_device_list.replica_groups[0])
     for data, ids in ((b"\x0a\x01\x07\x10\x01", [7]), (b"\x12\x02\x05\x06", [])):  # field 2 after the ids, or alone
         later = proto_of([])
         later.collective_device_list.replica_groups.extend([group.FromString(data)] * 100)
-        assert from_instruction_proto(later) == ListGroups([ids] * 100)
+        assert read(later) == ListGroups([ids] * 100)
+
+
+def test_of_two_forms_the_later_one_counts() -> None:
+    proto, iota = proto_of([[n, n + 1] for n in range(100)]), proto_of([])
+    iota.iota_collective_device_list.num_replica_groups = 2
+    iota.iota_collective_device_list.num_devices_per_group = 3
+    iota.iota_collective_device_list.iota_reshape_dims.append(6)
+    assert read_bytes(proto.SerializeToString() + iota.SerializeToString()) == IotaGroups(2, 3, Iota((6,)))
+
+
+def test_ids_of_the_programs_mesh_are_its_positions() -> None:
+    ids = (3, 1, 0, 2)
+    groups = MeshGroups((("a", 2), ("b", 2)), (AxisRef("b"),), ids)
+    assert groups.in_mesh_order(ids) == MeshGroups(groups.mesh_axes, groups.axes)
+    assert groups.in_mesh_order((3, 1, 2, 0)) is None
+    for wrong in ((0, 0, 1, 1), (0, 1, 2, 4), (-1, 0, 1, 2)):
+        assert MeshGroups(groups.mesh_axes, groups.axes, wrong).in_mesh_order(wrong) is None
 
 
 @st.composite
