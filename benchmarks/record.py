@@ -31,6 +31,7 @@ BENCHMARKS = (
     "first_explore",
     "toggle",
     "memory",
+    "worker_memory",
     "recovery",
     "endurance",
     "first_picture",
