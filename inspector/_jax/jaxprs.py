@@ -90,15 +90,17 @@ def _add_places(jaxpr: Any, outer: Any, outer_frames: Any, places: dict[int, lis
         if len(found) >= _PLACES:
             continue
         stack = outer + eqn.source_info.name_stack
-        own = tuple(
-            (f.file_name, f.start_line, f.function_name)
-            for f in source_info_util.user_frames(eqn.source_info.traceback)
-        )
-        frames = own or outer_frames
+        frames = frames_of(eqn) or outer_frames
         found += [(name, frames) for name in _op_names(stack, eqn)]
         if depth < _DEPTH:
-            for scope, inner in _inner_jaxprs(eqn):
+            for scope, inner in inner_jaxprs(eqn):
                 _add_places(inner, _below(stack, eqn, scope), frames, places, depth + 1)
+
+
+def frames_of(eqn: Any) -> tuple[tuple[str, int, str], ...]:
+    """(file, line, function) of an equation's own user frames, innermost first."""
+    frames = source_info_util.user_frames(eqn.source_info.traceback)
+    return tuple((frame.file_name, frame.start_line, frame.function_name) for frame in frames)
 
 
 def _op_names(stack: Any, eqn: Any) -> list[str]:
@@ -121,7 +123,7 @@ def _below(stack: Any, eqn: Any, scope: str) -> Any:
     return source_info_util.new_name_stack("/".join(filter(None, (str(stack), scope))))
 
 
-def _inner_jaxprs(eqn: Any) -> Iterator[tuple[str, Any]]:
+def inner_jaxprs(eqn: Any) -> Iterator[tuple[str, Any]]:
     """An equation's jaxprs, each with the scope that its lowering adds."""
     for parameter, value in eqn.params.items():
         many = isinstance(value, tuple)
@@ -185,13 +187,17 @@ def collective_axes(jaxpr: Any) -> tuple[tuple[str, str, int, tuple[str, ...]], 
     """The axes that collectives name, with the primitive and the innermost user's file and line of each."""
     found: dict[tuple[str, str, int, tuple[str, ...]], None] = {}
     for eqn in equations(jaxpr):
-        named = eqn.params.get("axes", eqn.params.get("axis_name"))
-        if named is None:
+        if "axes" not in eqn.params and "axis_name" not in eqn.params:
             continue
         frame = next(iter(source_info_util.user_frames(eqn.source_info.traceback)), None)
         if frame is None:
             continue
-        several = named if isinstance(named, (tuple, list)) else (named,)
-        axes = tuple(str(axis) for axis in several if not isinstance(axis, int))
-        found[str(eqn.primitive.name), frame.file_name, frame.start_line, axes] = None
+        found[str(eqn.primitive.name), frame.file_name, frame.start_line, axes_named(eqn)] = None
     return tuple(found)
+
+
+def axes_named(eqn: Any) -> tuple[str, ...]:
+    """The axes that a collective names, in the user's order."""
+    named = eqn.params.get("axes", eqn.params.get("axis_name"))
+    several = named if isinstance(named, (tuple, list)) else (named,)
+    return tuple(str(axis) for axis in several if not isinstance(axis, int))

@@ -106,7 +106,7 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{mlir}.make_ir_context", "making MLIR's types as JAX does")
     yield Probe(f"{src}.interpreters.pxla.axis_groups", "replica groups of an axis environment")
     yield Probe(f"{src}.interpreters.partial_eval.logger.log", "hearing why JAX traces again", ("level", "msg"))
-    for primitive in ("axis_index_p", "ppermute_p"):
+    for primitive in ("axis_index_p", "ppermute_p", "ragged_all_to_all_p"):
         yield Probe(f"{src}.lax.parallel.{primitive}", "lowering it for replicas")
     for name in ("UNSPECIFIED", "UnspecifiedValue"):
         yield Probe(f"{src}.named_sharding.{name}", "telling chosen shardings from free ones")
@@ -260,14 +260,14 @@ def _jaxlib() -> Iterator[Probe]:
     ):  # fmt: skip
         yield Probe(f"jaxlib._hlo.{name}", "reading HLO")
     for name in (
-        "Context", "DenseElementsAttr.get", "DenseIntElementsAttr.get", "DialectRegistry", "FunctionType", "IntegerAttr", "IntegerType.get_signless",
+        "Context", "DenseElementsAttr.get", "DenseIntElementsAttr.get", "DialectRegistry", "DictAttr.get", "FunctionType", "IntegerAttr", "IntegerType.get_signless",
         "IntegerType.get_unsigned", "Location.unknown", "Module.parse", "RankedTensorType.get", "StringAttr.get",
         "Type", "TypeAttr",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.ir.{name}", "reading and writing StableHLO")
     yield Probe("jaxlib.mlir.ir.Attribute.parse", "reading texts that MLIR wrote")
     for name in (
-        "stablehlo.CollectivePermuteOp", "stablehlo.constant", "stablehlo.convert", "stablehlo.divide",
+        "stablehlo.CollectivePermuteOp", "stablehlo.CustomCallOp", "stablehlo.constant", "stablehlo.convert", "stablehlo.divide",
         "stablehlo.remainder", "stablehlo.replica_id",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.dialects.{name}", "reading and writing StableHLO")

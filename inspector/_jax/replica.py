@@ -32,6 +32,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from inspector._jax import jaxprs, modules
 from inspector._jax.callbacks import HostCallbacks, host_callbacks
+from inspector._jax.observing import Limits, Logged, observed_jaxpr
 from inspector._jax.pallas import kernel_equations
 from inspector._jax.pallas_overrides import Choose, changed_jaxpr
 from inspector._jax.rematerialise import rematerialised
@@ -53,6 +54,7 @@ class ReplicaLowering:
       arguments, results: array leaves, in flattening order.
       out_shape: a pytree of ShapeDtypeStructs.
       callbacks: what the program calls in this process, or None.
+      logged: what is in the log, where there is one.
     """
 
     contents: modules.Contents
@@ -61,6 +63,7 @@ class ReplicaLowering:
     results: tuple[ResultFacts, ...]
     out_shape: UserValue
     callbacks: HostCallbacks | None
+    logged: tuple[Logged, ...] = ()
 
 
 def lower_with_replicas(
@@ -73,6 +76,7 @@ def lower_with_replicas(
     *,
     choose: Choose,
     scopes: Sequence[str] = (),
+    limits: Limits | None = None,
     max_steps: int,
     tuple_args: bool = False,
     return_tuple: bool = False,
@@ -88,6 +92,7 @@ def lower_with_replicas(
       name: the module's name.
       choose: what the Pallas kernels get.
       scopes: what is computed again for the backward pass, as `rematerialised` takes it.
+      limits: of a log of what collectives take and give, behind the function's own results; None for none.
       max_steps: as for `jaxpr_facts`.
       tuple_args: as for `modules.forms`.
       return_tuple: likewise.
@@ -107,6 +112,10 @@ def lower_with_replicas(
     closed = changed_jaxpr(closed, choose)
     if scopes:
         closed = rematerialised(closed, scopes, environment)
+    logged: tuple[Logged, ...] = ()
+    if limits is not None:
+        closed, logged = observed_jaxpr(closed, environment, limits)
+        out_shape = list(closed.out_avals)
     traced = closed
     if environment:
         closed = _without_axis_effects(closed, {axis for axis, _ in environment})
@@ -127,6 +136,7 @@ def lower_with_replicas(
         ),
         struct,
         host_callbacks(getattr(result, "host_callbacks", None), result.keepalive),
+        logged,
     )
 
 
@@ -187,8 +197,8 @@ def _replica_context(environment: Sequence[tuple[Hashable, int]]) -> tuple[Any, 
         names, sizes = tuple(n for n, _ in environment), tuple(s for _, s in environment)
         internals: Any = sharding_impls  # its AxisEnv is gone where ReplicaAxisContext is
         axes = internals.AxisEnv(math.prod(sizes), names, sizes)
-        return internals.ReplicaAxisContext(axes), mlir.LoweringParameters()
-    rules: Any = ((parallel.axis_index_p, _lower_axis_index), (parallel.ppermute_p, _lower_ppermute))
+        return internals.ReplicaAxisContext(axes), mlir.LoweringParameters(override_lowering_rules=_RAGGED)
+    rules: Any = ((parallel.axis_index_p, _lower_axis_index), (parallel.ppermute_p, _lower_ppermute), *_RAGGED)
     return _ReplicaContext(_ReplicaMesh(environment)), mlir.LoweringParameters(override_lowering_rules=rules)
 
 
@@ -243,6 +253,28 @@ def _lower_ppermute(ctx: Any, x: Any, *, axis_name: Any, perm: Any, **_: Any) ->
     pairs = [(sorted(g)[s], sorted(g)[t]) for g in groups for s, t in perm]
     attribute = _dense_int(np.asarray(pairs, np.int64).reshape(-1, 2))
     return stablehlo.CollectivePermuteOp(x, attribute).results
+
+
+def _lower_ragged_all_to_all(ctx: Any, *operands: Any, axis_name: Any, axis_index_groups: Any) -> Any:
+    """As JAX does, with a channel: without any, StableHLO's way to HLO ends in a segmentation fault. 0 is none in HLO."""
+    groups: Any = pxla.axis_groups(ctx.module_context.axis_context, axis_name)
+    if axis_index_groups is not None:
+        groups = [[group[i] for i in own] for own in axis_index_groups for group in groups]
+    _, output, *_ = operands
+    attributes = {
+        "replica_groups": _dense_int(np.asarray(groups, np.int64)),
+        "channel_id": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0),
+    }
+    return stablehlo.CustomCallOp(
+        result=[output.type],
+        inputs=list(operands),
+        call_target_name=ir.StringAttr.get("ragged_all_to_all"),
+        backend_config=ir.DictAttr.get(attributes),
+        api_version=ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
+    ).results
+
+
+_RAGGED: Any = ((parallel.ragged_all_to_all_p, _lower_ragged_all_to_all),)
 
 
 def _module_name(name: str) -> str:

@@ -180,6 +180,19 @@ def traced_again(lowered: Lowered) -> Traced | None:
     jaxpr = _jaxpr_behind(lowered)
     if jaxpr is None:
         return None
+    structure = jax.tree_util.tree_structure(lowered.out_info)
+
+    # Late: it brings Pallas along, which takes longer than to trace a function.
+    from jax.extend.core import jaxpr_as_fun
+
+    def call(*arrays: Any) -> Any:
+        return jax.tree_util.tree_unflatten(structure, jaxpr_as_fun(jaxpr)(*arrays))
+
+    return traced_as(lowered, call)
+
+
+def traced_as(lowered: Lowered, fun: UserFunction) -> Traced:
+    """A function of the arrays that a `jax.stages.Lowered` takes, traced with its name, shardings and donations."""
     opened, _ = _arguments(lowered)
     in_shardings = (_specified(s) for s in _compile_args(lowered)["in_shardings"])
     shardings = dict(zip(_kept(lowered, len(opened)), in_shardings, strict=True))
@@ -189,13 +202,9 @@ def traced_again(lowered: Lowered) -> Traced | None:
         )
         for i, (_, aval, _) in enumerate(opened)
     ]
-    structure = jax.tree_util.tree_structure(lowered.out_info)
-
-    # Late: it brings Pallas along, which takes longer than to trace a function.
-    from jax.extend.core import jaxpr_as_fun
 
     def call(*arrays: Any) -> Any:
-        return jax.tree_util.tree_unflatten(structure, jaxpr_as_fun(jaxpr)(*arrays))
+        return fun(*arrays)
 
     call.__name__ = modules.module_facts(_module(lowered)).name.removeprefix("jit_")
     donated = tuple(i for i, (_, _, gives) in enumerate(opened) if gives)

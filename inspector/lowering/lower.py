@@ -11,6 +11,7 @@ import jax
 
 from inspector import platforms
 from inspector._jax import attached, jitted_calls, stages
+from inspector._jax.observing import Limits, Logged
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import ParameterError, Unavailable
@@ -104,15 +105,17 @@ def lower(
     axes = None if axis_env is None else parse_axis_env(axis_env)
     refuse_empty(axes or ())
 
-    def lower_for(
-        args: Sequence[Any], named: Mapping[str, Any], platform: str | None, chip: str, what_if: WhatIf
-    ) -> Lowered:
+    def overrides_of(platform: str | None, chip: str, what_if: WhatIf, limits: Limits | None = None) -> Overrides:
         lowered_for = platform or attached.attached_platform()
-        overrides = Overrides(compiler_params, interpret=interpret, platform=lowered_for, chip=chip, what_if=what_if)
+        return Overrides(
+            compiler_params, interpret=interpret, platform=lowered_for, chip=chip, what_if=what_if, limits=limits
+        )
+
+    def lower_for(args: Sequence[Any], named: Mapping[str, Any], platform: str | None, overrides: Overrides) -> Lowered:
         if not is_function:
             return open_lowered(fun, platform, overrides)
-        if what_if.changes_arguments:
-            args, named = changed_arguments(fun, args, named, what_if)
+        if overrides.what_if.changes_arguments:
+            args, named = changed_arguments(fun, args, named, overrides.what_if)
         with mapped_errors(fun, axis_env), overrides.device():
             if axes is None:
                 return _lower_jit(fun, args, named, marks, platform, overrides)
@@ -123,7 +126,7 @@ def lower(
                 ),
             )
 
-    lowered = lower_for(args, named, platform, chip, what_if)
+    lowered = lower_for(args, named, platform, overrides_of(platform, chip, what_if))
     if not is_function and (
         not isinstance(fun, stages.Traced | stages.Lowered) or isinstance(lowered.jaxpr, Unavailable)
     ):
@@ -132,10 +135,14 @@ def lower(
     later = abstract_arguments((args, named), marks.static_argnums)
 
     def again(platform: str, chip: str, what_if: WhatIf) -> Lowered:
-        return with_again(lower_for(*later, platform, chip, what_if), chip, what_if)
+        return with_again(lower_for(*later, platform, overrides_of(platform, chip, what_if)), chip, what_if)
 
     def with_again(lowered: Lowered, chip: str, what_if: WhatIf) -> Lowered:
-        return lowered.changed(again=Again(again, chip, what_if))
+        def observe(limits: Limits) -> tuple[Lowered, tuple[Logged, ...]]:
+            overrides = overrides_of("cpu", chip, what_if, limits)
+            return lower_for(*later, "cpu", overrides), overrides.logged
+
+        return lowered.changed(again=Again(again, observe, chip, what_if))
 
     return with_again(lowered, chip, what_if)
 

@@ -15,6 +15,7 @@ from jax.sharding import AbstractMesh, AxisType
 
 from inspector import files, platforms
 from inspector._jax import attached, configuration, modules, reading, stages
+from inspector._jax.observing import observed_call
 from inspector._jax.pallas_overrides import with_changes
 from inspector._jax.traced import JaxprFacts, MeshFacts
 from inspector.compilation.compiled import CompiledProgram
@@ -109,7 +110,7 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
 def _open_stage(given: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
     """A `jax.stages.Lowered`; lowered again from its jaxpr for another platform, or of another call."""
     own = stages.platform_of(given)
-    if platform in (None, own) and not overrides.what_if:
+    if platform in (None, own) and not overrides.what_if and overrides.limits is None:
         return _from_lowered(given, stages.facts_behind(given, MAX_STEPS), None, own)
     traced = stages.traced_again(given)
     if traced is None:
@@ -231,8 +232,11 @@ def from_traced(
     traced = with_changes(traced, overrides.choose)
     if overrides.what_if:
         traced = changed_call(traced, call.paths if call else _paths_of(traced), overrides.what_if)
+    names = (platforms.named(platform).lowering,)
+    if overrides.limits is not None:
+        traced, overrides.logged = observed_call(traced, overrides.limits)
     started = time.perf_counter()
-    lowered = traced.lower(lowering_platforms=(platforms.named(platform).lowering,))
+    lowered = traced.lower(lowering_platforms=names)
     timings = {"lower_s": time.perf_counter() - started}
     found = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
     return found.changed(timings=timings)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from inspector import platforms
 from inspector._jax import pallas_device, pallas_params
+from inspector._jax.observing import Limits, Logged
 from inspector._jax.pallas_overrides import KernelChange, KernelHead
 from inspector._jax.traced import KernelFacts
 from inspector.compilation.tuning import AS_CALLED, WhatIf
@@ -59,11 +60,13 @@ class Overrides:
 
     Attributes:
       what_if: what the call is supposed to be.
+      limits: of a log of what collectives take and give, which the program then returns too; None for none.
+      logged: what is in that, once it is lowered.
     """
 
     def __init__(
         self, compiler_params: CompilerParams | None = None, *, interpret: bool = False, platform: str = "cpu",
-        chip: str = "", what_if: WhatIf = AS_CALLED,
+        chip: str = "", what_if: WhatIf = AS_CALLED, limits: Limits | None = None,
     ) -> None:  # fmt: skip
         """Names and values are checked when there is a jaxpr.
 
@@ -74,6 +77,7 @@ class Overrides:
           chip: what kernels take for their device where there is none of the platform, such as "v5e"
             or "h100"; "" for the usual one.
           what_if: what the call is supposed to be.
+          limits: of a log of what collectives take and give; None for none.
 
         Raises:
           OptionError: the fields are not by kernel; `interpret` is neither True nor False.
@@ -84,7 +88,8 @@ class Overrides:
         self._wanted = dict(by_kernel(compiler_params))
         self._interpret, self._platform = check_bool("interpret", interpret, OptionError), platform
         self._chip = chip
-        self.what_if = what_if
+        self.what_if, self.limits = what_if, limits
+        self.logged: tuple[Logged, ...] = ()
         self._is_gpu = "triton" in platforms.named(platform).pallas
         self._names: dict[int, tuple[str, ...]] = {}
 

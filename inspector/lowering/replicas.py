@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -43,11 +44,14 @@ def lower_replicas(
         return outputs.keep(call.apply(arrays))
 
     platform = platform or attached.attached_platform()
+    replicas = math.prod(size for _, size in axis_env)
+    limits = overrides.limits and dataclasses.replace(overrides.limits, replicas=replicas)
     result = replica.lower_with_replicas(
         flat, leaves, axis_env, is_donated, platforms.named(platform).lowering, name, choose=overrides.choose,
-        scopes=supposed.rematerialise, max_steps=MAX_STEPS, tuple_args=tuple_args, return_tuple=return_tuple,
+        scopes=supposed.rematerialise, limits=limits, max_steps=MAX_STEPS, tuple_args=tuple_args,
+        return_tuple=return_tuple,
     )  # fmt: skip
-    replicas = math.prod(size for _, size in axis_env)
+    overrides.logged = result.logged
     program = Program(
         name=result.contents.facts.name,
         module=result.contents.stablehlo,

@@ -42,6 +42,9 @@ from inspector.stages.kernel import Kernel
 if TYPE_CHECKING:
     import graphviz
 
+    from inspector._jax.observing import Limits, Logged
+    from inspector.execution.observed import Observed
+
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Again:
@@ -49,11 +52,13 @@ class Again:
 
     Attributes:
       lower: for a platform and a chip ("" for the usual one), of such a call.
+      observe: for CPUs, with a log of what collectives take and give behind its results, and what is in it.
       chip: what Pallas kernels took for their device.
       what_if: what the call was supposed to be.
     """
 
     lower: Callable[[str, str, WhatIf], Lowered]
+    observe: Callable[[Limits], tuple[Lowered, tuple[Logged, ...]]]
     chip: str
     what_if: WhatIf = AS_CALLED
     _done: dict[tuple[str, str], Lowered] = dataclasses.field(default_factory=dict)
@@ -209,6 +214,30 @@ class Lowered(Deferred, Portable):
             named_axes=self.program.named_axes,
         )
 
+    def observe(self, *args: Any, executions: int = 16, **kwargs: Any) -> Observed:
+        """What every device puts into each collective of the function, and gets out of it, when it runs on inputs.
+
+        The function is evaluated anew with its collectives' values beside its results, inside loops, branches and
+        `shard_map`s too, and run on virtual CPU devices in another process. Nothing of it is changed, and it runs once.
+        Collectives that the partitioner inserts are not among them.
+
+        Args:
+          args: as of `Compiled.run`: the function's arguments; none at all for made ones.
+          executions: values to keep of a collective in a loop: of the first so many rounds, fewer where all of them
+            would be more than 256 MiB; what one round alone is too large for is not kept, and says so.
+          kwargs: the function's keyword arguments.
+
+        Raises:
+          ParameterError: it calls no collective, or its function is gone; or more than 256 devices.
+          ExecutionError: arguments that the program does not take, or a failure at run time.
+        """
+        from inspector.stages import observing
+
+        limits = observing.limits(self.program, executions)
+        logging, logged = self._again().observe(limits)
+        compiled = logging.compile(target=observing.target_of(logging.program, logged))
+        return observing.observed(compiled.run(*args, repeat=1, warmup=0, **kwargs), logged, self.collectives())
+
     def line_costs(self, compiled: Compiled, peak: Peak | None = None) -> LineCosts:
         """What each line of source, jaxpr, StableHLO, HLO and optimized HLO costs, once this is compiled.
 
@@ -291,13 +320,17 @@ class Lowered(Deferred, Portable):
           ParameterError: no such argument, dtype or scope; nothing of it is kept for a backward pass; or the function is gone.
           LoweringError: it cannot be lowered so.
         """
+        again = self._again()
+        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
+        return again.lower(self.program.platform, again.chip, again.what_if.merge(supposed))
+
+    def _again(self) -> Again:
         if self.again is None:
             raise ParameterError(
                 f"{self.name} was given as it is, without its function, so it cannot be lowered for another call. Pass"
                 " the function and its arguments."
             )
-        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
-        return self.again.lower(self.program.platform, self.again.chip, self.again.what_if.merge(supposed))
+        return self.again
 
     @property
     def supposed(self) -> WhatIf:

@@ -1,0 +1,56 @@
+"""What JAX lowers for GPUs only, by collectives that CPUs have: the same values on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from inspector._jax.values import UserValue
+
+Groups = Sequence[Sequence[int]] | None
+
+
+def broadcast(operand: UserValue, *, axis_name: Any, source: int) -> UserValue:
+    """`jax.lax.pbroadcast`: what the member at position `source` has."""
+    return jax.lax.all_gather(operand, axis_name)[source]
+
+
+def ragged_all_to_all(
+    operand: UserValue, output: UserValue, input_offsets: UserValue, send_sizes: UserValue, output_offsets: UserValue,
+    recv_sizes: UserValue, *, axis_name: Any, axis_index_groups: Groups = None, **_: Any,
+) -> UserValue:  # fmt: skip
+    """`jax.lax.ragged_all_to_all`: slices of all members' operands, each where its sender says."""
+    del recv_sizes  # what the senders say again
+    here = _position(axis_name, axis_index_groups)
+
+    def gathered(value: UserValue) -> UserValue:
+        return jax.lax.all_gather(value, axis_name, axis_index_groups=axis_index_groups)
+
+    operands = gathered(operand)
+    begins, sizes, ends = (
+        jax.lax.dynamic_index_in_dim(gathered(of_members), here, axis=1, keepdims=False)
+        for of_members in (input_offsets, send_sizes, output_offsets)
+    )
+    rows = jnp.arange(operand.shape[0])
+    for sender in range(operands.shape[0]):
+        sent = rows < sizes[sender]
+        taken = jnp.where(sent, begins[sender] + rows, 0)
+        placed = jnp.where(sent, ends[sender] + rows, output.shape[0])
+        output = output.at[placed].set(operands[sender][taken], mode="drop")
+    return output
+
+
+def _position(axis_name: Any, groups: Groups) -> UserValue:
+    """Of this device in its group."""
+    index = jax.lax.axis_index(axis_name)
+    if groups is None:
+        return index
+    positions = {member: position for group in groups for position, member in enumerate(group)}
+    return jnp.asarray([positions[member] for member in range(len(positions))])[index]
+
+
+ON_CPU: Mapping[str, Callable[..., UserValue]] = {"pbroadcast": broadcast, "ragged_all_to_all": ragged_all_to_all}
+"""By the primitive's name."""

@@ -1,0 +1,179 @@
+"""A program that logs what its collectives take and give: where it runs, and what its log says."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from inspector._jax.observing import Limits, Logged
+from inspector.analysis.collective import Collective
+from inspector.analysis.collectives import Collectives
+from inspector.compilation.program import Program
+from inspector.compilation.target import Target
+from inspector.errors import ExecutionError, ParameterError, Unavailable
+from inspector.execution.observed import Observation, Observed
+from inspector.execution.run import Run
+from inspector.hlo.mesh import Mesh
+
+_LOG_BYTES = 256 << 20
+_MOST_DEVICES = 256
+_MOST_EXECUTIONS = 1 << 16
+
+
+def limits(program: Program, executions: int) -> Limits:
+    """Of a log that keeps so many executions of each collective.
+
+    Raises:
+      ParameterError: no such number, or more devices than can run here at once.
+    """
+    is_number = hasattr(type(executions), "__index__") and not isinstance(executions, bool)
+    if not is_number or not 0 < executions <= _MOST_EXECUTIONS:
+        raise ParameterError(
+            f"executions is {executions!r}. Expected how many to keep of each, 1 to {_MOST_EXECUTIONS:,}."
+        )
+    if program.device_count > _MOST_DEVICES:
+        raise ParameterError(
+            f"{program.name} takes {program.device_count:,} devices, and at most {_MOST_DEVICES} virtual ones run at once."
+            " Lower it for a smaller mesh or axis environment."
+        )
+    return Limits(operator.index(executions), _LOG_BYTES)
+
+
+def target_of(program: Program, logged: Sequence[Logged]) -> Target:
+    """The virtual devices that a program with a log runs on.
+
+    Raises:
+      ParameterError: there is nothing to log.
+      ExecutionError: only this process can run it.
+    """
+    if not logged:
+        raise ParameterError(
+            f"{program.name} calls no collective. Those that the partitioner inserts are none of the function's; their"
+            " groups are in compile(...).collectives()."
+        )
+    if program.host_callbacks:
+        raise ExecutionError(
+            f"{program.name} calls back into this process (jax.debug.print, io_callback, pure_callback), which virtual"
+            " devices in another process cannot do. Leave the callbacks out."
+        )
+    return Target.parse(f"cpu:{program.device_count}" if program.device_count > 1 else "cpu")
+
+
+def observed(run: Run, logged: Sequence[Logged], found: Collectives) -> Observed:
+    """What a run of a program with a log says.
+
+    Args:
+      run: its outputs end with the log.
+      logged: what is in that.
+      found: the collectives of the same program without it.
+    """
+    log = iter(run.outputs[len(run.outputs) - sum(_arrays(one) for one in logged) :])
+    values = [list(itertools.islice(log, _arrays(one))) for one in logged]
+    told = zip(logged, _names(logged, found), values, strict=True)
+    items = tuple(_observation(one, name, arrays, found.mesh, run.num_replicas) for one, name, arrays in told)
+    return Observed(items, run.device_kind)
+
+
+def _arrays(one: Logged) -> int:
+    return 2 + len(one.operands) if one.capacity else 0
+
+
+def _observation(
+    one: Logged, name: str | Unavailable, values: Sequence[np.ndarray], mesh: Mesh | None, replicas: int
+) -> Observation:
+    axes = one.manual or tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True) if mesh is not None else ())
+    sizes = [size for _, size in axes]
+    count = math.prod(sizes)
+    places = np.indices(sizes).reshape(len(sizes), -1).T.tolist() if sizes else [[]]
+    depth = one.levels if one.manual else int(replicas > 1)
+    runs: tuple[int, ...] = ()
+    arrays: list[np.ndarray] = []
+    if values:
+        told, *arrays = (value.reshape(count, *value.shape[depth:]) for value in values)
+        runs = tuple(told.tolist())
+    kept = [array[:, : max(runs)] for array in arrays]
+    line = one.frames[0] if one.frames else None
+    return Observation(
+        name=name,
+        primitive=one.primitive,
+        axes=one.axes,
+        groups=one.groups,
+        source_file=_NO_LINE if line is None else line[0],
+        source_line=_NO_LINE if line is None else line[1],
+        coordinates=tuple(dict(zip((n for n, _ in axes), map(int, place), strict=True)) for place in places),
+        devices=_devices([n for n, _ in axes], places, mesh),
+        executions=runs,
+        before=tuple(kept[:-1]),
+        after=kept[-1] if kept else Unavailable(one.reason),
+    )
+
+
+def _devices(names: Sequence[str], places: Sequence[Sequence[int]], mesh: Mesh | None) -> tuple[int, ...] | Unavailable:
+    """Logical ids of places along axes."""
+    if mesh is None or len(set(names)) != len(names):
+        return Unavailable("the program has no mesh with these axes")
+    rest = [name for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True) if size > 1 and name not in names]
+    if rest or not set(names) <= set(mesh.axis_names):
+        return Unavailable(f"one value stands for all devices along {', '.join(rest) or 'other axes'}")
+    order = [names.index(name) if name in names else None for name in mesh.axis_names]
+    ids = []
+    for place in places:
+        position = 0
+        for index, size in zip(order, mesh.axis_sizes, strict=True):
+            position = position * size + (0 if index is None else place[index])
+        ids.append(position if mesh.device_ids is None else mesh.device_ids[position])
+    return tuple(ids)
+
+
+def _names(logged: Sequence[Logged], found: Collectives) -> list[str | Unavailable]:
+    """The instruction of each collective: by primitive, line, groups and size, in order; calls of one function share theirs."""
+    left, shared = list(found), list[Collective]()
+    names: list[str | Unavailable] = []
+    for one in logged:
+        if one.primitive == "axis_index":
+            names.append(_NO_INDEX)
+            continue
+        same = next((collective for collective in (*left, *shared) if _is_of(one, collective, found.mesh)), None)
+        names.append(_NO_NAME if same is None else same.name)
+        if same in left:
+            left.remove(same)
+            shared.append(same)
+    return names
+
+
+def _is_of(one: Logged, collective: Collective, mesh: Mesh | None) -> bool:
+    """Whether it is of the same primitive, line, size, and groups as far as these are known."""
+    line = collective.origin.line
+    if line is None or not one.frames or (line.file, line.line) != one.frames[0][:2]:
+        return False
+    if collective.origin.op_name.rpartition("/")[2] != one.primitive:
+        return False
+    if math.prod(collective.operand_shapes[0].dimensions) != math.prod(one.operands[0][0]):
+        return False
+    members, groups = collective.participants, _groups(one, mesh)
+    if groups is None or isinstance(members, Unavailable):
+        return True
+    if collective.form is not None:
+        return {frozenset(group) for group in members} == groups
+    return all(any(group.issuperset(pair) for group in groups) for pair in members)
+
+
+def _groups(one: Logged, mesh: Mesh | None) -> set[frozenset[int]] | None:
+    """The ids that exchange with each other, by the axes that it names; None where the mesh has not all of them."""
+    if mesh is None or not set(one.axes) <= set(mesh.axis_names):
+        return None
+    ids = np.arange(mesh.size) if mesh.device_ids is None else np.asarray(mesh.device_ids)
+    named = [mesh.axis_names.index(axis) for axis in one.axes]
+    along = np.moveaxis(ids.reshape(mesh.axis_sizes), named, range(-len(named), 0))
+    rows = along.reshape(-1, math.prod(mesh.axis_sizes[axis] for axis in named)).tolist()
+    positions = one.groups or [range(len(row)) for row in rows[:1]]
+    return {frozenset(row[position] for position in group) for row in rows for group in positions}
+
+
+_NO_LINE = Unavailable("no line of the user's is on its stack")
+_NO_INDEX = Unavailable("a device reads its index off its own id, which is no exchange")
+_NO_NAME = Unavailable("no instruction of the HLO before optimization is from its line")
