@@ -59,6 +59,7 @@ export interface OriginTable {
 }
 
 export interface LineTable {
+  first_line: number;
   labels: (number | null)[] | null;
   instructions: (string | null)[] | null;
 }

@@ -1,8 +1,8 @@
 // Documents without a browser.
 
-import { TextDocument } from "../src/lib/documents.ts";
+import { type Lines, TextDocument } from "../src/lib/documents.ts";
 import { Origins } from "../src/lib/origins.ts";
-import type { Language, LineTable, OriginTable, TextPane } from "../src/messages.ts";
+import type { Language, OriginTable, TextPane } from "../src/messages.ts";
 
 export function document(
   origins: Origins,
@@ -10,7 +10,7 @@ export function document(
   text: string,
   lineOrigins: number[] = [],
   table: OriginTable = { files: [], origins: [], phases: [] },
-  lines: LineTable = { labels: null, instructions: null },
+  lines: Lines = { labels: null, instructions: null },
   language: Language = "hlo",
 ): TextDocument {
   const ids = origins.add(table);

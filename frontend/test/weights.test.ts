@@ -75,6 +75,17 @@ test("HLO begins at its entry computation, other texts at their first line", () 
   const text = hlo();
   assert.match(text.lines[text.firstLine]!, /^ENTRY %main/);
   assert.equal(document(new Origins(), "jaxpr", "x\nENTRY y", [], undefined, undefined, "jaxpr").firstLine, 0);
+  const cell = { labels: null, instructions: null, first_line: 2 };
+  const source = document(
+    new Origins(),
+    "source",
+    "import jax\n\ndef step(x):\n  return x",
+    [],
+    undefined,
+    cell,
+    "python",
+  );
+  assert.equal(source.lines[source.firstLine], "def step(x):");
 });
 
 test("a text that was weighed is read no more", () => {

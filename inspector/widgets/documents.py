@@ -41,6 +41,7 @@ class TextDocument:
       labels: the line number shown for each line, None for a heading; None: 1, 2, 3, ...
       instructions: the name of the instruction that each line defines, without `%`, or None.
       title: of the pane, such as a file name.
+      first_line: at which a reader begins, from 0.
       phases: for each index the part of a differentiated program, "" where it is not known; () where none is.
     """
 
@@ -54,6 +55,7 @@ class TextDocument:
     labels: Sequence[int | None] | None = None
     instructions: Sequence[str | None] | None = None
     title: str = ""
+    first_line: int = 0
     phases: Sequence[str] = ()
 
     @property
@@ -88,6 +90,7 @@ class TextDocument:
             "phases": list(self.phases),
         }
         lines: messages.LineTable = {
+            "first_line": self.first_line,
             "labels": None if self.labels is None else list(self.labels),
             "instructions": None if self.instructions is None else list(self.instructions),
         }

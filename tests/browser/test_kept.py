@@ -78,6 +78,7 @@ def is_alive(explorer: Locator) -> None:
     explorer.scroll_into_view_if_needed()
     expect(explorer.locator(".insp-hint")).to_contain_text("Run the cell", timeout=LIMIT_MS)
     explorer.locator("[data-pane=optimized] .cm-line", has_text="ROOT").first.click()
+    expect(explorer.locator("[data-pane=optimized] .insp-chosen")).to_contain_text("ROOT")
     expect(explorer.locator("[data-pane=source] .insp-strong, [data-pane=source] .insp-weak").first).to_be_attached()
     explorer.get_by_role("tab", name="Instructions").click()
     expect(explorer.get_by_role("tabpanel", name="Instructions")).to_contain_text("parameter")

@@ -48,6 +48,24 @@ def test_a_source_line_lights_what_it_became_in_every_text(demo: OpenDemo) -> No
     expect(page.locator(".insp-status")).to_contain_text(re.compile(r"programs\.py:\d+ *→ *\d+ jaxpr *\d+ StableHLO"))
 
 
+def test_what_is_pressed_is_chosen_though_the_page_moves_before_the_button_is_let_go(demo: OpenDemo) -> None:
+    page = demo()
+    wanted = line(page, "stablehlo", "stablehlo.tanh")
+    wanted.scroll_into_view_if_needed()
+    box = wanted.bounding_box()
+    assert box is not None
+    x, y = box["x"] + AT["x"], box["y"] + AT["y"]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.evaluate(
+        "document.querySelector('.insp').style.marginTop = '50px'"
+    )  # as Lab scrolls to the cell that is pressed
+    page.mouse.move(x, y + 1)
+    page.mouse.up()
+    expect(page.locator("[data-pane=stablehlo] .insp-chosen")).to_contain_text("stablehlo.tanh")
+    expect(lit(page, "source")).to_contain_text("gelu")
+
+
 def test_an_instruction_lights_its_source_line_and_its_graph_node(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=graph]")

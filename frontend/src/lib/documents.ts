@@ -7,6 +7,8 @@ import { definedNames, definitionKey } from "./names.ts";
 import { NONE, type Origins } from "./origins.ts";
 import { decodeInt32, decodeJson, decodeText } from "./transport.ts";
 
+/** Who makes a text here knows of no line at which to begin. */
+export type Lines = Omit<LineTable, "first_line"> & { readonly first_line?: number };
 type About = Pick<Document, "variant" | "language" | "title"> & { readonly pane: Pane };
 
 /** Lines count from 0 throughout. */
@@ -29,7 +31,7 @@ export class TextDocument {
     text: string,
     /** The interned origin of each line, or NONE. */
     readonly lineOrigins: Int32Array,
-    readonly table: LineTable,
+    readonly table: Lines,
   ) {
     this.pane = message.pane;
     this.variant = message.variant;
@@ -74,10 +76,10 @@ export class TextDocument {
     return this.instructionLines.value.get(name) ?? -1;
   }
 
-  /** The line at which a reader begins: of HLO the entry computation, below all that it calls. */
+  /** The line at which a reader begins: of Python the function; of HLO the entry computation, below all that it calls. */
   get firstLine(): number {
     const find = (): number => this.lines.findIndex((text) => text.startsWith("ENTRY "));
-    return (this.beginning ??= this.language === "hlo" ? Math.max(0, find()) : 0);
+    return (this.beginning ??= this.language === "hlo" ? Math.max(0, find()) : (this.table.first_line ?? 0));
   }
 
   /** The number to show beside a line; "" for a heading. */

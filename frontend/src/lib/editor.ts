@@ -28,6 +28,7 @@ import { wrapped } from "./hanging.ts";
 import { hideDetails, highlighting } from "./highlighting.ts";
 import { hovering } from "./hover.ts";
 import { nameAt } from "./names.ts";
+import { pointing } from "./pointing.ts";
 
 /** What an editor tells its owner. Lines count from 0. */
 export interface EditorEvents {
@@ -97,7 +98,7 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     wrapping.of(options.wrap ? wrapped : []),
     detailing.of(options.details ? [] : hideDetails(document.language)),
     keys(events),
-    mouse(document, events),
+    pointing(events, (view, position) => jump(view, document, events, position)),
     hovering(document, (line) => events.describe?.(line) ?? []),
     // CodeMirror, focused at the top, goes back to where it last heard of a scroll. The event of the scroll to the top
     // may be yet to come, and the line under the pointer would be another when the button is let go.
@@ -284,35 +285,6 @@ function keys(events: EditorEvents): Extension {
       ]),
     ),
   ];
-}
-
-function mouse(document: TextDocument, events: EditorEvents): Extension {
-  let pending: number | null = null;
-  const hover = (view: EditorView, y: number): void => {
-    pending ??= requestAnimationFrame(() => {
-      pending = null;
-      const block = view.lineBlockAtHeight(y - view.documentTop);
-      events.onHover(view.state.doc.lineAt(block.from).number - 1);
-    });
-  };
-  return EditorView.domEventHandlers({
-    mousemove: (event, view) => hover(view, event.clientY),
-    mouseleave: () => {
-      if (pending !== null) cancelAnimationFrame(pending);
-      pending = null;
-      events.onHover(null);
-    },
-    click: (event, view) => {
-      if (event.button !== 0 || !view.state.selection.main.empty) return;
-      const position = view.posAtCoords({ x: event.clientX, y: event.clientY }, false);
-      if ((event.ctrlKey || event.metaKey) && jump(view, document, events, position)) return;
-      events.onLine(view.state.doc.lineAt(position).number - 1);
-    },
-    dblclick: (event, view) => {
-      const position = view.posAtCoords({ x: event.clientX, y: event.clientY });
-      if (position !== null) jump(view, document, events, position);
-    },
-  });
 }
 
 /** Goes to the definition of the name at a position; false when there is none elsewhere. */

@@ -20,6 +20,7 @@ import { awaited, empty, failure } from "./states.ts";
 const WHAT =
   "Compiles this variant once more and keeps the back-end's code: each kernel before and after optimization, and as machine code. For a TPU it takes about three times as long.";
 const PROGRAM = "Whole program";
+const COUNT = "Instructions of the optimized HLO that it computes";
 
 class CodePane implements Pane {
   readonly element = h("div", { class: "insp-recorded", "data-pane": "code" });
@@ -31,7 +32,18 @@ class CodePane implements Pane {
     onchange: () => this.setStage(this.stages.value),
   });
   private readonly detail = h("div", { class: "insp-recorded-detail insp-editor" });
-  private readonly list = new RowList("Kernels", "Filter kernels", [null, "52px"], (kernel) => this.choose(kernel));
+  private readonly list = new RowList(
+    "Kernels",
+    "Filter kernels",
+    [null, "84px"],
+    (kernel) => this.choose(kernel),
+    h(
+      "tr",
+      {},
+      h("th", { scope: "col" }, "kernel"),
+      h("th", { scope: "col", class: "insp-number", title: COUNT }, "instructions"),
+    ),
+  );
   private readonly border = listSplitter("Width of the list of kernels", this.element, () => this.list.element);
   private readonly ends: (() => void)[];
   private readonly kernels = new Map<number, string>();
@@ -127,7 +139,7 @@ class CodePane implements Pane {
         h("th", { scope: "row", title: kernel || PROGRAM }, kernel || h("span", { class: "insp-dim" }, PROGRAM)),
         h(
           "td",
-          { class: "insp-dim insp-number", title: "instructions of the optimized HLO that it computes" },
+          { class: "insp-dim insp-number", title: COUNT },
           String(index.table.instructions[kernel]?.length ?? ""),
         ),
       ],

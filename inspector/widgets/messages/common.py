@@ -96,10 +96,12 @@ class LineTable(TypedDict):
     """What else is known of a document's lines.
 
     Attributes:
+      first_line: at which a reader begins, from 0; of HLO, where this says 0, it is that of the entry computation.
       labels: the line number shown for each line, None for a heading; None: 1, 2, 3, ...
       instructions: the name of the instruction that each line defines, or None.
     """
 
+    first_line: int
     labels: list[int | None] | None
     instructions: list[str | None] | None
 
