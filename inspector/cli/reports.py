@@ -115,8 +115,12 @@ def replay(file: Path, jax: str, exit_code: bool, page: Path | None, as_json: bo
 
     found = load(file)
     exploration = exploration_of(found) if isinstance(found, CompiledProgram) else found
-    with working(f"compiling {len(exploration.variants)} variants"):
+    by = f" by JAX {jax}, which is installed the first time" if jax else ""
+    with working(f"compiling {len(exploration.variants)} variants{by}"):
         done = exploration.replay(jax)
+    programs = [variant.program for variant in done.replayed.variants if variant.program is not None]
+    for warning in dict.fromkeys(warning for program in programs for warning in program.warnings):
+        click.echo(warning, err=True)
     if as_json:
         say_json(records(done.table()))
     else:
