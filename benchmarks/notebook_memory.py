@@ -24,7 +24,7 @@ import psutil  # type: ignore[import-untyped]  # no py.typed upstream
 from benchmarks.lab import ROOT, lab, open_notebook
 from benchmarks.measuring import machine, verdict
 
-NOTEBOOKS = ("00_tour", "01_replica_groups")
+NOTEBOOKS = ("00_tour", "course/2_replica_groups")
 AIM_MB = 800.0
 _EVERY_S = 0.5
 _MB = 1 << 20

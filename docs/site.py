@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @event_priority(100)  # before the plugin that renders notebooks
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Called by mkdocs when it has found the files of docs/."""
-    for path in (*ROOT.glob("notebooks/*.ipynb"), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"):
+    for path in (*ROOT.glob("notebooks/**/*.ipynb"), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"):
         name = path.relative_to(ROOT).as_posix()
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
     return files

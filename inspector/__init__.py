@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from inspector.caching import cache_status as cache_status
     from inspector.compilation.options import Options as Options
     from inspector.compilation.target import Target as Target
+    from inspector.course.checking import check as check
     from inspector.effects import ScanJob as ScanJob
     from inspector.effects import flag_effect as flag_effect
     from inspector.effects import scan as scan
@@ -56,6 +57,7 @@ _DISTRIBUTION = "jax-inspector"
 
 _HOMES = {
     "CacheStatus": "inspector.caching",
+    "check": "inspector.course.checking",
     "cache_status": "inspector.caching",
     "compare": "inspector.analysis.stats",
     "compare_runs": "inspector.execution.comparison",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +14,13 @@ from inspector.errors import ParameterError
 from inspector.hlo.mesh import Mesh
 
 
-def sharding(what: object, mesh: object = None, *, shape: Sequence[int] | None = None) -> Sharding:
+def sharding(
+    what: object,
+    mesh: object = None,
+    *,
+    shape: Sequence[int] | None = None,
+    devices: Sequence[int] | None = None,
+) -> Sharding:
     """Which device holds which part of an array.
 
     Args:
@@ -22,6 +29,7 @@ def sharding(what: object, mesh: object = None, *, shape: Sequence[int] | None =
       mesh: a `jax.sharding.Mesh` or `AbstractMesh`, or axes with their sizes, `{"data": 4, "model": 2}`, whose devices
         are 0, 1, 2, ...
       shape: of the whole array.
+      devices: ids at the places of a mesh that has none of its own, in its order.
 
     Raises:
       ParameterError: one of these is missing or of another kind, or they do not go together.
@@ -42,7 +50,7 @@ def sharding(what: object, mesh: object = None, *, shape: Sequence[int] | None =
         mesh, spec = given.mesh, given.spec
     if not isinstance(spec, PartitionSpec):
         raise ParameterError(f"Got the sharding {given!r}; expected a NamedSharding, whose axes have names.")
-    return Sharding(_shape(shape), _mesh(mesh), _axes(spec))
+    return Sharding(_shape(shape), _mesh(mesh, devices), _axes(spec))
 
 
 def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
@@ -54,14 +62,17 @@ def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
     return sizes
 
 
-def _mesh(mesh: object) -> Mesh:
+def _mesh(mesh: object, devices: Sequence[int] | None) -> Mesh:
+    given = None if devices is None else tuple(map(_integer, devices))
     if isinstance(mesh, jax.sharding.Mesh):
+        if given is not None:
+            raise ParameterError("Got devices beside a Mesh, which has its own: leave them out.")
         ids = tuple(int(device.id) for device in mesh.devices.flat)
         return _named(mesh.axis_names, mesh.devices.shape, ids)
     if isinstance(mesh, AbstractMesh):
-        return _named(mesh.axis_names, mesh.axis_sizes)
+        return _named(mesh.axis_names, mesh.axis_sizes, given)
     if isinstance(mesh, Mapping):
-        return _named(tuple(mesh), tuple(mesh.values()))
+        return _named(tuple(mesh), tuple(mesh.values()), given)
     raise ParameterError(
         f"Got the mesh {mesh!r}; expected a Mesh, an AbstractMesh, or axes with their sizes such as {{'data': 4}}."
     )
@@ -71,6 +82,8 @@ def _named(names: Sequence[object], sizes: Sequence[object], ids: tuple[int, ...
     counts = tuple(map(_integer, sizes))
     if min(counts, default=1) < 1:
         raise ParameterError(f"Got axes of the sizes {counts}; expected 1 or more of each.")
+    if ids is not None and (len(set(ids)) != len(ids) or len(ids) != math.prod(counts)):
+        raise ParameterError(f"Got the devices {ids} for {math.prod(counts)} places; expected one of each.")
     return Mesh(tuple(map(str, names)), counts, "partition", ids)
 
 

@@ -25,7 +25,9 @@ from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import ROOT
 
 DOCUMENTS = sorted(["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
-NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted(
+    path.relative_to(ROOT / "notebooks").as_posix() for path in (ROOT / "notebooks").rglob("[0-9]*.ipynb")
+)
 MODULES = {"inspector", "inspector.errors", "inspector.settings"}
 
 

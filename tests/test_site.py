@@ -38,8 +38,9 @@ def test_a_question_is_answered_and_the_first_page_leads_there(question: str) ->
 
 def test_notebooks_are_shown_as_they_are_stored() -> None:
     assert "execute: false" in SETTINGS
-    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
-        assert f": notebooks/{notebook.name}" in SETTINGS, f"{notebook.name} is not in the navigation"
+    for notebook in (ROOT / "notebooks").rglob("[0-9]*.ipynb"):
+        path = notebook.relative_to(ROOT).as_posix()
+        assert f": {path}" in SETTINGS, f"{path} is not in the navigation"
 
 
 def test_the_files_that_contributors_are_sent_to_are_there() -> None:

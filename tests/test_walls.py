@@ -68,6 +68,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "stages": frozenset({"platforms", "_jax", "hlo", "compilation", "analysis", "engines", "execution"}),
     "lowering": frozenset({"platforms", "_jax", "hlo", "compilation", "stages"}),
     "expectations": frozenset({"hlo", "compilation", "analysis", "stages", "lowering"}),
+    "course": frozenset({"hlo", "analysis", "lowering"}),
     "reports": frozenset({"_jax", "hlo", "compilation", "analysis", "engines", "execution", "stages"}),
     "widgets": frozenset(
         {"platforms", "toolchain", "hlo", "compilation", "analysis", "execution", "stages", "reports"}
@@ -82,7 +83,7 @@ CLOSED: Mapping[str, frozenset[str]] = {
 # Packages of others, and the only rooms that may import them.
 FOREIGN: Mapping[str, frozenset[str]] = {
     "jaxlib": frozenset({"_jax"}),
-    "jax": frozenset({"_jax", "lowering", "engines", "execution", "top"}),  # values load and are read without JAX
+    "jax": frozenset({"_jax", "lowering", "engines", "execution", "course", "top"}),  # values do without
     "ipywidgets": frozenset({"widgets", "top"}),
     "anywidget": frozenset({"widgets", "top"}),
     "IPython": frozenset({"widgets", "top"}),

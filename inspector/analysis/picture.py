@@ -15,7 +15,18 @@ class Picture(Figure):
     IPython shows plain figures as pictures only after `%matplotlib inline` or an import of pyplot.
     """
 
-    def _repr_png_(self) -> bytes:
+    @property
+    def alternative_text(self) -> str:
+        """What it says, for who cannot see it: its titles, and the labels of its axes."""
+        said = [self.get_suptitle()]
+        for axes in self.axes:
+            said += [axes.get_title(), *filter(None, (axes.get_ylabel(), axes.get_xlabel()))]
+        return "; ".join(dict.fromkeys(" ".join(text.split()) for text in said if text.strip()))
+
+    def __repr__(self) -> str:
+        return f"<Picture: {self.alternative_text or 'without a title'}>"
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
         buffer = io.BytesIO()
         self.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight")
-        return buffer.getvalue()
+        return buffer.getvalue(), {"alt": self.alternative_text}

@@ -119,7 +119,9 @@ def test_it_says_where_it_is() -> None:
     assert all(not panel.axison for panel in figure.axes)
     width, height = figure.get_size_inches()
     assert width / len(figure.axes) < height < 1.5 * width / len(figure.axes)  # panels are square, a title above them
-    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    data, said = figure._repr_png_()  # type: ignore[attr-defined]
+    assert data.startswith(b"\x89PNG")
+    assert said == {"alt": figure.alternative_text} != {"alt": ""}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("step", [-1, 4])

@@ -1,0 +1,42 @@
+"""`inspector.check`: is this answer to a question of the course right, and if not, what is wrong?"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping
+
+from inspector.course.question import Question, Verdict
+from inspector.errors import ParameterError
+from inspector.units import format_list
+
+LESSONS = ("axes", "replica_groups", "collectives", "four_ways", "training", "overlap", "reading", "sharding")
+
+
+def check(number: str, answer: object) -> Verdict:
+    """Says whether an answer to a question of the course (`notebooks/course/`) is right, and if not what is wrong with it.
+
+    Args:
+      number: lesson and question, such as "2.1".
+      answer: groups as lists of ids, a number, a word; `...` for none yet.
+
+    Returns:
+      A `Verdict`, which notebooks show: `is_right`, None for no answer yet, and `reply`.
+
+    Raises:
+      ParameterError: there is no such question.
+    """
+    lesson, _, _ = str(number).partition(".")
+    place = int(lesson) if lesson.isascii() and lesson.isdigit() and len(lesson) < 3 else 0
+    found = questions(place) if 1 <= place <= len(LESSONS) else {}
+    if str(number) not in found:
+        there = list(found) or [f"1.1 to {len(LESSONS)}.{len(questions(len(LESSONS)))}"]
+        raise ParameterError(f"There is no question {number!r}: there are {format_list(there)}.")
+    return found[str(number)].verdict(answer)
+
+
+@functools.cache
+def questions(lesson: int) -> Mapping[str, Question]:
+    """Those of a lesson, counted from 1, by their number."""
+    module = importlib.import_module(f"inspector.course.lessons.{LESSONS[lesson - 1]}")
+    return {f"{lesson}.{index}": question for index, question in enumerate(module.QUESTIONS, 1)}

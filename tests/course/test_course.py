@@ -1,0 +1,103 @@
+"""The course: what is right is what JAX and XLA do, and every usual mistake gets a reply of its own."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+import pytest
+
+import inspector
+from inspector.course.checking import LESSONS, questions
+from inspector.errors import ParameterError
+from tests.conftest import ROOT
+
+NUMBERS = [number for lesson in range(1, len(LESSONS) + 1) for number in questions(lesson)]
+NOTEBOOKS = sorted((ROOT / "notebooks" / "course").glob("*.ipynb"))
+
+
+def cells(lesson: int, kind: str) -> list[str]:
+    (path,) = (path for path in NOTEBOOKS if path.name.startswith(f"{lesson}_"))
+    found = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in found if cell["cell_type"] == kind]
+
+
+def shown_answer(number: str) -> Any:
+    """What the folded answer of the notebook says."""
+    (text,) = (
+        text for text in cells(int(number[0]), "markdown") if f"<summary>The answer to {number}</summary>" in text
+    )
+    (code,) = re.findall(r"</summary>\n\n`(.*?)`", text)
+    return ast.literal_eval(code)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_answer_is_told_right_from_wrong(number: str) -> None:
+    question = questions(int(number[0]))[number]
+    verdict = inspector.check(number, shown_answer(number))
+    assert verdict.is_right, verdict
+    assert verdict.reply == question.because
+    replies = [question.because, *(mistake.reply for mistake in question.mistakes)]
+    assert len(set(replies)) == len(replies) >= 3, "each mistake has its own reply"
+    for mistake in question.mistakes:
+        said = inspector.check(number, mistake.answer)
+        assert (said.is_right, said.reply) == (False, mistake.reply)
+    unanswered = inspector.check(number, ...)
+    assert unanswered.is_right is None
+    assert question.asked in unanswered.reply
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("nonsense", [None, "?", {}, object(), [[1, "a"]], float("nan")])
+def test_what_is_no_answer_is_told_what_one_is(number: str, nonsense: object) -> None:
+    verdict = inspector.check(number, nonsense)
+    assert verdict.is_right is False
+    assert verdict.reply.startswith("Expected ")
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "words"),
+    [
+        ("2.1", [[0, 1], [2, 3], [4, 5], [6, 8]], "No such id: 8. They go from 0 to 7."),
+        ("2.1", [[0, 1], [2, 3], [4, 5], [6, 6]], "More than once: 6."),
+        ("2.1", [[0, 1], [2, 3], [4, 5]], "In no group: 6, 7."),
+        ("2.1", [[0, 1, 2, 3], [4, 5, 6, 7]], "There are 4 groups of 2; got 2."),
+        ("2.1", [[0, 7], [1, 6], [2, 5], [3, 4]], "As many groups of the right size"),
+        ("2.3", [[0, 3, 1, 4, 5, 2]], "The same members, in another order"),
+        ("3.1", [67], "0 of 1 are right"),
+        ("3.2", [1, 11, 31, 21], "The right ones, in another order"),
+        ("3.4", 14336 * 2, "Too large by a factor of two"),
+        ("3.4", 14335, "Too small"),
+        ("5.4", 0.0000734, "Too small by a factor of a million"),
+    ],
+)
+def test_a_mistake_that_nobody_expected_is_looked_at(number: str, answer: object, words: str) -> None:
+    verdict = inspector.check(number, answer)
+    assert verdict.is_right is False
+    assert words in verdict.reply
+
+
+def test_times_may_be_rounded_and_bytes_may_not() -> None:
+    assert inspector.check("5.4", 73).is_right
+    assert not inspector.check("3.4", 14337).is_right
+
+
+@pytest.mark.parametrize("number", ["9.1", "2.9", "", "two", "0.1", 2.1, "1"])
+def test_a_question_that_is_not_there_is_told(number: Any) -> None:
+    if number == 2.1:
+        assert inspector.check(number, ...).is_right is None
+        return
+    with pytest.raises(ParameterError, match="There is no question"):
+        inspector.check(number, 3)
+
+
+def test_every_question_is_asked_in_its_notebook_before_its_answer() -> None:
+    for lesson in range(1, len(LESSONS) + 1):
+        code = "\n".join(cells(lesson, "code"))
+        asked = re.findall(r'check\("(\d\.\d)", \.\.\.\)', code)
+        assert asked == list(questions(lesson)), "asked once each, in order, unanswered"
+        prose = " ".join("\n".join(cells(lesson, "markdown")).split())
+        for question in questions(lesson).values():
+            assert question.because not in prose.split("<details>")[0]
