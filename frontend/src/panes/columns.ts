@@ -29,7 +29,7 @@ class ColumnText extends TextPane {
     private readonly onSearch: OnSearch,
   ) {
     super(context, name, variant);
-    this.tools.replaceChildren(this.stepper, this.findButton);
+    this.tools.replaceChildren(this.matches.stepper, this.findButton);
   }
 
   get view(): EditorView | null {
