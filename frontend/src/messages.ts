@@ -462,6 +462,21 @@ export interface Collective {
   members: Member[];
 }
 
+export interface Transfer {
+  sender: number;
+  receiver: number;
+  blocks: number[];
+  adds: boolean;
+}
+
+export interface Exchange {
+  opcode: string;
+  algorithm: string;
+  members: number;
+  parts: number;
+  steps: Transfer[][];
+}
+
 export interface Collectives {
   type: "collectives";
   variant: number;
@@ -469,6 +484,7 @@ export interface Collectives {
   mesh: Mesh | null;
   note: string;
   rows: Collective[];
+  exchanges: Exchange[];
 }
 
 export interface GraphRequest {

@@ -520,11 +520,75 @@ def test_a_collective_selects_its_instruction_and_shows_its_groups(demo: OpenDem
     colors = page.locator(".insp-cell").evaluate_all("cells => cells.map(c => c.style.getPropertyValue('--group'))")
     assert [colors[i : i + 2] for i in range(0, 8, 2)] == [[c] * 2 for c in dict.fromkeys(colors)]
     page.locator(".insp-cell").nth(3).hover()
-    expect(page.locator(".insp-member")).to_contain_text("partition 3 (data=1, model=1)")
-    expect(page.locator(".insp-member")).to_contain_text("group 1, position 1")
+    expect(page.locator(".insp-member")).to_contain_text("partition 3 (data=1, model=1) in group 1 (B)")
+    expect(page.locator(".insp-member")).to_contain_text("position 1 of group 1: replica 0, partition 3, logical id 3")
+    expect(page.locator(".insp-cell-group")).to_have_text(list("AABBCCDD"))
     expect(page.locator(".insp-cell-dimmed")).to_have_count(6)
     page.locator(".insp-rows tbody tr", has_text="collective-permute").click()
     expect(page.locator(".insp-arrow")).to_have_count(8)
+
+
+def test_a_textbook_does_a_collective_step_by_step(demo: OpenDemo) -> None:
+    page = demo("mesh")
+    page.click("[data-tab=collectives]")
+    page.locator(".insp-rows tbody tr", has_text="all-gather").click()
+    player = page.locator(".insp-exchange")
+    expect(player).to_contain_text("Which one a runtime takes, nobody tells")
+    blocks = player.locator(".insp-exchange-block text:first-of-type")
+    expect(blocks).to_have_text(["0", "1"])
+    player.get_by_role("button", name="Step", exact=True).press("Enter")
+    expect(player).to_contain_text("Step 1 of 1. id 0 sends block 0 to id 1; id 1 sends block 1 to id 0.")
+    expect(blocks).to_have_text(["0", "1", "1", "0"])
+    expect(player.locator(".insp-exchange-arrow")).to_have_count(2)
+    expect(player.get_by_role("button", name="Step", exact=True)).to_be_disabled()
+    player.get_by_label("Algorithm").select_option("bidirectional ring")
+    expect(blocks).to_have_text(["0a", "0b", "1a", "1b"])
+    player.get_by_role("button", name="1 (B)").click()
+    expect(player.locator(".insp-exchange-member")).to_have_text(["id 2", "id 3"])
+    player.get_by_role("button", name="faster").click()
+    player.get_by_role("button", name="Play").click()
+    expect(player).to_contain_text("Step 1 of 1")
+
+
+AS_REPLICAS = """async () => {
+  const { messages } = await (await fetch("mesh.json")).json();
+  const found = messages.map((m) => m.content).find((m) => m.type === "collectives" && m.program === "optimized");
+  demo.emit({ ...found, mesh: { ...found.mesh, kind: "replica" }, rows: found.rows.filter((row) => row.axes?.length) }, []);
+}"""
+EDITED = """(text) => {
+  const field = document.querySelector('[aria-label="Other axis environment"]');
+  field.value = text;
+  const began = performance.now();
+  field.dispatchEvent(new Event("input"));
+  document.querySelector(".insp-mesh").getBoundingClientRect();
+  return performance.now() - began;
+}"""
+
+
+def test_groups_follow_an_axis_environment_while_it_is_typed(demo: OpenDemo) -> None:
+    page = demo("mesh")
+    page.click("[data-tab=collectives]")
+    expect(page.locator(".insp-mesh-svg")).to_be_visible()
+    page.evaluate(AS_REPLICAS)
+    row = page.locator(".insp-rows tbody tr", has_text="all-gather")
+    row.click()
+    field, said = page.get_by_label("Other axis environment"), page.locator(".insp-mesh-field [role=status]")
+    expect(field).to_have_value("data=4, model=2")
+    field.fill("model=2, data=3")
+    expect(page.locator(".insp-cell-group")).to_have_text(list("ABCABC"))
+    expect(said).to_have_text("What model=2, data=3 would make of it; the program is compiled for data=4, model=2.")
+    field.fill("data=3, model=")
+    expect(said).to_contain_text("write a whole number")
+    expect(page.locator(".insp-cell-group")).to_have_count(6)
+    field.fill("data=3")
+    expect(said).to_contain_text("The collective is over model: the environment must have it")
+    assert page.evaluate(EDITED, "data=64, model=64") < 400, "milliseconds, on a busy machine; 100 on an idle one"
+    expect(page.locator(".insp-mesh-svg > .insp-cell")).to_have_count(16)  # looks: eight colours, two edges
+    box = page.locator(".insp-mesh-svg").bounding_box()
+    assert box is not None
+    page.locator(".insp-mesh-svg").hover(position={"x": box["width"] * 3.5 / 64, "y": box["height"] * 2.5 / 64})
+    expect(page.locator(".insp-member")).to_contain_text("replica 131 (data=2, model=3) in group 2 (C)")
+    expect(page.locator(".insp-member")).to_contain_text("exchanges with 128, 129")
 
 
 def test_the_list_of_collectives_can_be_made_wider(demo: OpenDemo) -> None:

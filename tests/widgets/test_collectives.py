@@ -87,3 +87,24 @@ def test_what_goes_over_links_and_how_long_that_takes() -> None:
     assert found["least_reason"] == ""
     unknown = row(gathered, mesh, 4)
     assert (unknown["link_bytes"], unknown["least_s"], unknown["least_reason"]) == (sent, None, "nobody measured it")
+
+
+def test_the_browser_has_every_algorithm_of_a_size_that_can_be_followed() -> None:
+    def sent(operation: str, count: int) -> list[tuple[str, int, int]]:
+        text = HLO.format(operation=operation)
+        module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+        found = collectives(module, Mesh(("i",), (count,), "replica"), count, 1)
+        return [
+            (e["algorithm"], e["members"], len(e["steps"])) for e in _message(0, "hlo", found, UNKNOWN)["exchanges"]
+        ]
+
+    assert sent("all-reduce(p), replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=add", 8) == [
+        ("ring", 4, 6),
+        ("bidirectional ring", 4, 6),
+        ("halving and doubling", 4, 4),
+        ("tree", 4, 4),
+        ("direct", 4, 2),
+    ]
+    assert sent("all-reduce(p), replica_groups=[2,32]<=[64], to_apply=add", 64) == []
+    assert sent("all-reduce(p), replica_groups={{0},{1,2}}, to_apply=add", 3) == []
+    assert sent("collective-permute(p), source_target_pairs={{0,1}}", 2) == []

@@ -10,6 +10,7 @@ import { type Column, Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
+import { exchangePlayer } from "./exchange.ts";
 import { meshDrawing } from "./mesh.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, empty, failure } from "./states.ts";
@@ -167,7 +168,10 @@ class CollectivesPane implements Pane {
     const row = nearest === undefined ? null : this.rows[nearest]!;
     if (row) whenLaidOut(row, () => scrollWithin(row));
     const shown = this.listed[this.focused]!;
-    if (shown !== this.sideRow) fill(this.side, ...meshDrawing(shown, this.drawn!.mesh, describe(shown)));
+    if (shown !== this.sideRow) {
+      const { mesh, exchanges } = this.drawn!;
+      fill(this.side, ...meshDrawing(shown, mesh, describe(shown)), ...exchangePlayer(shown, exchanges ?? []));
+    }
     this.sideRow = shown;
   }
 

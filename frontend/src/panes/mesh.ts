@@ -1,5 +1,6 @@
 // The groups of one collective, drawn on its mesh.
 
+import { axesText, groupsOver, parseAxes } from "../lib/axisenv.ts";
 import { fill, h, svg } from "../lib/dom.ts";
 import { grouped } from "../lib/format.ts";
 import { type Cell, type Grid, gridOf, pairsText, rowMesh } from "../lib/meshgrid.ts";
@@ -8,6 +9,8 @@ import type * as messages from "../messages.ts";
 const COLORS = 8;
 const GAP = 10;
 const MAX_DRAWN = 4096;
+/** Pixels that a cell must have to bear its id. */
+const NAMED = 22;
 
 type Names = readonly string[];
 
@@ -20,11 +23,65 @@ export function meshDrawing(
   const mesh = given ?? rowMesh(row.members.length ? row.members.map((m) => idOf(m, null)) : row.groups.flat());
   const size = mesh.axis_sizes.reduce((a, b) => a * b, 1);
   const isDrawn = size > 0 && size <= MAX_DRAWN && !row.groups_cut;
+  const isEdited = given?.kind === "replica" && row.axes !== null && !row.is_pairs;
   const many = size > MAX_DRAWN ? `${grouped(size)} devices are` : "The ids of the groups are";
   const none = size ? `${many} too many to draw; the first groups are in the table.` : "No devices to draw.";
   if (!isDrawn) return [h("div", { class: "insp-about" }, ...about, h("div", { class: "insp-dim" }, none))];
   const { element, detail } = new Drawing(row, mesh, given !== null);
-  return [element, h("div", { class: "insp-about" }, ...about, detail)];
+  if (!isEdited) return [element, h("div", { class: "insp-about" }, ...about, detail)];
+  const shown = h("div", { class: "insp-mesh-edited" }, element);
+  const beside = h("div", {}, detail);
+  return [
+    h("div", { class: "insp-mesh-editor" }, axesField(row, mesh, shown, beside), shown),
+    h("div", { class: "insp-about" }, ...about, beside),
+  ];
+}
+
+/** A field for other sizes and orders of the axes: groups follow while it is typed in, as nothing has to be compiled. */
+function axesField(
+  row: messages.Collective,
+  mesh: messages.Mesh,
+  shown: HTMLElement,
+  beside: HTMLElement,
+): HTMLElement {
+  const said = h("div", { class: "insp-dim", role: "status" });
+  const own = axesText(mesh);
+  const field = h("input", { type: "text", value: own, spellcheck: false, "aria-label": "Other axis environment" });
+  field.addEventListener("input", () => {
+    const found = otherAxes(row, field.value);
+    const isWrong = typeof found === "string";
+    field.setAttribute("aria-invalid", String(isWrong));
+    const isOwn = !isWrong && axesText(found.mesh) === own;
+    fill(
+      said,
+      isWrong
+        ? found
+        : isOwn
+          ? ""
+          : `What ${axesText(found.mesh)} would make of it; the program is compiled for ${own}.`,
+    );
+    if (isWrong) return;
+    const { element, detail } = isOwn ? new Drawing(row, mesh, true) : new Drawing(found.row, found.mesh, true);
+    fill(shown, element);
+    fill(beside, detail);
+  });
+  return h("div", { class: "insp-mesh-field" }, h("label", { class: "insp-field" }, "axis_env", field), said);
+}
+
+/** A collective in another axis environment, or why it cannot be there. */
+function otherAxes(row: messages.Collective, text: string): { row: messages.Collective; mesh: messages.Mesh } | string {
+  const mesh = parseAxes(text);
+  if (typeof mesh === "string") return mesh;
+  const lacking = row.axes!.filter((axis) => !mesh.axis_names.includes(axis));
+  if (lacking.length)
+    return `The collective is over ${lacking.join(", ")}: the environment must have ${lacking.length > 1 ? "them" : "it"}.`;
+  return { row: { ...row, groups: groupsOver(mesh, row.axes!), members: [] }, mesh };
+}
+
+/** A group's label: A to Z, then AA and on. */
+export function groupLabel(group: number): string {
+  const rest = Math.floor(group / 26);
+  return `${rest ? groupLabel(rest - 1) : ""}${String.fromCharCode(65 + (group % 26))}`;
 }
 
 class Drawing {
@@ -34,6 +91,8 @@ class Drawing {
   private readonly members: Map<number, messages.Member[]>;
   private readonly groups: Map<number, number>;
   private readonly shapes = new Map<number, SVGGElement>();
+  /** Over cells that are too small for text, which are drawn together: the group under the pointer, and the cell. */
+  private readonly over = svg("g", { class: "insp-cell-over" });
   readonly detail = h("div", { class: "insp-member", "aria-live": "polite" });
   private current = -1;
 
@@ -80,23 +139,67 @@ class Drawing {
       role: "img",
       "aria-label": "Replica groups on the mesh; arrow keys move between devices",
     });
-    for (const cell of grid.cells) drawing.append(this.cell(cell));
+    if (this.cellSize < NAMED) this.drawTogether(drawing);
+    else for (const cell of grid.cells) drawing.append(this.cell(cell));
     if (this.row.is_pairs) drawing.append(...this.arrows());
     drawing.addEventListener("mouseleave", () => this.show(-1));
     drawing.addEventListener("keydown", (e) => this.key(e));
     return drawing;
   }
 
+  /** Cells that look alike as one shape, as thousands of elements take too long to style while one types. */
+  private drawTogether(drawing: SVGSVGElement): void {
+    const alike = new Map<string, Cell[]>();
+    for (const cell of this.grid.cells) {
+      const group = this.groups.get(cell.id);
+      const key = `${cellClass(group)}|${cellStyle(group)}`;
+      const cells = alike.get(key);
+      if (cells) cells.push(cell);
+      else alike.set(key, [cell]);
+    }
+    for (const [key, cells] of alike) {
+      const [name, style] = key.split("|");
+      drawing.append(svg("g", { class: name, style }, svg("path", { d: this.outline(cells) })));
+    }
+    drawing.append(this.over);
+    drawing.addEventListener("mousemove", (e) => {
+      const box = drawing.getBoundingClientRect();
+      const scale = drawing.viewBox.baseVal.width / box.width;
+      const [x, y] = [(e.clientX - box.left) * scale, (e.clientY - box.top) * scale];
+      const isAt = (cell: Cell): boolean => x >= this.x(cell) && x < this.x(cell) + this.cellSize;
+      const found = this.grid.cells.find((cell) => isAt(cell) && y >= this.y(cell) && y < this.y(cell) + this.cellSize);
+      if ((found?.index ?? -1) !== this.current) this.show(found?.index ?? -1);
+    });
+  }
+
+  private outline(cells: readonly Cell[]): string {
+    const side = this.cellSize - 2;
+    return cells.map((cell) => `M${this.x(cell) + 0.5} ${this.y(cell) + 0.5}h${side}v${side}h${-side}z`).join("");
+  }
+
+  private showTogether(cell: Cell | undefined): void {
+    const group = cell && this.groups.get(cell.id);
+    const same = group === undefined ? [] : this.grid.cells.filter(({ id }) => this.groups.get(id) === group);
+    this.over.parentElement?.classList.toggle("insp-mesh-dimmed", group !== undefined && !this.row.is_pairs);
+    fill(
+      this.over,
+      svg("g", { class: cellClass(group), style: cellStyle(group) }, svg("path", { d: this.outline(same) })),
+      cell &&
+        svg("g", { class: "insp-cell insp-cell-current" }, svg("path", { d: this.outline([cell]), fill: "none" })),
+    );
+  }
+
   private cell(cell: Cell): SVGGElement {
     const group = this.groups.get(cell.id);
-    const color = group === undefined ? "" : `--group:var(--insp-group-${group % COLORS})`;
     const size = this.cellSize;
-    const label = size >= 22 ? String(cell.id) : "";
     const shape = svg(
       "g",
-      { class: cellClass(group), style: color, transform: `translate(${this.x(cell)} ${this.y(cell)})` },
+      { class: cellClass(group), style: cellStyle(group), transform: `translate(${this.x(cell)} ${this.y(cell)})` },
       svg("rect", { x: 0.5, y: 0.5, width: size - 2, height: size - 2, rx: 3 }),
-      label ? svg("text", { x: size / 2 - 0.5, y: size / 2 + 3.5 }, label) : null,
+      svg("text", { x: size / 2 - 0.5, y: size / 2 + (size >= 34 ? 0 : 3.5) }, String(cell.id)),
+      size >= 34 && group !== undefined && !this.row.is_pairs
+        ? svg("text", { class: "insp-cell-group", x: size / 2 - 0.5, y: size - 6 }, groupLabel(group))
+        : null,
     );
     shape.addEventListener("mouseenter", () => this.show(cell.index));
     this.shapes.set(cell.index, shape);
@@ -134,6 +237,7 @@ class Drawing {
     this.current = index;
     const cell = this.grid.cells[index];
     const group = cell && this.groups.get(cell.id);
+    if (this.cellSize < NAMED) this.showTogether(cell);
     for (const [i, shape] of this.shapes) {
       const other = this.groups.get(this.grid.cells[i]!.id);
       shape.classList.toggle("insp-cell-dimmed", group !== undefined && other !== group && !this.row.is_pairs);
@@ -149,11 +253,22 @@ class Drawing {
 
   private describe(cell: Cell): HTMLElement[] {
     const place = this.hasAxes ? ` (${coordinateText(this.mesh.axis_names, cell.coordinates)})` : "";
-    const title = h("div", {}, h("strong", {}, `${this.hasAxes ? this.mesh.kind : "logical id"} ${cell.id}`), place);
+    const group = this.row.is_pairs ? undefined : this.groups.get(cell.id);
+    const label = group === undefined ? "" : ` in group ${group} (${groupLabel(group)})`;
+    const title = h(
+      "div",
+      {},
+      h("strong", {}, `${this.hasAxes ? this.mesh.kind : "logical id"} ${cell.id}`),
+      place,
+      label,
+    );
     const members = this.members.get(cell.id) ?? [];
     const pairs = this.row.is_pairs ? [h("div", { class: "insp-dim" }, pairsText(this.row.groups, cell.id))] : [];
     if (!members.length && !pairs.length)
-      return [title, h("div", { class: "insp-dim" }, this.groups.has(cell.id) ? "" : "takes no part")];
+      return [
+        title,
+        h("div", { class: "insp-dim" }, this.groups.has(cell.id) ? this.together(cell.id) : "takes no part"),
+      ];
     return [title, ...pairs, ...members.flatMap((m) => this.describeMember(m))];
   }
 
@@ -162,7 +277,15 @@ class Drawing {
       h("div", { class: "insp-member-line" }, h("span", { class: "insp-dim" }, name), h("code", {}, value || "–"));
     const held = [line("before", member.before), line("after", member.after)];
     if (member.group === null) return held;
-    return [h("div", { class: "insp-dim" }, `group ${member.group}, position ${member.position}`), ...held];
+    const ids = `replica ${member.replica}, partition ${member.partition}, logical id ${member.logical_id}`;
+    const place = `position ${member.position} of group ${member.group}: ${ids}`;
+    return [h("div", { class: "insp-dim" }, place), ...held];
+  }
+
+  private together(id: number): string {
+    const group = this.row.groups[this.groups.get(id)!] ?? [];
+    const some = group.slice(0, 16).join(", ");
+    return `exchanges with ${some}${group.length > 16 ? `, … ${group.length} in all` : ""}`;
   }
 
   private key(e: KeyboardEvent): void {
@@ -204,6 +327,10 @@ class Drawing {
     if (!found.size) groups.forEach((ids, group) => ids.forEach((id) => found.set(id, isPairs ? 0 : group)));
     return found;
   }
+}
+
+function cellStyle(group: number | undefined): string {
+  return group === undefined ? "" : `--group:var(--insp-group-${group % COLORS})`;
 }
 
 /** Colours come round again: every other round has a dashed edge. */

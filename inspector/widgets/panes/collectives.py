@@ -10,6 +10,7 @@ from inspector.analysis import collective as analysis
 from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.collectives import collectives
 from inspector.analysis.communication import communication
+from inspector.analysis.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.participation import Participation
 from inspector.analysis.peaks import peak_of
 from inspector.compilation.compiled import CompiledProgram
@@ -25,6 +26,10 @@ from inspector.widgets.variants import Variant
 
 # Members are drawn one by one; more than this is no picture any more.
 _MAX_MEMBERS = 256
+
+# Members of a group whose blocks can be followed, and of one in which each has another block for each.
+_MOST_FOLLOWED = 16
+_MOST_SENT = 8
 
 # Ids that are drawn as groups. Of more, the browser has the first groups, each with its first ids and its last.
 _MAX_IDS = 8192
@@ -109,6 +114,30 @@ class Collective(TypedDict):
     members: list[Member]
 
 
+class Transfer(TypedDict):
+    """What one member of a group sends to another at once, as `inspector.analysis.exchanges.textbook.Transfer`."""
+
+    sender: int
+    receiver: int
+    blocks: list[int]
+    adds: bool
+
+
+class Exchange(TypedDict):
+    """How a textbook's algorithm does a collective among so many members, who are positions in a group.
+
+    Attributes:
+      parts: of a block that travel apart.
+      steps: what happens at once.
+    """
+
+    opcode: str
+    algorithm: str
+    members: int
+    parts: int
+    steps: list[list[Transfer]]
+
+
 class Collectives(TypedDict):
     """The collectives of a variant's program before optimization or after; `note` explains an empty list."""
 
@@ -118,6 +147,7 @@ class Collectives(TypedDict):
     mesh: Mesh | None
     note: str
     rows: list[Collective]
+    exchanges: list[Exchange]
 
 
 class CollectivesPane(Pane):
@@ -145,7 +175,30 @@ def _message(variant: int, stage: messages.Stage, found: Found, peak: Peak | Una
         mesh=_mesh(found.mesh),
         note="" if len(found) else _why_none(found, stage),
         rows=[_row(c, groups[id(c.who)], found, peak) for c in found],
+        exchanges=list(_exchanges(found)),
     )
+
+
+def _exchanges(found: Found) -> Iterator[Exchange]:
+    """Of each opcode and size of a group that can be followed on a screen; sizes that differ in one collective are not."""
+    kinds = {(one.opcode, one.who.group_sizes) for one in found if one.form is not None}
+    for opcode, (smallest, largest) in sorted(kinds):
+        if smallest != largest or not 1 < largest <= (_MOST_SENT if opcode == "all-to-all" else _MOST_FOLLOWED):
+            continue
+        for algorithm in ALGORITHMS:
+            steps = schedule(opcode, algorithm, largest)
+            if isinstance(steps, Unavailable):
+                continue
+            yield Exchange(
+                opcode=opcode,
+                algorithm=algorithm,
+                members=largest,
+                parts=2 if algorithm == "bidirectional ring" else 1,
+                steps=[
+                    [Transfer(sender=t.sender, receiver=t.receiver, blocks=list(t.blocks), adds=t.adds) for t in step]
+                    for step in steps
+                ],
+            )
 
 
 def _why_none(found: Found, stage: messages.Stage) -> str:

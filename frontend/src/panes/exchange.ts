@@ -1,0 +1,295 @@
+// A textbook's algorithm for one group of a collective, step by step: who has which blocks, and what moves.
+
+import { segments } from "../lib/controls.ts";
+import { fill, h, svg } from "../lib/dom.ts";
+import { blockName, columnOf, type Held, permutation, statesOf } from "../lib/exchange.ts";
+import { plural } from "../lib/format.ts";
+import type * as messages from "../messages.ts";
+import { groupLabel } from "./mesh.ts";
+
+const COLORS = 8;
+const CELL = 30;
+const WIDE = CELL + 4;
+const LEFT = 64;
+const ROW = CELL + 8;
+const MOST_PERMUTED = 16;
+const STEP_MS = 1400;
+const SPEEDS = [0.5, 1, 2];
+const NOTE = "A textbook’s algorithm. Which one a runtime takes, nobody tells; all of them end with the same values.";
+
+/** The player of a collective's exchange; nothing where no textbook's algorithm can be followed. */
+export function exchangePlayer(row: messages.Collective, known: readonly messages.Exchange[]): HTMLElement[] {
+  if (row.groups_cut || !row.groups.length) return [];
+  if (row.is_pairs) {
+    const count = 1 + Math.max(...row.groups.flat());
+    return count > MOST_PERMUTED ? [] : [new Player(row, [permutation(row.groups, count)]).element];
+  }
+  const own = known.filter(({ opcode, members }) => opcode === row.opcode && members === row.groups[0]!.length);
+  return own.length ? [new Player(row, own).element] : [];
+}
+
+class Player {
+  readonly element = h("div", { class: "insp-exchange", role: "group", "aria-label": "How a textbook does it" });
+  private readonly choices = h("div", { class: "insp-exchange-choices" });
+  private readonly buttons = h("div", { class: "insp-exchange-buttons" });
+  private readonly said = h("div", { class: "insp-exchange-said", "aria-live": "polite" });
+  private readonly picture = h("div", {
+    class: "insp-exchange-picture insp-scroll",
+    tabindex: 0,
+    "aria-label": "Blocks",
+  });
+  private exchange: messages.Exchange;
+  private states: Held[][] = [];
+  private ids: readonly number[] = [];
+  private group = 0;
+  private step = 0;
+  private speed = 1;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly row: messages.Collective,
+    private readonly exchanges: readonly messages.Exchange[],
+  ) {
+    this.exchange = exchanges[0]!;
+    const note = h("div", { class: "insp-dim" }, NOTE);
+    this.element.append(this.choices, this.buttons, this.said, this.picture, note);
+    this.choose(this.exchange, 0);
+  }
+
+  private choose(exchange: messages.Exchange, group: number): void {
+    this.pause();
+    [this.exchange, this.group, this.step] = [exchange, group, 0];
+    this.states = statesOf(exchange);
+    this.ids = this.row.is_pairs ? this.states[0]!.map((_, id) => id) : this.row.groups[group]!;
+    this.draw(false);
+  }
+
+  private go(step: number, isMoving: boolean): void {
+    this.step = Math.max(0, Math.min(this.exchange.steps.length, step));
+    this.draw(isMoving);
+  }
+
+  private play(): void {
+    if (this.step === this.exchange.steps.length) this.go(0, false);
+    const next = (): void => {
+      if (!this.element.isConnected || this.step === this.exchange.steps.length) return this.pause();
+      this.timer = setTimeout(next, STEP_MS / this.speed);
+      this.go(this.step + 1, true);
+    };
+    next();
+  }
+
+  private pause(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.drawButtons();
+  }
+
+  private draw(isMoving: boolean): void {
+    this.drawChoices();
+    this.drawButtons();
+    const { steps } = this.exchange;
+    const words = this.step ? this.words(steps[this.step - 1]!) : "Before the first step: what each puts in.";
+    fill(this.said, h("strong", {}, `Step ${this.step} of ${steps.length}. `), words);
+    fill(this.picture, this.drawing(isMoving));
+  }
+
+  private drawChoices(): void {
+    const groups = this.row.is_pairs
+      ? []
+      : this.row.groups.slice(0, 8).map((_, i) => ({ value: i, text: `${i} (${groupLabel(i)})` }));
+    fill(
+      this.choices,
+      this.exchanges.length > 1 && this.algorithms(),
+      groups.length > 1 &&
+        segmented(
+          "Group",
+          segments(groups, this.group, (g) => this.choose(this.exchange, g)),
+        ),
+    );
+  }
+
+  private algorithms(): HTMLElement {
+    const options = this.exchanges.map((exchange, i) =>
+      h("option", { value: i, selected: exchange === this.exchange }, exchange.algorithm),
+    );
+    const select = h("select", {}, ...options);
+    select.addEventListener("change", () => {
+      this.choose(this.exchanges[select.selectedIndex]!, this.group);
+      this.choices.querySelector("select")?.focus();
+    });
+    return h("label", { class: "insp-field" }, "Algorithm", select);
+  }
+
+  private drawButtons(): void {
+    const focused = this.buttons.contains(document.activeElement) ? document.activeElement!.textContent : null;
+    const isPlaying = this.timer !== undefined;
+    const button = (text: string, label: string, isOff: boolean, onclick: () => void): HTMLElement =>
+      h("button", { type: "button", class: "insp-button", title: label, disabled: isOff, onclick }, text);
+    const last = this.exchange.steps.length;
+    const stop = (step: number, isMoving: boolean) => (): void => {
+      this.pause();
+      this.go(step, isMoving);
+    };
+    fill(
+      this.buttons,
+      button("Start", "Back to the beginning", !this.step, stop(0, false)),
+      button("Back", "One step back", !this.step, stop(this.step - 1, false)),
+      isPlaying
+        ? button("Pause", "Stop here", false, () => this.pause())
+        : button("Play", "All steps, one after the other", !last, () => this.play()),
+      button("Step", "One step further", this.step === last, stop(this.step + 1, true)),
+      segmented(
+        "Speed",
+        segments(
+          SPEEDS.map((value) => ({ value, text: value === 0.5 ? "slower" : value === 1 ? "normal" : "faster" })),
+          this.speed,
+          (speed) => {
+            this.speed = speed;
+            this.drawButtons();
+          },
+        ),
+      ),
+    );
+    if (focused) [...this.buttons.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+  }
+
+  private words(step: readonly messages.Transfer[]): string {
+    const some = step.slice(0, 4).map(({ sender, receiver, blocks, adds }) => {
+      const named = blocks.slice(0, 4).map((block) => blockName(this.exchange, block, this.ids));
+      const rest = blocks.length > 4 ? ` and ${blocks.length - 4} more` : "";
+      const many = blocks.length > 1 ? "blocks" : "block";
+      const added = adds ? ", which adds" : "";
+      return `id ${this.ids[sender]} sends ${many} ${named.join(", ")}${rest} to id ${this.ids[receiver]}${added}`;
+    });
+    return `${some.join("; ")}${step.length > 4 ? `; ${plural(step.length - 4, "more message")}` : ""}.`;
+  }
+
+  private drawing(isMoving: boolean): SVGElement {
+    const held = this.states[this.step]!;
+    const ends = this.states
+      .flat()
+      .flatMap((one) => [...one.keys()].map((block) => columnOf(this.exchange, one, block)));
+    const columns = 1 + Math.max(0, ...ends);
+    const width = LEFT + columns * WIDE + 8;
+    const height = held.length * ROW + 4;
+    const drawing = svg("svg", {
+      class: "insp-exchange-svg",
+      viewBox: `0 0 ${width} ${height}`,
+      width,
+      height,
+      role: "img",
+      "aria-label": this.said.textContent ?? "",
+    });
+    held.forEach((_, member) => {
+      drawing.append(
+        svg(
+          "text",
+          { class: "insp-exchange-member", x: LEFT - 10, y: this.y(member) + CELL / 2 + 4 },
+          `id ${this.ids[member]}`,
+        ),
+      );
+      for (let column = 0; column < columns; column++) drawing.append(this.slot(member, column));
+    });
+    const blocks = held.flatMap((one, member) =>
+      [...one].map(([block, sources]) => this.block(this.step, member, block, sources)),
+    );
+    if (this.step) drawing.append(...this.arrows(this.exchange.steps[this.step - 1]!));
+    drawing.append(...blocks);
+    if (isMoving && !matchMedia("(prefers-reduced-motion: reduce)").matches) drawing.append(...this.moving());
+    return drawing;
+  }
+
+  private slot(member: number, column: number): SVGElement {
+    return svg("rect", {
+      class: "insp-exchange-slot",
+      x: LEFT + column * WIDE,
+      y: this.y(member),
+      width: CELL,
+      height: CELL,
+      rx: 3,
+    });
+  }
+
+  /** A stripe for each member whose values are in it, and its name; of several, how many. */
+  private block(step: number, member: number, block: number, sources: readonly number[]): SVGElement {
+    const name = blockName(this.exchange, block, this.ids);
+    const from = sources.map((source) => this.ids[source]);
+    const title = `block ${name} of ${from.length > 1 ? `the sum of ids ${from.join(", ")}` : `id ${from[0]}`}`;
+    return svg(
+      "g",
+      { class: "insp-exchange-block", transform: `translate(${this.x(step, member, block)} ${this.y(member)})` },
+      svg("title", {}, title),
+      ...sources.map((source, i) =>
+        svg("rect", {
+          class: "insp-exchange-stripe",
+          style: `--group:var(--insp-group-${source % COLORS})`,
+          x: (i * CELL) / sources.length,
+          y: 0,
+          width: CELL / sources.length,
+          height: CELL,
+        }),
+      ),
+      svg("text", { x: CELL / 2, y: 11 }, name),
+      svg(
+        "text",
+        { class: "insp-exchange-from", x: CELL / 2, y: 22 },
+        from.length > 1 ? `Σ${from.length}` : `of ${from[0]}`,
+      ),
+    );
+  }
+
+  private arrows(step: readonly messages.Transfer[]): SVGElement[] {
+    return step.flatMap(({ sender, receiver, blocks }) =>
+      sender === receiver
+        ? []
+        : blocks.map((block) => {
+            const [x0, y0] = [this.x(this.step - 1, sender, block) + CELL / 2, this.middle(sender)];
+            const [x1, y1] = [this.x(this.step, receiver, block) + CELL / 2, this.middle(receiver)];
+            const down = y1 > y0 ? 1 : -1;
+            const tip = y1 - (down * CELL) / 2;
+            const bend = (x0 + x1) / 2 + down * CELL * 0.9;
+            const d = `M${x0} ${y0}Q${bend} ${(y0 + y1) / 2} ${x1} ${tip}m-4 ${-5 * down}l4 ${5 * down}l4 ${-5 * down}`;
+            return svg("path", { class: "insp-exchange-arrow", d });
+          }),
+    );
+  }
+
+  /** What was sent in the last step, on its way. */
+  private moving(): SVGElement[] {
+    const before = this.states[this.step - 1]!;
+    return this.exchange.steps[this.step - 1]!.flatMap(({ sender, receiver, blocks }) =>
+      blocks.map((block) => {
+        const chunk = this.block(this.step - 1, sender, block, before[sender]!.get(block) ?? []);
+        const at = (x: number, member: number): Keyframe => ({ transform: `translate(${x}px, ${this.y(member)}px)` });
+        chunk.classList.add("insp-exchange-moving");
+        chunk.animate(
+          [at(this.x(this.step - 1, sender, block), sender), at(this.x(this.step, receiver, block), receiver)],
+          { duration: (STEP_MS * 0.75) / this.speed, easing: "ease-in-out" },
+        ).onfinish = () => chunk.remove();
+        return chunk;
+      }),
+    );
+  }
+
+  private x(step: number, member: number, block: number): number {
+    return LEFT + columnOf(this.exchange, this.states[step]![member]!, block) * WIDE;
+  }
+
+  private y(member: number): number {
+    return member * ROW + 2;
+  }
+
+  private middle(member: number): number {
+    return this.y(member) + CELL / 2;
+  }
+}
+
+function segmented(label: string, buttons: readonly HTMLElement[]): HTMLElement {
+  return h(
+    "div",
+    { class: "insp-exchange-choice" },
+    h("span", { class: "insp-dim" }, label),
+    h("div", { class: "insp-segments", role: "group", "aria-label": label }, ...buttons),
+  );
+}
