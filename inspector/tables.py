@@ -103,7 +103,8 @@ class Tabular:
         return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(max_rows=_MAX_ROWS, notebook=True)}"
 
 
-def _column(column: Column, kind: Kind) -> pd.Series:
+def _column(column: Column, kind: Kind) -> Any:
+    """The cells of all rows, as an array of pandas: a series of each column would take longer than its cells."""
     import pandas as pd
 
     known: Any = column.cells
@@ -112,8 +113,8 @@ def _column(column: Column, kind: Kind) -> pd.Series:
         known = [None if isinstance(value, Unavailable) else value for value in known]
     is_text = kind == "text" and any(issubclass(each, str) for each in types)
     dtype = _NUMBERS.get(kind, None if is_text else object)
-    cells = pd.Series(pd.array(known, dtype=dtype)) if kind in _NUMBERS else pd.Series(known, dtype=dtype)
-    return cells if column.codes is None else cells.take(column.codes).reset_index(drop=True)
+    cells: Any = pd.array(known, dtype=dtype) if kind in _NUMBERS else pd.Series(known, dtype=dtype).array
+    return cells if column.codes is None else cells.take(column.codes)
 
 
 def _reasons(columns: Mapping[str, Column]) -> npt.NDArray[Any] | None:
