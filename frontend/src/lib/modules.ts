@@ -22,7 +22,10 @@ export function runApp(name: string, code: DataView | Uint8Array): Promise<App> 
 
 /** What a script element with base64 holds. */
 export function decoded(element: Element): Uint8Array {
-  return Uint8Array.from(atob(element.textContent!.trim()), (character) => character.charCodeAt(0));
+  const characters = atob(element.textContent!.trim());
+  const bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
+  return bytes;
 }
 
 async function importCode(code: DataView | Uint8Array): Promise<App> {
