@@ -152,7 +152,7 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
         "origins": [[["x", []]], [["jit(f)/add", [[1, 7], [0, 2]]]]],
         "phases": [],
     }
-    assert json.loads(lines) == {"labels": [None, 10, 11], "instructions": [None, "é", None]}
+    assert json.loads(lines) == {"first_line": 0, "labels": [None, 10, 11], "instructions": [None, "é", None]}
     assert messages.problem(content, messages.Document) is None
 
 
