@@ -113,7 +113,7 @@ class Player {
     const options = this.exchanges.map((exchange, i) =>
       h("option", { value: i, selected: exchange === this.exchange }, exchange.algorithm),
     );
-    const select = h("select", {}, ...options);
+    const select = h("select", { class: "insp-select" }, ...options);
     select.addEventListener("change", () => {
       this.choose(this.exchanges[select.selectedIndex]!, this.group);
       this.choices.querySelector("select")?.focus();
