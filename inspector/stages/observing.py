@@ -137,12 +137,32 @@ def _names(logged: Sequence[Logged], found: Collectives) -> list[str | Unavailab
         if one.primitive == "axis_index":
             names.append(_NO_INDEX)
             continue
-        same = next((collective for collective in (*left, *shared) if _is_of(one, collective, found.mesh)), None)
-        names.append(_NO_NAME if same is None else same.name)
+        same = _instruction(one, left, found.mesh) or _instruction(one, shared, found.mesh)
+        names.append(same.name if isinstance(same, Collective) else _NO_NAME if same is None else same)
         if same in left:
             left.remove(same)
             shared.append(same)
     return names
+
+
+def _instruction(one: Logged, among: Sequence[Collective], mesh: Mesh | None) -> Collective | Unavailable | None:
+    """The first that it can be; nobody's where those differ in more than the order of their groups, which it knows."""
+    candidates = [collective for collective in among if _is_of(one, collective, mesh)]
+    if _kinds(candidates) > 1:
+        groups = _groups(one, mesh)
+        candidates = [each for each in candidates if groups is not None and _written(each) == groups]
+        if _kinds(candidates) != 1:
+            return _SEVERAL
+    return next(iter(candidates), None)
+
+
+def _kinds(collectives: Sequence[Collective]) -> int:
+    """How many of them do other things."""
+    return len({(str(c.participants), c.dimensions, c.operand_shapes, c.result_shapes) for c in collectives})
+
+
+def _written(collective: Collective) -> set[tuple[int, ...]]:
+    return set() if isinstance(collective.participants, Unavailable) else set(map(tuple, collective.participants))
 
 
 def _is_of(one: Logged, collective: Collective, mesh: Mesh | None) -> bool:
@@ -158,12 +178,14 @@ def _is_of(one: Logged, collective: Collective, mesh: Mesh | None) -> bool:
     if groups is None or isinstance(members, Unavailable):
         return True
     if collective.form is not None:
-        return {frozenset(group) for group in members} == groups
-    return all(any(group.issuperset(pair) for group in groups) for pair in members)
+        if collective.opcode in ("all-reduce", "collective-broadcast"):  # where the order says nothing, or who sends
+            return set(map(frozenset, members)) == set(map(frozenset, groups))
+        return set(map(tuple, members)) == groups
+    return all(any(set(group).issuperset(pair) for group in groups) for pair in members)
 
 
-def _groups(one: Logged, mesh: Mesh | None) -> set[frozenset[int]] | None:
-    """The ids that exchange with each other, by the axes that it names; None where the mesh has not all of them."""
+def _groups(one: Logged, mesh: Mesh | None) -> set[tuple[int, ...]] | None:
+    """The ids that exchange with each other, in order, by the axes that it names; None where the mesh has not all of them."""
     if mesh is None or not set(one.axes) <= set(mesh.axis_names):
         return None
     ids = np.arange(mesh.size) if mesh.device_ids is None else np.asarray(mesh.device_ids)
@@ -171,9 +193,10 @@ def _groups(one: Logged, mesh: Mesh | None) -> set[frozenset[int]] | None:
     along = np.moveaxis(ids.reshape(mesh.axis_sizes), named, range(-len(named), 0))
     rows = along.reshape(-1, math.prod(mesh.axis_sizes[axis] for axis in named)).tolist()
     positions = one.groups or [range(len(row)) for row in rows[:1]]
-    return {frozenset(row[position] for position in group) for row in rows for group in positions}
+    return {tuple(row[position] for position in group) for row in rows for group in positions}
 
 
 _NO_LINE = Unavailable("no line of the user's is on its stack")
 _NO_INDEX = Unavailable("a device reads its index off its own id, which is no exchange")
+_SEVERAL = Unavailable("several instructions from its line could be it")
 _NO_NAME = Unavailable("no instruction of the HLO before optimization is from its line")
