@@ -22,6 +22,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from inspector._jax.collectives_on_cpu import ON_CPU
 from inspector._jax.jaxprs import axes_named, frames_of, inner_jaxprs, open_jaxpr
 from inspector._jax.stages import Traced, dtype_name, traced_as
+from inspector.platforms import CPU, CUDA
 
 COLLECTIVES = frozenset(
     {
@@ -99,7 +100,7 @@ def observed_call(traced: Traced, limits: Limits) -> tuple[Traced, tuple[Logged,
     program = _Observation(traced.jaxpr, limits)
     # How its arguments are sharded is known once it is lowered, for a platform that has all of its operations.
     lacking = any(one.primitive in ON_CPU for one in program.logged)
-    lowered = traced.lower(lowering_platforms=("cuda" if lacking else "cpu",))
+    lowered = traced.lower(lowering_platforms=((CUDA if lacking else CPU).lowering,))
     return traced_as(lowered, program), program.logged
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import inspect
 import logging
 import pathlib
 import re
-import sys
 import sysconfig
 import threading
 import weakref
@@ -246,7 +246,7 @@ def _read(message: str) -> Retrace:
 
 def _users(place: str) -> str:
     """The innermost line on the stack that no library has, in place of a library's, as `equinox.filter_jit`'s is."""
-    frame = sys._getframe() if _is_librarys(place) else None
+    frame = inspect.currentframe() if _is_librarys(place) else None
     while frame and _is_librarys(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else place
