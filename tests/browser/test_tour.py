@@ -103,6 +103,9 @@ def test_the_tour(tour: str, open_notebook: OpenNotebook, run_all: RunAll, seen:
     peak = explorer.locator(".insp-stats tbody tr", has_text="peak memory").locator(".insp-column-active .insp-value")
     expect(peak).to_have_text(re.compile(r"^\d[\d.]* MiB$"))
 
+    explorer.locator("[data-pane=source] .cm-scroller").evaluate(
+        "pane => { pane.scrollTop = 0; }"
+    )  # opened at train_step
     for pane in ("stablehlo", "optimized"):
         explorer.locator("[data-pane=source] .cm-line", has_text='x @ p["w"]').click(position=AT)
         expect(lit(explorer, "stablehlo").first).to_contain_text("stablehlo.dot_general")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ from playwright.sync_api import Page, expect
 import inspector
 from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step
+
+ROW = 10  # pixels: less apart is beside each other
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -65,9 +68,10 @@ def test_what_a_pass_did_is_seen_and_stepped_through(demo: OpenDemo, explorer: A
     assert not set(made) & places(page).keys()
     page.screenshot(path=tmp_path / "before.png")
     before = places(page)
-    both = before.keys() & after.keys()
-    assert both
-    assert any(before[title] == pytest.approx(after[title], abs=1) for title in both)
+    both = sorted(before.keys() & after.keys())
+    above = [(a, b) for a, b in itertools.permutations(both, 2) if before[a][1] < before[b][1] - ROW]
+    assert len(above) > len(both)
+    assert [pair for pair in above if after[pair[0]][1] > after[pair[1]][1] + ROW] == [], "what was above stays above"
     page.get_by_role("button", name="Compiled", exact=True).click()
     expect(page.locator(".insp-g-canvas")).to_have_attribute("data-colouring", "kind")
     print(tmp_path)
