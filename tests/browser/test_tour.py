@@ -92,6 +92,8 @@ def test_the_tour(tour: str, open_notebook: OpenNotebook, run_all: RunAll, seen:
     assert [cell.error for cell in cells] == [None] * len(cells)
     assert all(cell.execution_count for cell in cells)
     explorer = explorer_below(page, EXPLORED)
+    baseline = explorer.locator(".insp-chip", has_text="baseline")  # what is added after it has ended is looked at
+    expect(baseline).to_have_class(re.compile("insp-chip-done"), timeout=COMPILE_LIMIT_MS)
 
     add_variant(explorer, "xla_cpu_enable_fast_math", "true")
     chip = explorer.locator(".insp-chip", has_text="xla_cpu_enable_fast_math=true")
