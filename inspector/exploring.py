@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from inspector.compilation.request import CompileRequest, RunReply
     from inspector.compilation.target import Target
     from inspector.effects import ScanJob
+    from inspector.execution.observed import Observed
     from inspector.execution.run import Run
     from inspector.lowering.axis_env import AxisEnv
     from inspector.lowering.pallas import CompilerParams
@@ -108,6 +109,7 @@ def explore(
         suit=_with_devices,
         tune=lambda pairs, platform, tuned: lower_for(list(pairs or ()) or None, platform, tuned),
         kernel_fields=fields_of,
+        observe=lambda lowered, apart: _observe(lowered, apart, fun, args, named),
         scan=_scan,
         retraces=RetraceWatch(),
     )
@@ -172,6 +174,28 @@ def _submit(request: CompileRequest) -> Job[CompiledProgram]:
     if request.target.jax:
         return shared_other_jax().submit(wanted)
     return default_engine(wanted.program, wanted.target).submit(wanted)
+
+
+def _observe(lowered: Lowered, apart: bool, fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Observed:
+    import jax
+
+    from inspector.lowering.what_if import fitted_arguments
+
+    given, named = fitted_arguments(fun, args, kwargs, lowered.program.arguments)
+    replicas = lowered.program.options.num_replicas or 1
+    if apart and replicas > 1:
+        given, named = jax.tree.map(lambda leaf: _of_replicas(leaf, replicas), (given, named))
+    return lowered.observe(*given, **named)
+
+
+def _of_replicas(leaf: Any, replicas: int) -> Any:
+    """An array of numbers plus each replica's, one row a replica; anything else as it is."""
+    import numpy as np
+
+    if not hasattr(leaf, "__array__") or getattr(leaf, "dtype", np.dtype(object)).kind not in "iufc":
+        return leaf
+    array = np.asarray(leaf)
+    return np.stack([(array + number).astype(array.dtype) for number in range(replicas)])
 
 
 def _scan(lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:

@@ -421,6 +421,7 @@ export interface Mesh {
   axis_sizes: number[];
   kind: "replica" | "partition";
   device_ids: number[] | null;
+  physical_ids: number[] | null;
 }
 
 export interface Member {
@@ -432,6 +433,15 @@ export interface Member {
   coordinates: number[] | null;
   before: string;
   after: string;
+}
+
+export interface Resharding {
+  name: string;
+  had: string;
+  needed: string;
+  operand_bytes: number | null;
+  source: SourceLine | null;
+  advice: string;
 }
 
 export interface Collective {
@@ -459,6 +469,7 @@ export interface Collective {
   source: SourceLine | null;
   source_from: string;
   inserted_by: string;
+  resharding: Resharding | null;
   members: Member[];
 }
 
@@ -485,6 +496,48 @@ export interface Collectives {
   note: string;
   rows: Collective[];
   exchanges: Exchange[];
+}
+
+export interface FullRematerialisations {
+  type: "full_rematerialisations";
+  variant: number;
+  unheard: string;
+  rows: Resharding[];
+}
+
+export interface ObserveRequest {
+  type: "observe";
+  variant: number;
+  apart: boolean;
+}
+
+export interface ObservedDevice {
+  device: number | null;
+  coordinates: Record<string, number>;
+  before: string[];
+  after: string[];
+}
+
+export interface Observation {
+  hlo: string;
+  optimized: string;
+  unnamed: string;
+  primitive: string;
+  source: SourceLine | null;
+  executions: number;
+  rows: ObservedDevice[];
+  note: string;
+}
+
+export interface Observed {
+  type: "observed";
+  variant: number;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+  device_kind: string;
+  items: Observation[];
 }
 
 export interface GraphRequest {
@@ -1024,9 +1077,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | FullRematerialisations | Observed | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1050,7 +1103,7 @@ export const PANES: readonly Line[] = [
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
-  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "variant", "document", "notebook_kernel"] },
+  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerialisations", "observed", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },

@@ -52,6 +52,7 @@ test("an axis environment is read, or said to be none", () => {
     axis_sizes: [4, 2],
     kind: "replica",
     device_ids: null,
+    physical_ids: null,
   });
   assert.equal(axesText(parseAxes("i=4,j=2") as Mesh), "i=4, j=2");
   const why = (text: string): string => parseAxes(text) as string;

@@ -87,7 +87,13 @@ test("hunks of lines become changes that turn one text into the other", () => {
 test("every mesh position has a cell of its own", () => {
   for (const sizes of [[4], [40], [4, 2], [2, 3, 4], [2, 2, 2, 2], [1], [16, 16]]) {
     const total = sizes.reduce((a, b) => a * b, 1);
-    const grid = gridOf({ axis_names: sizes.map(String), axis_sizes: sizes, kind: "replica", device_ids: null });
+    const grid = gridOf({
+      axis_names: sizes.map(String),
+      axis_sizes: sizes,
+      kind: "replica",
+      device_ids: null,
+      physical_ids: null,
+    });
     assert.equal(new Set(grid.cells.map((c) => `${c.row},${c.column}`)).size, total);
     assert.ok(Math.max(...grid.cells.map((c) => c.column)) < grid.columns);
     assert.ok(Math.max(...grid.cells.map((c) => c.row)) < grid.rows);
@@ -100,6 +106,7 @@ test("the last axis runs right, the one before it down", () => {
     axis_sizes: [4, 2],
     kind: "partition",
     device_ids: [7, 6, 5, 4, 3, 2, 1, 0],
+    physical_ids: null,
   });
   assert.deepEqual(
     cells.map((c) => [c.row, c.column]),

@@ -21,13 +21,18 @@ class MeshFacts:
     Attributes:
       axis_names, axis_sizes: of its axes, outermost first.
       axis_types: what kinds of axes there are, by the names of `jax.sharding.AxisType`.
-      is_abstract: it has no devices.
+      device_ids: JAX's, at each position in row-major order; None of an abstract one, which has no devices.
     """
 
     axis_names: tuple[str, ...]
     axis_sizes: tuple[int, ...]
     axis_types: frozenset[str]
-    is_abstract: bool
+    device_ids: tuple[int, ...] | None
+
+    @property
+    def is_abstract(self) -> bool:
+        """Whether it has no devices."""
+        return self.device_ids is None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ def mesh_facts(mesh: Mesh | AbstractMesh) -> MeshFacts:
         axis_names=tuple(str(name) for name in mesh.axis_names),
         axis_sizes=tuple(int(size) for size in mesh.axis_sizes),
         axis_types=frozenset(axis_type.name for axis_type in mesh.axis_types),
-        is_abstract=isinstance(mesh, AbstractMesh),
+        device_ids=None if isinstance(mesh, AbstractMesh) else tuple(int(device.id) for device in mesh.devices.flat),
     )
 
 

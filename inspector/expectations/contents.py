@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from inspector.analysis.resharding import full_rematerialisations
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.program import Argument
 from inspector.errors import ParameterError, Unavailable
@@ -26,8 +27,6 @@ _HOST_SPACE = 5  # XLA's number of host memory, on every platform that has such 
 _TRANSFERS = frozenset({"infeed", "outfeed", "send", "recv"})
 _COPIES = frozenset({"copy", "copy-start", "dynamic-slice", "dynamic-update-slice", "async-start"})
 _TO_HOST = ("callback", "MoveToHost", "MoveToDevice", "HostExecute")
-
-_FULL_REMATERIALISATION = "nvoluntary full rematerialization"
 
 
 # ------------------------------------------------------------------ element types
@@ -183,36 +182,13 @@ def _why_not_reused(argument: Argument) -> str:
 # ------------------------------------------------------------------ rematerialised arrays
 
 
-def full_rematerialisations(compiled: CompiledProgram) -> tuple[str, ...] | Unavailable:
-    """What XLA's partitioner says of arrays that it replicates to shard them anew; or why it was not heard."""
-    if (compiled.build_options.num_partitions or 1) == 1:
-        return ()
-    if compiled.engine == "inline":
-        return Unavailable(
-            "XLA warns of it, and a compile in this process does not hear XLA",
-            'compile with isolate=True, or for a target that a worker compiles for, such as "cpu:8"',
-        )
-    return tuple(warning for warning in compiled.warnings if _FULL_REMATERIALISATION in warning)
-
-
 def check_no_rematerialisation(compiled: CompiledProgram) -> Finding:
     """That the partitioner replicates no array to shard it anew."""
     found = full_rematerialisations(compiled)
     if isinstance(found, Unavailable):
         return Finding("full rematerialisations by the partitioner", "none", str(found), found)
-    lines = []
-    for warning in found:
-        name, frame_id = _between(warning, 'op_name="', '"'), _between(warning, "stack_frame_id=", "}")
-        metadata = compiled.module().columns.message("xla.OpMetadata", b"")
-        metadata.stack_frame_id = int(frame_id) if frame_id.isdecimal() else 0
-        frames = compiled.module().origin_of(metadata).frames
-        way = _between(warning, "from sharding ", " efficiently")
-        lines.append(Line((_between(warning, " = ", "{"), way, name), frames, is_against=True))
+    lines = tuple(Line((each.name, f"{each.had} to {each.needed}"), each.frames, is_against=True) for each in found)
     got = f"{len(found)}" if found else "none"
-    columns = ("array", "from and to sharding", "scope")
+    columns = ("array", "from and to sharding")
     what = "full rematerialisations by the partitioner"
-    return Finding(what, "none", got, not found, columns, tuple(lines))
-
-
-def _between(text: str, start: str, end: str) -> str:
-    return text.partition(start)[2].partition(end)[0]
+    return Finding(what, "none", got, not found, columns, lines)

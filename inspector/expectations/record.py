@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from inspector.analysis.collective import Collective, axes_text
+from inspector.analysis.resharding import full_rematerialisations
 from inspector.errors import AtLeast, ParameterError, Unavailable
 from inspector.expectations import contents, numbers
 from inspector.stages.compiled import Compiled
@@ -66,7 +67,7 @@ class Record:
         known = numbers.numbers(compiled)
         values: dict[str, float | Unavailable] = {key: known[key].value for key in NUMBERS if key in known}
         values["host_transfers"] = len(contents.transfers(compiled.module()))
-        replicated = contents.full_rematerialisations(compiled)
+        replicated = full_rematerialisations(compiled)
         values["full_rematerialisations"] = replicated if isinstance(replicated, Unavailable) else len(replicated)
         return cls(
             {key: _plain(value) for key, value in values.items() if not isinstance(value, Unavailable)},

@@ -29,6 +29,8 @@ class Mesh(OfFields):
       kind: "replica" when the ids are replica ids (an axis environment), "partition" when they are
         partition ids (a JAX mesh under SPMD).
       device_ids: the logical id at each mesh position, row-major; None for 0, 1, 2, ...
+      physical_ids: the device's own id at each logical one, as a mesh of permuted devices has them; None for 0, 1, 2, ...
+        and for devices that nobody named.
 
     Raises:
       ValueError: names, sizes and ids do not go together.
@@ -38,12 +40,14 @@ class Mesh(OfFields):
     axis_sizes: tuple[int, ...]
     kind: Literal["replica", "partition"]
     device_ids: tuple[int, ...] | None = None
+    physical_ids: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.axis_names) != len(self.axis_sizes) or min(self.axis_sizes, default=1) < 0:
             raise ValueError(f"axes {self.axis_names} have sizes {self.axis_sizes}; expected one, 0 or more, for each")
-        if self.device_ids is not None and len(self.device_ids) != self.size:
-            raise ValueError(f"{len(self.device_ids)} device ids for a mesh of {self.size} positions")
+        for what, ids in (("device", self.device_ids), ("physical", self.physical_ids)):
+            if ids is not None and len(ids) != self.size:
+                raise ValueError(f"{len(ids)} {what} ids for a mesh of {self.size} positions")
 
     @property
     def size(self) -> int:

@@ -312,7 +312,9 @@ def _partition_mesh(
     inner = () if jaxpr is None or jaxpr.mesh is None else (jaxpr.mesh,)
     for mesh in (*facts.meshes, *inner):
         if math.prod(mesh.axis_sizes) > 1:
-            return Mesh(mesh.axis_names, mesh.axis_sizes, "partition")
+            ids = mesh.device_ids
+            is_permuted = ids is not None and ids != tuple(range(len(ids)))
+            return Mesh(mesh.axis_names, mesh.axis_sizes, "partition", physical_ids=ids if is_permuted else None)
     for names, sizes, ids in module_facts.meshes:
         if math.prod(sizes) > 1:
             return Mesh(names, sizes, "partition", ids)

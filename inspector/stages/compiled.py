@@ -13,6 +13,7 @@ from inspector.analysis.difference import Diff, diff, totals
 from inspector.analysis.graph import graph
 from inspector.analysis.instructions import instructions
 from inspector.analysis.peaks import peak_of
+from inspector.analysis.resharding import Reshardings, reshardings
 from inspector.analysis.roofline import Roofline, roofline
 from inspector.analysis.timeline import Timeline, timeline
 from inspector.compilation import saved
@@ -65,6 +66,10 @@ class Compiled(CompiledProgram):
             options.num_partitions or 1,
             named_axes=self.program.named_axes,
         )
+
+    def reshardings(self) -> Reshardings:
+        """Where the partitioner changes how an array is split: from what to what, at which line, and what helps."""
+        return reshardings(self, self.collectives())
 
     def instructions(self) -> pd.DataFrame:
         """Every instruction of the optimized HLO, one row each, with what it costs.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from inspector.compilation.options import FlagValue, Options
     from inspector.compilation.target import Target
     from inspector.errors import Unavailable
+    from inspector.execution.observed import Observed
     from inspector.execution.run import Run
     from inspector.stages.lowered import Lowered
 
@@ -42,6 +43,8 @@ class Work:
       kernel_fields: the compiler parameters that a kernel can have on a platform.
       portable: the modules of programs that were loaded, for other versions of JAX.
       retraces: hears why JAX traces again in this process; None where the function is not in it.
+      observe: runs a program's function on its inputs, or on those plus each replica's number, and waits for what its
+        collectives take and give; None where nobody can.
       scan: starts to try flags on a program, with what options hold besides; None where nobody can.
     """
 
@@ -53,6 +56,7 @@ class Work:
     suit: Callable[[Lowered, Target], Target] = lambda _, target: target
     tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], Lowered] | None = None
     kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
+    observe: Callable[[Lowered, bool], Observed] | None = None
     scan: Callable[[Lowered, Target, Options, ScanLimits], ScanJob] | None = None
     retraces: RetraceWatch | None = None
     portable: PortableModules = dataclasses.field(default_factory=dict)

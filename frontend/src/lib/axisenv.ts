@@ -25,7 +25,7 @@ export function parseAxes(text: string): Mesh | string {
   const count = sizes.reduce((a, b) => a * b, 1);
   if (count > MOST_DEVICES)
     return `${grouped(count)} devices are more than the ${grouped(MOST_DEVICES)} that are drawn.`;
-  return { axis_names: names, axis_sizes: sizes, kind: "replica", device_ids: null };
+  return { axis_names: names, axis_sizes: sizes, kind: "replica", device_ids: null, physical_ids: null };
 }
 
 export function axesText({ axis_names: names, axis_sizes: sizes }: Mesh): string {

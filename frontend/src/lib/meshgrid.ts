@@ -78,7 +78,13 @@ export function coordinatesOf(index: number, sizes: readonly number[]): number[]
 /** A mesh for devices that have none: a row of ids. */
 export function rowMesh(ids: readonly number[]): Mesh {
   const sorted = [...new Set(ids)].sort((a, b) => a - b);
-  return { axis_names: ["logical id"], axis_sizes: [sorted.length], kind: "partition", device_ids: sorted };
+  return {
+    axis_names: ["logical id"],
+    axis_sizes: [sorted.length],
+    kind: "partition",
+    device_ids: sorted,
+    physical_ids: null,
+  };
 }
 
 /** Groups in one line: `4 × 2: {0,1} {2,3} …`. */

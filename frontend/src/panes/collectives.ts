@@ -3,7 +3,7 @@
 import { type Choice, segments } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
 import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
-import { baseName, format, formatSeconds, grouped } from "../lib/format.ts";
+import { baseName, format, formatSeconds, grouped, plural } from "../lib/format.ts";
 import { STRONG } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
@@ -12,7 +12,9 @@ import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
 import { exchangePlayer } from "./exchange.ts";
 import { meshDrawing } from "./mesh.ts";
+import { ObservedView } from "./observed.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { sourceLink } from "./sourcelink.ts";
 import { awaited, empty, failure } from "./states.ts";
 
 const STAGES: Choice<messages.Stage>[] = [
@@ -32,6 +34,7 @@ class CollectivesPane implements Pane {
   private listed: readonly messages.Collective[] = [];
   private rows: HTMLTableRowElement[] = [];
   private readonly body = h("tbody");
+  private readonly replicated = h("div", { class: "insp-replicated" });
   private readonly sorting = new Sorting<messages.Collective>(() => this.sort());
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
   private readonly border = listSplitter(
@@ -39,10 +42,12 @@ class CollectivesPane implements Pane {
     this.element,
     () => this.element.firstElementChild as HTMLElement,
   );
+  private readonly observed: ObservedView;
   private focused = 0;
   private sideRow: messages.Collective | null = null;
 
   constructor(private readonly context: Context) {
+    this.observed = new ObservedView(context);
     this.sorting.show(COLUMNS);
     const copied = (): string => (this.drawn ? this.sorting.text(this.listed) : "");
     this.tools.append(this.stages, copyButton(copied, "compiled.collectives().table()"));
@@ -70,6 +75,7 @@ class CollectivesPane implements Pane {
       return fill(this.element, found ? empty("No collectives", found.note || NONE_NOTE) : this.absence());
     }
     if (this.drawn !== found) this.drawTable(found);
+    this.drawReplicated();
     this.mark();
   }
 
@@ -91,7 +97,27 @@ class CollectivesPane implements Pane {
     this.drawRows(found);
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
     const note = found.note && h("div", { class: "insp-note" }, found.note);
-    fill(this.element, h("div", { class: "insp-collective-list insp-scroll" }, note, table), this.border, this.side);
+    const list = h("div", { class: "insp-collective-list insp-scroll" }, note, this.replicated, table);
+    fill(this.element, list, this.border, this.side);
+  }
+
+  /** What XLA warned of: arrays that go whole to every device. */
+  private drawReplicated(): void {
+    const told = this.context.synced.latest("full_rematerialisations", { variant: this.context.local.active });
+    this.replicated.hidden = !told?.rows.length;
+    if (!told?.rows.length) return;
+    const title = `${plural(told.rows.length, "array")} copied whole to every device (full rematerialisation)`;
+    const rows = told.rows.map((row) =>
+      h(
+        "li",
+        {},
+        h("code", {}, row.name),
+        `: from ${row.had} to ${row.needed}${row.operand_bytes === null ? "" : `, ${format(row.operand_bytes, "bytes")}`} `,
+        row.source && sourceLink(this.context, row.source),
+      ),
+    );
+    const advice = h("div", { class: "insp-dim" }, told.rows[0]!.advice);
+    fill(this.replicated, h("strong", {}, title), h("ul", {}, ...rows), advice);
   }
 
   private drawRows(found: messages.Collectives): void {
@@ -168,9 +194,11 @@ class CollectivesPane implements Pane {
     const row = nearest === undefined ? null : this.rows[nearest]!;
     if (row) whenLaidOut(row, () => scrollWithin(row));
     const shown = this.listed[this.focused]!;
+    this.observed.show(shown, this.stage, this.drawn!.mesh);
     if (shown !== this.sideRow) {
       const { mesh, exchanges } = this.drawn!;
-      fill(this.side, ...meshDrawing(shown, mesh, describe(shown)), ...exchangePlayer(shown, exchanges ?? []));
+      const drawn = meshDrawing(shown, mesh, describe(shown));
+      fill(this.side, ...drawn, this.observed.element, ...exchangePlayer(shown, exchanges ?? []));
     }
     this.sideRow = shown;
   }
@@ -267,11 +295,16 @@ function describe(row: messages.Collective): HTMLElement[] {
       .join(" and "),
     row.source && row.source_from !== "itself" ? `source of ${row.source_from}` : "",
   ].filter(Boolean);
+  const changed = row.resharding && [
+    h("div", {}, h("strong", {}, row.resharding.had), ", needed: ", h("strong", {}, row.resharding.needed)),
+    h("details", { class: "insp-dim" }, h("summary", {}, "What helps"), row.resharding.advice),
+  ];
   const shapes = `${row.operand_shapes.join(", ")} → ${row.result_shapes.join(", ")}`;
   return [
     h("div", { class: "insp-side-title" }, h("span", { class: "insp-tok-op" }, row.opcode), ` ${row.name}`),
     h("div", { class: "insp-side-shapes" }, h("code", {}, shapes)),
     h("div", { class: "insp-dim" }, facts.join(" · ")),
+    ...(changed ?? []),
   ];
 }
 

@@ -1,12 +1,13 @@
 // The groups of one collective, drawn on its mesh.
 
 import { axesText, groupsOver, parseAxes } from "../lib/axisenv.ts";
+import { Switcher } from "../lib/controls.ts";
 import { fill, h, svg } from "../lib/dom.ts";
 import { grouped } from "../lib/format.ts";
 import { type Cell, type Grid, gridOf, pairsText, rowMesh } from "../lib/meshgrid.ts";
 import type * as messages from "../messages.ts";
 
-const COLORS = 8;
+export const COLORS = 8;
 const GAP = 10;
 const MAX_DRAWN = 4096;
 /** Pixels that a cell must have to bear its id. */
@@ -121,7 +122,23 @@ class Drawing {
         `${name}=${sizes[i]}${arrows[names.length - 1 - i] ?? ""}`,
       ),
     );
-    return h("div", { class: "insp-mesh-axes" }, h("span", { class: "insp-dim" }, `${kind} mesh`), ...words);
+    const shown = this.mesh.physical_ids && this.cellSize >= NAMED ? this.idSwitcher(this.mesh.physical_ids) : null;
+    return h("div", { class: "insp-mesh-axes" }, h("span", { class: "insp-dim" }, `${kind} mesh`), ...words, shown);
+  }
+
+  /** Logical ids, of which groups consist, or those of the devices that they stand for. */
+  private idSwitcher(physical: readonly number[]): HTMLElement {
+    const choices = [
+      { value: false, text: `${this.mesh.kind} ids` },
+      { value: true, text: "device ids", title: "The devices’ own ids, as the mesh or device_assignment orders them" },
+    ];
+    const switcher = new Switcher("Ids shown", choices, false, () => {
+      for (const [index, shape] of this.shapes) {
+        const { id } = this.grid.cells[index]!;
+        shape.querySelector("text")!.textContent = String(switcher.value ? physical[id] : id);
+      }
+    });
+    return switcher.element;
   }
 
   private draw(): SVGSVGElement {
@@ -252,7 +269,9 @@ class Drawing {
   }
 
   private describe(cell: Cell): HTMLElement[] {
-    const place = this.hasAxes ? ` (${coordinateText(this.mesh.axis_names, cell.coordinates)})` : "";
+    const at = this.hasAxes ? ` (${coordinateText(this.mesh.axis_names, cell.coordinates)})` : "";
+    const physical = this.mesh.physical_ids?.[cell.id];
+    const place = physical === undefined ? at : `${at} on device ${physical}`;
     const group = this.row.is_pairs ? undefined : this.groups.get(cell.id);
     const label = group === undefined ? "" : ` in group ${group} (${groupLabel(group)})`;
     const title = h(

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypedDict
 
 from inspector.analysis import collective as analysis
+from inspector.analysis import resharding
 from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.collectives import collectives
 from inspector.analysis.communication import communication
 from inspector.analysis.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.participation import Participation
 from inspector.analysis.peaks import peak_of
+from inspector.analysis.resharding import full_rematerialisations
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
-from inspector.errors import AtLeast, Unavailable
+from inspector.errors import AtLeast, ParameterError, Unavailable
 from inspector.hlo import mesh as hlo
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
-from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.panes.observed import ObserveRequest, observations, observed_message
+from inspector.widgets.panes.pane import Context, Entry, Pane
 from inspector.widgets.variants import Variant
 
 # Members are drawn one by one; more than this is no picture any more.
@@ -38,12 +44,13 @@ _MAX_OF_GROUP = 8
 
 
 class Mesh(TypedDict):
-    """Named axes over devices, as `inspector.hlo.mesh.Mesh`."""
+    """Named axes over devices, as `inspector.hlo.mesh.Mesh`; `physical_ids` also as build options assign them."""
 
     axis_names: list[str]
     axis_sizes: list[int]
     kind: Literal["replica", "partition"]
     device_ids: list[int] | None
+    physical_ids: list[int] | None
 
 
 class Member(TypedDict):
@@ -67,6 +74,17 @@ class Member(TypedDict):
     after: str
 
 
+class Resharding(TypedDict):
+    """A change of how an array is split, as `inspector.analysis.resharding.Resharding`."""
+
+    name: str
+    had: str
+    needed: str
+    operand_bytes: int | None
+    source: messages.SourceLine | None
+    advice: str
+
+
 class Collective(TypedDict):
     """A collective instruction.
 
@@ -84,6 +102,7 @@ class Collective(TypedDict):
       phases: the parts of a differentiated program that it belongs to.
       source_from: which instruction `source` is from, or why there is none.
       inserted_by: the pass or partitioner that made it, "" when the program asked for it.
+      resharding: what it changes, where the partitioner inserted it.
       members: at most as many as are worth drawing.
     """
 
@@ -111,6 +130,7 @@ class Collective(TypedDict):
     source: messages.SourceLine | None
     source_from: str
     inserted_by: str
+    resharding: Resharding | None
     members: list[Member]
 
 
@@ -150,8 +170,57 @@ class Collectives(TypedDict):
     exchanges: list[Exchange]
 
 
+class FullRematerialisations(TypedDict):
+    """Arrays of a variant that the partitioner copies whole to every device, as it warned; `unheard` if nobody heard it."""
+
+    type: Literal["full_rematerialisations"]
+    variant: int
+    unheard: str
+    rows: list[Resharding]
+
+
 class CollectivesPane(Pane):
-    """Those of a variant's program before optimization and after."""
+    """Those of a variant's program before optimization and after, and what they take and give where somebody asks."""
+
+    def __init__(self, name: str, context: Context) -> None:
+        """Observes nothing yet."""
+        super().__init__(name, context)
+        self._observing = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-observing")
+
+    def answer(self, request: ObserveRequest) -> None:
+        """Runs the function of a variant, on a thread of its own: it may take as long as the function takes."""
+        variant = self.context.variant(request["variant"])
+        self.context.publish(observed_message(variant.number, "queued"))
+        with contextlib.suppress(RuntimeError):  # closed
+            self._observing.submit(self._observe, variant, request["apart"])
+
+    def close(self) -> None:
+        """What runs ends by itself; nobody hears of it."""
+        self._observing.shutdown(wait=False, cancel_futures=True)
+
+    def _observe(self, variant: Variant, apart: bool) -> None:
+        if not self.context.holds(variant):
+            return
+        self.context.publish(observed_message(variant.number, "running"))
+        start = time.perf_counter()
+        try:
+            lowered, observe = variant.lowered, self.context.work().observe
+            if lowered is None or observe is None:
+                raise ParameterError(_NO_FUNCTION)
+            found = observe(lowered, apart)
+            before, module = lowered.collectives(), self.context.module(variant)
+            counts = (before.num_replicas, before.num_partitions)
+            after = None if module is None else collectives(module, before.mesh, *counts)
+            items = observations(found, before, after)
+            took = time.perf_counter() - start
+            message = observed_message(
+                variant.number, "done", elapsed_s=took, device_kind=found.device_kind, items=items
+            )
+        except Exception as error:  # user code ran: whatever it is, it belongs in the pane
+            took = time.perf_counter() - start
+            message = observed_message(variant.number, "failed", elapsed_s=took, error=error)
+        self.context.publish(message)
+        self.context.recorded()
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
         """Both stages."""
@@ -161,18 +230,48 @@ class CollectivesPane(Pane):
         assert variant.lowered is not None, "what has a program was lowered"
         before = variant.lowered.module()
         peak = peak_of(program.target, program.devices if isinstance(program, CompiledProgram) else ())
-        yield _message(variant.number, "hlo", collectives(before, mesh, *counts), peak)
-        yield _message(variant.number, "optimized", collectives(module, mesh, *counts), peak)
+        physical = _physical_ids(mesh, options.device_assignment)
+        yield _message(variant.number, "hlo", collectives(before, mesh, *counts), peak, physical)
+        yield _message(variant.number, "optimized", collectives(module, mesh, *counts), peak, physical)
+
+    def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
+        """What XLA warned of."""
+        found = full_rematerialisations(compiled)
+        unheard = found.reason if isinstance(found, Unavailable) else ""
+        rows = [] if isinstance(found, Unavailable) else [_resharding(each) for each in found]
+        yield FullRematerialisations(type="full_rematerialisations", variant=variant.number, unheard=unheard, rows=rows)
 
 
-def _message(variant: int, stage: messages.Stage, found: Found, peak: Peak | Unavailable) -> Collectives:
+def _resharding(each: resharding.Resharding) -> Resharding:
+    frame = each.frames[0] if each.frames else None
+    return Resharding(
+        name=each.name,
+        had=each.had,
+        needed=each.needed,
+        operand_bytes=None if isinstance(each.operand_bytes, Unavailable) else each.operand_bytes,
+        source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
+        advice=each.advice,
+    )
+
+
+def _physical_ids(mesh: hlo.Mesh | None, assignment: Sequence[Sequence[int]] | None) -> Sequence[int] | None:
+    """The devices' own ids by logical id, as the build options assign them, else as the user's mesh does."""
+    if mesh is None or assignment is None:
+        return None if mesh is None else mesh.physical_ids
+    ids = [row[0] for row in assignment] if mesh.kind == "replica" else [*assignment[0]]
+    return ids if len(ids) == mesh.size and ids != [*range(mesh.size)] else None
+
+
+def _message(
+    variant: int, stage: messages.Stage, found: Found, peak: Peak | Unavailable, physical: Sequence[int] | None = None
+) -> Collectives:
     different = {id(one.who): one.who for one in found}
     groups = {key: _groups(who) for key, who in different.items()}
     return Collectives(
         type="collectives",
         variant=variant,
         program=stage,
-        mesh=_mesh(found.mesh),
+        mesh=_mesh(found.mesh, physical),
         note="" if len(found) else _why_none(found, stage),
         rows=[_row(c, groups[id(c.who)], found, peak) for c in found],
         exchanges=list(_exchanges(found)),
@@ -216,7 +315,7 @@ def _why_none(found: Found, stage: messages.Stage) -> str:
     return f"The program runs on {devices:,} devices that exchange nothing."
 
 
-def _mesh(mesh: hlo.Mesh | None) -> Mesh | None:
+def _mesh(mesh: hlo.Mesh | None, physical: Sequence[int] | None) -> Mesh | None:
     if mesh is None:
         return None
     return Mesh(
@@ -224,6 +323,7 @@ def _mesh(mesh: hlo.Mesh | None) -> Mesh | None:
         axis_sizes=list(mesh.axis_sizes),
         kind=mesh.kind,
         device_ids=None if mesh.device_ids is None else list(mesh.device_ids),
+        physical_ids=None if physical is None else list(physical),
     )
 
 
@@ -233,7 +333,7 @@ def _row(
     exchange = communication(collective, peak)
     axes, inserted_by = collective.axes, collective.inserted_by
     executions, source_from = collective.executions, collective.source_from
-    frame = collective.origin.line
+    frame, changed = collective.origin.line, resharding.resharding(collective)
     return Collective(
         name=collective.name,
         opcode=collective.opcode,
@@ -259,6 +359,7 @@ def _row(
         source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
+        resharding=None if isinstance(changed, Unavailable) else _resharding(changed),
         members=_members(collective, found),
     )
 
@@ -299,3 +400,6 @@ def _members(collective: analysis.Collective, found: Found) -> list[Member]:
         )
         for row in found.members(collective.name).to_dict("records")
     ]
+
+
+_NO_FUNCTION = "This was loaded from a file, without its function, so it cannot run again."

@@ -1,0 +1,152 @@
+// What every device put into a collective and got out of it, when the function ran on virtual devices.
+
+import { type Choice, segments, textButton } from "../lib/controls.ts";
+import { fill, h, update } from "../lib/dom.ts";
+import { baseName, plural } from "../lib/format.ts";
+import type * as messages from "../messages.ts";
+import { goesOn, type Timed } from "../state/synced.ts";
+import { COLORS, groupLabel } from "./mesh.ts";
+import type { Context } from "./pane.ts";
+import { failure, loading } from "./states.ts";
+import "../styles/observed.css";
+
+const HOW =
+  "Runs the function once, on virtual CPU devices in another process, and shows what each device puts into its collectives and gets out.";
+
+const APART = "Else all replicas take the same inputs, and what each gets can hardly be told apart.";
+
+export class ObservedView {
+  readonly element = h("section", { class: "insp-observed", "aria-label": "As it ran" });
+  private readonly run = textButton("Run and look", HOW, () => this.request());
+  private readonly apart = h("input", { type: "checkbox" });
+  private readonly apartField = h(
+    "label",
+    { class: "insp-field", title: APART },
+    this.apart,
+    "inputs plus the replica’s number",
+  );
+  private readonly kind = h("span", { class: "insp-dim" });
+  private readonly body = h("div", { class: "insp-observed-body" });
+  private row: messages.Collective | null = null;
+  private stage: messages.Stage = "hlo";
+  private told: Timed<messages.Observed> | null = null;
+  private execution = 0;
+
+  constructor(private readonly context: Context) {
+    const head = h(
+      "div",
+      { class: "insp-observed-head" },
+      h("strong", {}, "As it ran"),
+      this.run,
+      this.apartField,
+      this.kind,
+    );
+    this.element.append(head, this.body);
+  }
+
+  /** Of a collective; drawn anew where that or what is known of it is another. */
+  show(row: messages.Collective, stage: messages.Stage, mesh: messages.Mesh | null): void {
+    const { synced, local } = this.context;
+    const told = synced.latest("observed", { variant: local.active });
+    update(this.run, { title: synced.remedy || HOW });
+    this.run.disabled = synced.isAlone || (told !== null && goesOn(told));
+    this.run.textContent = told?.state === "done" ? "Run again" : "Run and look";
+    this.apartField.hidden = synced.isAlone || mesh?.kind !== "replica";
+    const isSame = row === this.row && stage === this.stage && told === this.told;
+    if (isSame && told) return;
+    [this.row, this.stage, this.told, this.execution] = [row, stage, told, 0];
+    this.kind.textContent = told?.state === "done" ? `on ${told.device_kind}, before optimization` : "";
+    this.draw();
+  }
+
+  private request(): void {
+    const variant = this.context.local.active;
+    if (variant !== null) this.context.synced.send({ type: "observe", variant, apart: this.apart.checked });
+  }
+
+  private draw(): void {
+    const { told, row } = this;
+    if (!told || !row) return fill(this.body, h("div", { class: "insp-dim" }, this.context.synced.remedy || HOW));
+    if (told.state === "failed") return fill(this.body, failure(told.error, "It did not run"));
+    if (goesOn(told)) return fill(this.body, loading("Running on virtual CPU devices", told));
+    const found = told.items.filter((item) => item[this.stage] === row.name);
+    if (!found.length) return fill(this.body, this.absence(told));
+    const most = Math.max(...found.flatMap(({ rows }) => rows.map(({ after }) => after.length)));
+    fill(
+      this.body,
+      most > 1 && this.executions(most),
+      ...found.flatMap((item, call) => [
+        found.length > 1 && h("div", { class: "insp-dim" }, `call ${call + 1} of ${found.length}`),
+        item.rows.length > 0 && this.table(item, row),
+        item.note && h("div", { class: "insp-dim" }, item.note),
+      ]),
+    );
+  }
+
+  private executions(most: number): HTMLElement {
+    const choices: Choice<number>[] = Array.from({ length: most }, (_, i) => ({ value: i, text: `${i + 1}` }));
+    const choose = (execution: number): void => {
+      this.execution = execution;
+      this.draw();
+      this.body.querySelectorAll<HTMLElement>(".insp-segments button")[execution]?.focus();
+    };
+    return h(
+      "div",
+      { class: "insp-observed-head" },
+      h("span", { class: "insp-dim" }, "Execution"),
+      h(
+        "div",
+        { class: "insp-segments", role: "group", "aria-label": "Execution" },
+        ...segments(choices, this.execution, choose),
+      ),
+    );
+  }
+
+  private table(item: messages.Observation, row: messages.Collective): HTMLElement {
+    const groups = new Map(row.members.map(({ logical_id: id, group }) => [id, group]));
+    const hasPlaces = item.rows.some(({ coordinates }) => Object.keys(coordinates).length > 0);
+    const titles = ["device", hasPlaces && "place", "puts in", "gets out"].filter(Boolean) as string[];
+    const head = h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)));
+    const rows = item.rows.map((each) => {
+      const group = each.device === null ? null : (groups.get(each.device) ?? null);
+      const value = (texts: readonly string[]): HTMLElement =>
+        h("td", { class: "insp-observed-value" }, h("code", {}, texts[this.execution] ?? "did not run"));
+      return h(
+        "tr",
+        { style: group === null ? "" : `--group:var(--insp-group-${group % COLORS})` },
+        h(
+          "th",
+          { scope: "row", class: group === null ? "" : "insp-observed-member" },
+          each.device === null ? "several" : `${each.device}`,
+          group !== null && h("span", { class: "insp-dim", title: `group ${group}` }, ` ${groupLabel(group)}`),
+        ),
+        hasPlaces && h("td", { class: "insp-dim" }, placeText(each.coordinates)),
+        value(each.before),
+        value(each.after),
+      );
+    });
+    return h("table", { class: "insp-table insp-observed-table" }, h("thead", {}, head), h("tbody", {}, ...rows));
+  }
+
+  /** Where the instruction is none that ran as the function has it. */
+  private absence(told: messages.Observed): HTMLElement {
+    const named = told.items.filter(({ hlo }) => hlo);
+    const places = told.items
+      .filter(({ hlo }) => !hlo)
+      .map(({ primitive, source, unnamed }) => {
+        const where = source ? ` in ${baseName(source.file)}:${source.line}` : "";
+        return `${primitive}${where}: ${unnamed}`;
+      });
+    const why =
+      this.stage === "optimized" && named.length
+        ? `XLA made this one of others, or inserted it. What the function itself exchanged is under HLO: ${named.map(({ hlo }) => hlo).join(", ")}.`
+        : `This one is none of the ${plural(told.items.length, "collective")} that the function calls.`;
+    return h("div", { class: "insp-dim" }, [why, ...new Set(places)].join(" "));
+  }
+}
+
+function placeText(coordinates: Readonly<Record<string, number>>): string {
+  return Object.entries(coordinates)
+    .map(([axis, at]) => `${axis}=${at}`)
+    .join(", ");
+}

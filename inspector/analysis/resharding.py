@@ -1,0 +1,274 @@
+"""Where the partitioner changes how an array is split: from what to what, at whose line, for how many bytes, and what helps.
+
+What a collective changes is told by the collective itself: its axes, and the dimension that it gathers, splits or sends
+apart. Where the partitioner knows no such way it copies the whole array to every device, and XLA warns of it
+("involuntary full rematerialization").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inspector.analysis.collective import Collective, axes_text
+from inspector.compilation.compiled import CompiledProgram
+from inspector.errors import Unavailable
+from inspector.hlo.mesh import Mesh
+from inspector.hlo.module import Module
+from inspector.hlo.shape import Shape
+from inspector.hlo.source import Frame
+from inspector.tables import Kind, Tabular, make_table
+from inspector.units import format_bytes, format_list
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FULL = "full rematerialisation"
+_WARNING = "nvoluntary full rematerialization"
+_TILED = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))( last_tile_dim_replicate)?\}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Resharding:
+    """One change of how an array is split.
+
+    Attributes:
+      name: the collective that does it; of a full rematerialisation the array, as XLA calls it.
+      kind: the collective's opcode, or `FULL`.
+      axes: of the mesh, that the change is over; Unavailable where its groups are none, or XLA does not say.
+      had, needed: how the array is split where it comes from, and where it is used.
+      operand_bytes: of one device, each time that it runs; of a full rematerialisation its part before.
+      frames: the lines that it comes from, innermost first.
+      advice: what to change.
+    """
+
+    name: str
+    kind: str
+    axes: tuple[str, ...] | Unavailable
+    had: str
+    needed: str
+    operand_bytes: int | Unavailable
+    frames: tuple[Frame, ...]
+    advice: str
+
+    def __repr__(self) -> str:
+        size = "" if isinstance(self.operand_bytes, Unavailable) else f", {format_bytes(self.operand_bytes)}"
+        line = f", {self.frames[0].file}:{self.frames[0].line}" if self.frames else ""
+        return f"<{self.kind} {self.name}: {self.had}, needed {self.needed}{size}{line}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Reshardings(Tabular):
+    """Those of a program, full rematerialisations first; `unheard` says why XLA's warnings of these are not known."""
+
+    items: tuple[Resharding, ...]
+    unheard: str = ""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Resharding]:
+        return iter(self.items)
+
+    def __getitem__(self, position: int) -> Resharding:
+        return self.items[position]
+
+    def __repr__(self) -> str:
+        return f"<Reshardings: {format_list([repr(one)[1:-1] for one in self.items], most=4) or 'none'}>"
+
+    def table(self) -> pd.DataFrame:
+        """One row a change."""
+        return make_table(_KINDS, map(_row, self.items))
+
+
+_KINDS: dict[str, Kind] = {
+    "name": "text",
+    "kind": "text",
+    "axes": "object",
+    "had": "text",
+    "needed": "text",
+    "operand_bytes": "int",
+    "source_file": "text",
+    "source_line": "int",
+    "advice": "text",
+    "unknown": "reasons",
+}
+_NO_LINE = Unavailable("XLA kept no line of it")
+
+
+def _row(one: Resharding) -> Sequence[object]:
+    file, line = (one.frames[0].file, one.frames[0].line) if one.frames else (_NO_LINE, _NO_LINE)
+    return one.name, one.kind, one.axes, one.had, one.needed, one.operand_bytes, file, line, one.advice
+
+
+def reshardings(compiled: CompiledProgram, found: Iterable[Collective]) -> Reshardings:
+    """Those of a program with these collectives."""
+    full = full_rematerialisations(compiled)
+    inserted = [each for each in map(resharding, found) if isinstance(each, Resharding)]
+    if isinstance(full, Unavailable):
+        return Reshardings(tuple(inserted), str(full))
+    return Reshardings((*full, *inserted))
+
+
+def resharding(collective: Collective) -> Resharding | Unavailable:
+    """What a collective changes, where the partitioner inserted it."""
+    if isinstance(collective.inserted_by, Unavailable):
+        return collective.inserted_by
+    if collective.inserted_by != "partitioner":
+        return Unavailable(f"{collective.inserted_by} asked for this one, not the partitioner")
+    over = axes_text(collective.axes)
+    gone, come = _dimensions(collective)
+    sums = f"parts of sums over {over}"
+    ways: dict[str, tuple[str, str, str]] = {
+        "all-gather": (f"{gone} split over {over}", f"{gone} whole", _GATHERED),
+        "all-to-all": (f"{gone} split over {over}", f"{come} split over it", _MOVED),
+        "reduce-scatter": (sums, f"added up, {come} split over it", _SCATTERED),
+        "all-reduce": (sums, "added up, whole on each of these devices", _REDUCED),
+        "collective-permute": (f"parts on other devices of {over}", "parts where they are used", _PERMUTED),
+    }
+    if collective.opcode not in ways:
+        return Unavailable(f"a {collective.opcode} says nothing of how its array is split")
+    had, needed, advice = ways[collective.opcode]
+    return Resharding(
+        name=collective.name,
+        kind=collective.opcode,
+        axes=collective.axes if isinstance(collective.axes, Unavailable) else tuple(map(str, collective.axes)),
+        had=had,
+        needed=needed,
+        operand_bytes=collective.operand_bytes,
+        frames=collective.origin.frames,
+        advice=advice.format(gone=gone, come=come, over=over),
+    )
+
+
+def _dimensions(collective: Collective) -> tuple[str, str]:
+    """Those that are split less, and more, than before."""
+    before, after = collective.operand_shapes[0].dimensions, collective.result_shapes[0].dimensions
+    if len(before) == len(after) and before != after:
+        return _named([d for d, size in enumerate(before) if size < after[d]]), _named(
+            [d for d, size in enumerate(before) if size > after[d]]
+        )
+    if collective.opcode == "all-to-all" and not collective.dimensions:
+        return "one dimension", "another"  # blocks that stand apart, cut by what is around it
+    return _named(collective.dimensions), _named(collective.dimensions)
+
+
+def _named(dimensions: Sequence[int]) -> str:
+    return (
+        f"dimension{'s' * (len(dimensions) > 1)} {format_list(list(map(str, dimensions)))}"
+        if dimensions
+        else "a dimension"
+    )
+
+
+def full_rematerialisations(compiled: CompiledProgram) -> tuple[Resharding, ...] | Unavailable:
+    """What XLA's partitioner says of arrays that it replicates to shard them anew; or why it was not heard."""
+    if (compiled.build_options.num_partitions or 1) == 1:
+        return ()
+    if compiled.engine == "inline":
+        return Unavailable(
+            "XLA warns of it, and a compile in this process does not hear XLA",
+            'compile with isolate=True, or for a target that a worker compiles for, such as "cpu:8"',
+        )
+    said = [warning for warning in compiled.warnings if _WARNING in warning]
+    return tuple(_full(warning, compiled.module(), compiled.program.mesh) for warning in said)
+
+
+def _full(warning: str, module: Module, mesh: Mesh | None) -> Resharding:
+    op_name = _between(warning, 'op_name="', '"')
+    frame_id = _between(warning, "stack_frame_id=", "}")
+    metadata = module.columns.message("xla.OpMetadata", b"")
+    metadata.stack_frame_id = int(frame_id) if frame_id.isdecimal() else 0
+    had, _, needed = _between(warning, "from sharding ", " efficiently").partition(" to ")
+    array = _between(warning, " = ", "{")
+    typed = re.fullmatch(r"(\w+)\[([\d,]*)\]", array)
+    shape = Shape(typed[1], tuple(map(int, typed[2].split(","))) if typed[2] else ()) if typed else None
+    return Resharding(
+        name=f"{op_name} {array}".strip(),
+        kind=FULL,
+        axes=Unavailable("the whole array goes to every device"),
+        had=split_text(had, mesh),
+        needed=split_text(needed, mesh),
+        operand_bytes=Unavailable("XLA does not say of which array") if shape is None else shape.byte_size,
+        frames=module.origin_of(metadata).frames,
+        advice=_REPLICATED,
+    )
+
+
+def _between(text: str, start: str, end: str) -> str:
+    return text.partition(start)[2].partition(end)[0]
+
+
+def split_text(sharding: str, mesh: Mesh | None) -> str:
+    """A sharding in HLO's text with the axes that split each dimension, `(data, -, model)`; as it is where none do."""
+    axes = None if mesh is None else _axes(sharding, mesh)
+    return sharding if axes is None else f"({', '.join('+'.join(names) or '-' for names in axes)})"
+
+
+def _axes(sharding: str, mesh: Mesh) -> list[list[str]] | None:
+    found = _TILED.fullmatch(sharding)
+    if found is None:
+        return None
+    tiles, dims, order, listed, is_replicated = found.groups()
+    sizes = _numbers(tiles)
+    ids = np.array(_numbers(listed)) if dims is None else np.arange(math.prod(_numbers(dims)))
+    if dims is not None and order is not None:
+        ids = ids.reshape(_numbers(dims)).transpose(_numbers(order))
+    if ids.size != mesh.size or math.prod(sizes) != mesh.size or sorted(ids.ravel().tolist()) != [*range(mesh.size)]:
+        return None
+    places = np.empty((len(sizes), mesh.size), np.int64)
+    places[:, ids.ravel()] = np.indices(sizes).reshape(len(sizes), -1)
+    at = places[:, np.asarray(mesh.device_ids if mesh.device_ids is not None else range(mesh.size))]
+    grid = at.reshape(len(sizes), *mesh.axis_sizes)
+    return _by_dimension(grid[: len(grid) - bool(is_replicated)], mesh)
+
+
+def _by_dimension(grid: np.ndarray, mesh: Mesh) -> list[list[str]] | None:
+    """The axes along which the index of a part grows, the slowest first; None where it is no such sum."""
+    steps = np.indices(mesh.axis_sizes)
+    found = []
+    for index in grid:
+        origin = (0,) * index.ndim
+        strides = {}
+        for axis in range(index.ndim):
+            if mesh.axis_sizes[axis] > 1 and (stride := int(index[*origin[:axis], 1, *origin[axis + 1 :]])):
+                strides[axis] = stride
+        if not np.array_equal(index, sum((steps[a] * s for a, s in strides.items()), np.zeros_like(index))):
+            return None
+        found.append([mesh.axis_names[axis] for axis in sorted(strides, key=lambda axis: -strides[axis])])
+    return found
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+_GATHERED = (
+    "What uses it needs {gone} whole. Where that is the dimension that a product adds up, split both factors alike along it,"
+    " and only sums of the result travel; else let what uses it stay split over {over}, or give it whole from the start:"
+    " jax.lax.with_sharding_constraint at this line says which."
+)
+_MOVED = (
+    "One side splits {gone}, the other {come}: choose one for both, with in_shardings, out_shardings or"
+    " jax.lax.with_sharding_constraint."
+)
+_SCATTERED = (
+    "The dimension that is added up is split over {over}, and the result too: the least that travels for such a sum."
+)
+_REDUCED = (
+    "The dimension that is added up is split over {over}. Split the result over {over} too, and half as much travels (a"
+    " reduce-scatter); or keep that dimension whole."
+)
+_PERMUTED = (
+    "Both sides split alike, but in another order of devices, or in parts that begin elsewhere (a slice, a shift, padding)."
+    " Use one order of devices, and sizes that the axes divide."
+)
+_REPLICATED = (
+    "XLA knows no way from the one to the other but a whole copy on every device. Put a with_sharding_constraint between them"
+    " that keeps one of the splits while it changes the other, or use axes in the same order on both sides."
+)

@@ -1,0 +1,171 @@
+"""What devices put into collectives and got out of them: run on request, told as text, of the right instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from inspector.analysis.collectives import collectives
+from inspector.compilation.options import Options
+from inspector.widgets.explorer import Explorer
+from inspector.widgets.panes import observed as pane
+from tests.widgets.fakes import Mailbox
+
+
+def step(x: Any) -> Any:
+    total = jax.lax.psum(x, "i")
+    return jax.lax.all_gather(total + jax.lax.axis_index("i"), "j")
+
+
+X = np.arange(4, dtype=np.float32)
+
+
+def observed(explorer: Explorer, state: str = "done", *, apart: bool = False) -> dict[str, Any]:
+    """The message at the end, after a browser has asked."""
+    mailbox = Mailbox(explorer)
+    mailbox.send({"type": "observe", "variant": 0, "apart": apart})
+    return mailbox.wait_for("observed", state=state)
+
+
+def test_values_of_every_device_come_when_they_are_asked_for() -> None:
+    explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
+    mailbox = Mailbox(explorer)
+    found = observed(explorer)
+    reduce, index, gather = sorted(
+        found["items"], key=lambda item: ["psum", "axis_index", "all_gather"].index(item["primitive"])
+    )
+    explorer.close()
+    assert found["error"] is None
+    assert found["elapsed_s"] > 0
+    named = {
+        stage: {row["name"]: row["opcode"] for row in mailbox.last("collectives", program=stage)["rows"]}
+        for stage in ("hlo", "optimized")
+    }
+    for stage, rows in named.items():
+        assert (rows[reduce[stage]], rows[gather[stage]]) == ("all-reduce", "all-gather")
+    assert [row["device"] for row in reduce["rows"]] == [0, 1, 2, 3]
+    assert [row["coordinates"] for row in reduce["rows"]] == [{"i": i, "j": j} for i in range(2) for j in range(2)]
+    assert {text for row in reduce["rows"] for text in row["before"]} == {"[0., 1., 2., 3.]"}
+    assert {text for row in reduce["rows"] for text in row["after"]} == {"[0., 2., 4., 6.]"}
+    assert gather["rows"][2]["before"] == ["[1., 3., 5., 7.]"]
+    assert gather["rows"][2]["after"] == ["[[1., 3., 5., 7.], [1., 3., 5., 7.]]"]
+    assert index["hlo"] == ""
+    assert "which is no exchange" in index["unnamed"]
+    assert [row["after"] for row in index["rows"]] == [["0"], ["0"], ["1"], ["1"]]
+
+
+def test_replicas_may_take_values_of_their_own() -> None:
+    explorer = inspector.explore(lambda x, n: jax.lax.psum(x * n, "i"), X, 1, axis_env=[("i", 2)]).wait(120)
+    (item,) = observed(explorer, apart=True)["items"]
+    explorer.close()
+    assert [row["before"] for row in item["rows"]] == [["[0., 1., 2., 3.]"], ["[1., 2., 3., 4.]"]]
+    assert [row["after"] for row in item["rows"]] == [["[1., 3., 5., 7.]"]] * 2
+
+
+def test_a_program_that_exchanges_nothing_says_so() -> None:
+    explorer = inspector.explore(lambda x: x + 1, X).wait(120)
+    found = observed(explorer, "failed")
+    explorer.close()
+    assert "calls no collective" in found["error"]["message"]
+
+
+def test_what_was_loaded_without_its_function_says_so(tmp_path: Any) -> None:
+    explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
+    explorer.save(tmp_path / "x.inspector")
+    explorer.close()
+    exploration = inspector.load(tmp_path / "x.inspector")
+    assert isinstance(exploration, inspector.Exploration)
+    opened = exploration.explorer()
+    found = observed(opened, "failed")
+    opened.close()
+    assert "without its function" in found["error"]["message"]
+
+
+def looped(x: Any) -> Any:
+    return jax.lax.fori_loop(0, 20, lambda _, v: jax.lax.psum(v, "i") / 2, x)
+
+
+def test_of_many_executions_and_long_arrays_the_beginning_is_told() -> None:
+    lowered = inspector.lower(looped, np.ones((40, 40), np.float32), axis_env=[("i", 2)])
+    (item,) = pane.observations(lowered.observe(np.ones((40, 40), np.float32)), lowered.collectives(), None)
+    assert item["executions"] == 20
+    assert [len(row["after"]) for row in item["rows"]] == [8, 8]
+    assert "the first 8 of 20 executions" in item["note"]
+    assert item["rows"][0]["after"][0].count("1.") < 20
+    assert "..." in item["rows"][0]["after"][0]
+    assert item["optimized"] == ""
+
+
+def test_what_fills_a_page_is_left_out() -> None:
+    def many(x: Any) -> Any:
+        for n in range(30):
+            x = jax.lax.psum(x + n, "i") / 8
+        return x
+
+    x = np.linspace(0, 1, 16, dtype=np.float32)
+    lowered = inspector.lower(many, x, axis_env=[("i", 32)])
+    found = lowered.observe(x)
+    items = pane.observations(found, lowered.collectives(), None)
+    told = [item for item in items if item["rows"]]
+    assert 0 < len(told) < len(items) == 30
+    assert "lowered.observe(...)" in items[-1]["note"]
+    assert sum(len(text) for item in told for row in item["rows"] for text in row["before"] + row["after"]) < 80_000
+
+
+def test_two_alike_of_one_line_are_not_told_apart_after_optimization() -> None:
+    """The optimized instruction is named where it can only be that one."""
+
+    def twice(x: Any) -> Any:
+        return [jax.lax.psum(v, "i") for v in (x, x * 2)]
+
+    lowered = inspector.lower(twice, X, axis_env=[("i", 2)])
+    compiled = lowered.compile(target="cpu:2")
+    before, after = lowered.collectives(), compiled.collectives()
+    named = pane._counterparts(before, collectives(compiled.module(), before.mesh, 2, 1))
+    same = [one.name for one in after if one.operand_shapes == before[0].operand_shapes]
+    assert set(named.values()) <= set(same)
+    assert len(set(named.values())) == len(named)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float32(0.1), "0.1"),
+        (np.int32(7), "7"),
+        (np.array([True, False]), "[True, False]"),
+        (np.asarray(jnp.array([1.5, 2], jnp.bfloat16)), "[1.5, 2.]"),
+        (np.arange(100), "[0, 1, 2, 3, ..., 96, 97, 98, 99]"),
+        (np.zeros((0, 3)), "[]"),
+        (np.asarray(jnp.bfloat16(2.5)), "2.5"),
+        (np.complex64(1 + 2j), "(1+2j)"),
+    ],
+)
+def test_values_as_text(value: Any, text: str) -> None:
+    assert pane._text(value) == text
+
+
+def test_devices_of_a_permuted_mesh_are_told() -> None:
+    devices = np.array(jax.devices())[::-1]
+    assert devices.size > 1
+    mesh = jax.sharding.Mesh(devices.reshape(2, -1), ("a", "b"))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("a"))
+    explorer = inspector.explore(jax.jit(jnp.sum, in_shardings=sharding), np.ones(8, np.float32)).wait(120)
+    mailbox = Mailbox(explorer)
+    found = mailbox.last("collectives", program="optimized")["mesh"]
+    assert found["physical_ids"] == [device.id for device in devices]
+    explorer.close()
+
+
+def test_devices_are_told_as_the_build_options_assign_them() -> None:
+    explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
+    variant = explorer.add(Options(device_assignment=((1,), (0,), (3,), (2,))))
+    explorer.wait(120)
+    mailbox = Mailbox(explorer)
+    assert mailbox.last("collectives", variant=0, program="hlo")["mesh"]["physical_ids"] is None
+    assert mailbox.last("collectives", variant=variant.number, program="hlo")["mesh"]["physical_ids"] == [1, 0, 3, 2]
+    explorer.close()
