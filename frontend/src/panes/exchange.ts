@@ -151,7 +151,10 @@ class Player {
         ),
       ),
     );
-    if (focused) [...this.buttons.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+    if (!focused) return;
+    const buttons = [...this.buttons.querySelectorAll("button")];
+    const same = buttons.find((b) => b.textContent === focused);
+    (same && !same.disabled ? same : buttons.find((b) => !b.disabled))?.focus(); // at an end its button can take no focus
   }
 
   private words(step: readonly messages.Transfer[]): string {
