@@ -8,12 +8,9 @@ apart. Where the partitioner knows no such way it copies the whole array to ever
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from inspector.analysis.collective import Collective, axes_text
 from inspector.compilation.compiled import CompiledProgram
@@ -21,6 +18,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.hlo.shape import Shape
+from inspector.hlo.sharding_axes import axes_in_text, spec_text
 from inspector.hlo.source import Frame
 from inspector.tables import Kind, Tabular, make_table
 from inspector.units import format_bytes, format_list
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 FULL = "full rematerialisation"
 _WARNING = "nvoluntary full rematerialization"
-_TILED = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))( last_tile_dim_replicate)?\}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -192,60 +189,21 @@ def _full(warning: str, module: Module, mesh: Mesh | None) -> Resharding:
         name=f"{op_name} {array}".strip(),
         kind=FULL,
         axes=Unavailable("the whole array goes to every device"),
-        had=split_text(had, mesh),
-        needed=split_text(needed, mesh),
+        had=_split(had, mesh),
+        needed=_split(needed, mesh),
         operand_bytes=Unavailable("XLA does not say of which array") if shape is None else shape.byte_size,
         frames=module.origin_of(metadata).frames,
         advice=_REPLICATED,
     )
 
 
+def _split(sharding: str, mesh: Mesh | None) -> str:
+    axes = None if mesh is None else axes_in_text(sharding, mesh)
+    return sharding if axes is None else spec_text(axes)
+
+
 def _between(text: str, start: str, end: str) -> str:
     return text.partition(start)[2].partition(end)[0]
-
-
-def split_text(sharding: str, mesh: Mesh | None) -> str:
-    """A sharding in HLO's text with the axes that split each dimension, `(data, -, model)`; as it is where none do."""
-    axes = None if mesh is None else _axes(sharding, mesh)
-    return sharding if axes is None else f"({', '.join('+'.join(names) or '-' for names in axes)})"
-
-
-def _axes(sharding: str, mesh: Mesh) -> list[list[str]] | None:
-    found = _TILED.fullmatch(sharding)
-    if found is None:
-        return None
-    tiles, dims, order, listed, is_replicated = found.groups()
-    sizes = _numbers(tiles)
-    ids = np.array(_numbers(listed)) if dims is None else np.arange(math.prod(_numbers(dims)))
-    if dims is not None and order is not None:
-        ids = ids.reshape(_numbers(dims)).transpose(_numbers(order))
-    if ids.size != mesh.size or math.prod(sizes) != mesh.size or sorted(ids.ravel().tolist()) != [*range(mesh.size)]:
-        return None
-    places = np.empty((len(sizes), mesh.size), np.int64)
-    places[:, ids.ravel()] = np.indices(sizes).reshape(len(sizes), -1)
-    at = places[:, np.asarray(mesh.device_ids if mesh.device_ids is not None else range(mesh.size))]
-    grid = at.reshape(len(sizes), *mesh.axis_sizes)
-    return _by_dimension(grid[: len(grid) - bool(is_replicated)], mesh)
-
-
-def _by_dimension(grid: np.ndarray, mesh: Mesh) -> list[list[str]] | None:
-    """The axes along which the index of a part grows, the slowest first; None where it is no such sum."""
-    steps = np.indices(mesh.axis_sizes)
-    found = []
-    for index in grid:
-        origin = (0,) * index.ndim
-        strides = {}
-        for axis in range(index.ndim):
-            if mesh.axis_sizes[axis] > 1 and (stride := int(index[*origin[:axis], 1, *origin[axis + 1 :]])):
-                strides[axis] = stride
-        if not np.array_equal(index, sum((steps[a] * s for a, s in strides.items()), np.zeros_like(index))):
-            return None
-        found.append([mesh.axis_names[axis] for axis in sorted(strides, key=lambda axis: -strides[axis])])
-    return found
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
 
 
 _GATHERED = (

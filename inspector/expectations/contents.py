@@ -10,17 +10,12 @@ from inspector.compilation.program import Argument
 from inspector.errors import ParameterError, Unavailable
 from inspector.expectations.finding import Finding, Line
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.shape import Shape
+from inspector.hlo.shape import HLO_TYPES, Shape
 from inspector.units import format_list
 
 FLOAT64 = ("f64", "c128")
 
-# HLO's names by NumPy's.
-_ELEMENT_TYPES = {
-    "bool": "pred", **{f"int{n}": f"s{n}" for n in (2, 4, 8, 16, 32, 64)}, **{f"uint{n}": f"u{n}" for n in (2, 4, 8, 16, 32, 64)},
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
-_KNOWN = {*_ELEMENT_TYPES, *_ELEMENT_TYPES.values()}
+_KNOWN = {*HLO_TYPES, *HLO_TYPES.values()}
 _NO_ARRAYS = frozenset({"token", "opaque"})
 
 _HOST_SPACE = 5  # XLA's number of host memory, on every platform that has such a one
@@ -39,8 +34,8 @@ def element_type(name: str) -> str:
       ParameterError: no type's name; those of eight bits and less are taken as HLO writes them, such as "f8e4m3fn".
     """
     if name not in _KNOWN and not str(name).startswith(("f8", "f4", "f6")):
-        raise ParameterError(f"There is no element type {name!r}. Expected such as {', '.join(_ELEMENT_TYPES)}.")
-    return _ELEMENT_TYPES.get(name, name)
+        raise ParameterError(f"There is no element type {name!r}. Expected such as {', '.join(HLO_TYPES)}.")
+    return HLO_TYPES.get(name, name)
 
 
 def element_types(module: Module) -> tuple[str, ...]:

@@ -11,6 +11,13 @@ from typing import Any
 _UNSIZED = frozenset({"token", "opaque"})
 
 
+HLO_TYPES = {
+    "bool": "pred", **{f"int{n}": f"s{n}" for n in (2, 4, 8, 16, 32, 64)}, **{f"uint{n}": f"u{n}" for n in (2, 4, 8, 16, 32, 64)},
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+"""HLO's names of element types by NumPy's."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
     """How an array lies in memory.

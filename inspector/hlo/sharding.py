@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
-
-from google.protobuf import text_format
 
 _NAMES = {"REPLICATED": "replicated", "MANUAL": "manual", "UNKNOWN": "unknown", "UNREDUCED": "unreduced"}
 
@@ -12,18 +11,37 @@ _NAMES = {"REPLICATED": "replicated", "MANUAL": "manual", "UNKNOWN": "unknown", 
 def sharding_text(proto: Any) -> str:
     """HLO text such as `{devices=[2,1,4]<=[8] last_tile_dim_replicate}`, from an `xla.OpSharding`.
 
-    A named sharding, which only newer jaxlibs have, is given as protobuf text on one line.
+    A named sharding, which only newer jaxlibs have, is such as `{mesh['a'=2,'b'=4], [{'a'}, {}]}`.
     """
     kind = proto.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number[proto.type].name
     if kind == "TUPLE":
         return "{" + ", ".join(sharding_text(element) for element in proto.tuple_shardings) + "}"
     if "named_sharding" in proto.DESCRIPTOR.fields_by_name and proto.HasField("named_sharding"):
-        return "{" + text_format.MessageToString(proto.named_sharding, as_one_line=True).strip() + "}"
+        return _named_text(proto.named_sharding)
     if kind == "MAXIMAL":
         return f"{{maximal device={proto.tile_assignment_devices[0]}}}"
     if kind in _NAMES:
         return f"{{{_NAMES[kind]}}}"
     return f"{{devices=[{_commas(proto.tile_assignment_dimensions)}]{_devices(proto)}{_last_dims(proto, kind)}}}"
+
+
+def _named_text(proto: Any) -> str:
+    names = [axis.name for axis in proto.mesh.axes]
+
+    def braced(axes: Any, *more: str) -> str:
+        return "{" + ", ".join([*(_axis_text(axis, names) for axis in axes), *more]) + "}"
+
+    mesh = ",".join(f"'{axis.name}'={axis.size}" for axis in proto.mesh.axes)
+    ids = f", device_ids=({_commas(proto.mesh.device_ids)})" if proto.mesh.device_ids else ""
+    split = ", ".join(braced(d.axes, *([] if d.is_closed else ["?"])) for d in proto.dim_shardings)
+    rest = {"replicated": proto.replicated_axes, "unreduced": proto.unreduced_axes, "manual": proto.manual_axes}
+    said = "".join(f", {name}={braced(axes)}" for name, axes in rest.items() if axes)
+    return f"{{mesh[{mesh}]{ids}, [{split}]{said}}}"
+
+
+def _axis_text(axis: Any, names: Sequence[str]) -> str:
+    part = f":({axis.sub_axis_info.pre_size}){axis.sub_axis_info.size}" if axis.HasField("sub_axis_info") else ""
+    return f"'{names[axis.mesh_axis_index]}'{part}"
 
 
 def _devices(proto: Any) -> str:

@@ -13,6 +13,7 @@ from inspector.analysis.difference import Diff, diff, totals
 from inspector.analysis.graph import graph
 from inspector.analysis.instructions import instructions
 from inspector.analysis.peaks import peak_of
+from inspector.analysis.program_shardings import Shardings, shardings
 from inspector.analysis.resharding import Reshardings, reshardings
 from inspector.analysis.roofline import Roofline, roofline
 from inspector.analysis.timeline import Timeline, timeline
@@ -70,6 +71,10 @@ class Compiled(CompiledProgram):
     def reshardings(self) -> Reshardings:
         """Where the partitioner changes how an array is split: from what to what, at which line, and what helps."""
         return reshardings(self, self.collectives())
+
+    def shardings(self) -> Shardings:
+        """How arguments and results of a partitioned program lie over its devices; `Lowered.shardings` has values inside too."""
+        return shardings(self)
 
     def instructions(self) -> pd.DataFrame:
         """Every instruction of the optimized HLO, one row each, with what it costs.

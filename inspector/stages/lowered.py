@@ -15,6 +15,7 @@ from inspector.analysis.collectives import Collectives, collectives
 from inspector.analysis.graph import graph
 from inspector.analysis.line_costs import OPTIMIZED, LineCosts, line_costs
 from inspector.analysis.peaks import peak_of
+from inspector.analysis.program_shardings import Shardings, shardings
 from inspector.analysis.roofline import Roofline
 from inspector.analysis.source import hlo_listing
 from inspector.analysis.timeline import Timeline, timeline
@@ -237,6 +238,14 @@ class Lowered(Deferred, Portable):
         logging, logged = self._again().observe(limits)
         compiled = logging.compile(target=observing.target_of(logging.program, logged))
         return observing.observed(compiled.run(*args, repeat=1, warmup=0, **kwargs), logged, self.collectives())
+
+    def shardings(self, compiled: Compiled) -> Shardings:
+        """How arguments, results and constrained values lie over the devices, once this is compiled.
+
+        Args:
+          compiled: what it was compiled to, as XLA shards what nobody asked for.
+        """
+        return shardings(compiled, self.module())
 
     def line_costs(self, compiled: Compiled, peak: Peak | None = None) -> LineCosts:
         """What each line of source, jaxpr, StableHLO, HLO and optimized HLO costs, once this is compiled.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
-from inspector.analysis.resharding import FULL, Resharding, resharding, split_text
+from inspector.analysis.resharding import FULL, Resharding, resharding
 from inspector.errors import Unavailable
-from inspector.hlo.mesh import Mesh
 
 AXES = AbstractMesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
 CUBE = AbstractMesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)
@@ -85,44 +82,3 @@ def test_a_compile_that_does_not_hear_xla_says_so() -> None:
     table = told.table()
     assert set(table["kind"]) == {each.kind for each in told}
     assert table["source_line"].notna().all()
-
-
-def test_axes_of_random_shardings_are_those_that_were_asked_for() -> None:
-    """Of the parameters of an optimized module, as XLA writes them."""
-    chance = random.Random(0)
-    specs = []
-    for _ in range(60):
-        axes = chance.sample(["a", "b", "c"], chance.randint(1, 3))
-        places: list[list[str]] = [[], [], []]
-        for axis in axes:
-            chance.choice(places).append(axis)
-        specs.append([tuple(place) for place in places])
-    mesh = AbstractMesh((2, 4, 3), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)
-    args = [split((24, 24, 24), *(s or None for s in spec), mesh=mesh) for spec in specs]
-    compiled = inspector.lower(lambda *xs: [x + 1 for x in xs], *args).compile(target="cpu:24")
-    parameters = [i for i in compiled.module().entry.instructions if i.opcode == "parameter"]
-    named = Mesh(("a", "b", "c"), (2, 4, 3), "partition")
-    texts = {i.parameter_number: split_text(i.sharding, named) for i in parameters}
-    assert [texts[n] for n in range(60)] == ["(" + ", ".join("+".join(s) or "-" for s in spec) + ")" for spec in specs]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{replicated}",
-        "{maximal device=0}",
-        "{devices=[4]0,1,2,3}",
-        "{devices=[8]0,0,1,2,3,4,5,6}",
-        "{devices=[8]0,1,2,3,4,5,7,6}",
-        "",
-    ],
-)
-def test_a_sharding_that_no_axes_give_stays_as_it_is(text: str) -> None:
-    assert split_text(text, Mesh(("a", "b", "c"), (2, 2, 2), "partition")) == text
-    assert split_text(text, None) == text
-
-
-def test_ids_of_a_permuted_mesh_are_taken_at_their_places() -> None:
-    mesh = Mesh(("a", "b"), (2, 2), "partition", (0, 2, 1, 3))
-    assert split_text("{devices=[2,2]<=[4]}", mesh) == "(b, a)"
-    assert split_text("{devices=[2,2]0,2,1,3}", mesh) == "(a, b)"
