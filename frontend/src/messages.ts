@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "graph" | "passes" | "code" | "options" | "run" | "retraces" | "pallas";
+export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "run" | "retraces" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -538,6 +538,32 @@ export interface Observed {
   error: Error | null;
   device_kind: string;
   items: Observation[];
+}
+
+export interface ShardedArray {
+  kind: "argument" | "result" | "constraint";
+  name: string;
+  what: string;
+  shape: number[];
+  axes: string[][] | null;
+  reason: string;
+  replicated_over: string[];
+  part_bytes: number | null;
+  asked: string;
+  text: string;
+  source: SourceLine | null;
+}
+
+export interface ShardingList {
+  type: "sharding_list";
+  variant: number;
+  axis_names: string[];
+  axis_sizes: number[];
+  ids: number[];
+  physical_ids: number[] | null;
+  rows: ShardedArray[];
+  left_out: number;
+  note: string;
 }
 
 export interface GraphRequest {
@@ -1077,7 +1103,7 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | FullRematerialisations | Observed | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | FullRematerialisations | Observed | ShardingList | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
 
 export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
 
@@ -1104,6 +1130,7 @@ export const PANES: readonly Line[] = [
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerialisations", "observed", "variant", "document", "notebook_kernel"] },
+  { name: "shardings", title: "Shardings", place: "dock", topics: ["sharding_list", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },

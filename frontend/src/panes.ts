@@ -14,6 +14,7 @@ import { pane as memory } from "./panes/memory.ts";
 import { pane as what_if } from "./panes/what_if.ts";
 import { pane as roofline } from "./panes/roofline.ts";
 import { pane as collectives } from "./panes/collectives.ts";
+import { pane as shardings } from "./panes/shardings.ts";
 import { pane as graph } from "./panes/graph.ts";
 import { pane as passes } from "./panes/passes.ts";
 import { pane as code } from "./panes/code.ts";
@@ -35,6 +36,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   what_if,
   roofline,
   collectives,
+  shardings,
   graph,
   passes,
   code,

@@ -35,7 +35,7 @@ from inspector.widgets.panes.registry import FromBrowser, ToBrowser, offered
 from inspector.widgets.subshells import leave_to_front_end
 from inspector.widgets.transcript import Said
 
-_USUAL_PANES = [line.name for line in offered(has_kernels=False)]
+_USUAL_PANES = [line.name for line in offered(has_kernels=False, has_partitions=False)]
 # What answers a request is asked for again, and has no slot either.
 _NOT_KEPT = ("notice", "variant_removed", "said")
 _ALONE = ("focus",)

@@ -97,7 +97,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name, initializer=settings.here())
             for name in ("inspector-explorer", "inspector-explorer-aside")
         )
-        lines = offered(has_kernels=bool(lowered.kernels))
+        partitions = lowered.program.options.num_partitions or 1
+        lines = offered(has_kernels=bool(lowered.kernels), has_partitions=partitions > 1)
         self._panes = [line.name for line in lines]
         self._app = App(
             lowered.program.name,

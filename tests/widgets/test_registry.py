@@ -49,9 +49,13 @@ def test_the_table_holds_together() -> None:
     assert set(PRODUCTS) <= set(get_args(Need))
 
 
-def test_kernels_are_offered_where_there_are_some() -> None:
-    without, with_ = offered(has_kernels=False), offered(has_kernels=True)
-    assert [line.name for line in with_ if line not in without] == ["pallas"]
+def test_some_panes_are_offered_only_where_a_program_has_what_they_show() -> None:
+    usual = offered(has_kernels=False, has_partitions=False)
+    kernels = offered(has_kernels=True, has_partitions=False)
+    partitions = offered(has_kernels=False, has_partitions=True)
+    assert [line.name for line in kernels if line not in usual] == ["pallas"]
+    assert [line.name for line in partitions if line not in usual] == ["shardings"]
+    assert offered(has_kernels=True, has_partitions=True) == PANES
 
 
 STATS = next(line for line in PANES if line.name == "stats")

@@ -30,6 +30,7 @@ from inspector.widgets.panes import (
     retraces,
     roofline,
     run,
+    shardings,
     source,
     stablehlo,
     stats,
@@ -54,6 +55,7 @@ class Line:
       says: the classes of its messages, besides `Document`.
       hears: the classes of the requests that it answers.
       topics: the types of the messages at which the browser draws it anew, besides a change of the connection.
+      only: what a program must have for it to be offered: Pallas kernels, or several partitions.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Line:
     says: tuple[type, ...] = ()
     hears: tuple[type, ...] = ()
     topics: tuple[str, ...] = ()
+    only: Literal["", "kernels", "partitions"] = ""
 
 
 _TEXT = ("document", "variant", "session", "diff")
@@ -83,13 +86,14 @@ PANES: tuple[Line, ...] = (
     Line("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
     Line("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.Roofline, line_costs.LineCosts), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
     Line("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program", "compiled"), (collectives.Collectives, collectives.FullRematerialisations, observed.Observed), (observed.ObserveRequest,), ("collectives", "full_rematerialisations", "observed", "variant", "document")),
+    Line("shardings", "Shardings", "dock", shardings.ShardingsPane, ("compiled",), (shardings.ShardingList,), topics=("sharding_list", "variant", "document"), only="partitions"),
     Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document")),
     Line("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChange, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
     Line("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     Line("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
     Line("run", "Run", "dock", run.RunPane, (), (run.Run, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
     Line("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.Retraces,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
-    Line("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant")),
+    Line("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
 )
 # fmt: on
 
@@ -99,6 +103,7 @@ FromBrowser: Any = Union[(messages.ToExplorer, *(kind for line in PANES for kind
 """Every message that a browser may send."""
 
 
-def offered(*, has_kernels: bool) -> tuple[Line, ...]:
-    """The panes of a program, in order; those of Pallas kernels only where it has some."""
-    return tuple(line for line in PANES if has_kernels or "kernels" not in line.needs)
+def offered(*, has_kernels: bool, has_partitions: bool) -> tuple[Line, ...]:
+    """The panes of a program, in order."""
+    has = {"": True, "kernels": has_kernels, "partitions": has_partitions}
+    return tuple(line for line in PANES if has[line.only])

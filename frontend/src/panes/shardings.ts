@@ -1,0 +1,342 @@
+// How the arguments, the results and the constrained values of a program lie over its devices, and one of them as a picture.
+
+import { copyButton } from "../lib/copying.ts";
+import { fill, h, svg } from "../lib/dom.ts";
+import { format, grouped, plural } from "../lib/format.ts";
+import { type Part, partShape, partsOf, replicatedOver, shownDimensions, specText, type Split } from "../lib/parts.ts";
+import { type Column, Sorting } from "../lib/sorting.ts";
+import { listSplitter } from "../lib/splitter.ts";
+import type * as messages from "../messages.ts";
+import { COLORS } from "./mesh.ts";
+import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { sourceLink } from "./sourcelink.ts";
+import { awaited, empty, unfinished } from "./states.ts";
+import "../styles/shardings.css";
+
+const SIDE = 240;
+const LEAST = 16;
+/** Parts that are drawn; of more the table says all. */
+const MOST_PARTS = 1024;
+const MOST_IDS = 6;
+
+type Row = messages.ShardedArray;
+
+class ShardingsPane implements Pane {
+  readonly element = h("div", { class: "insp-collectives insp-shardings" });
+  readonly tools = h("div", { class: "insp-tools" });
+  private readonly drawing = new Drawing(() => this.draw());
+  private readonly sorting = new Sorting<Row>(() => this.drawRows());
+  private readonly body = h("tbody");
+  private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
+  private readonly border = listSplitter(
+    "Width of the list of arrays",
+    this.element,
+    () => this.element.firstElementChild as HTMLElement,
+  );
+  private readonly ends: (() => void)[];
+  private told: messages.ShardingList | null = null;
+  private rows: readonly Row[] = [];
+  private chosen: Row | null = null;
+
+  constructor(private readonly context: Context) {
+    this.sorting.show(COLUMNS);
+    const copied = (): string => (this.told ? this.sorting.text(this.rows) : "");
+    this.tools.append(copyButton(copied, "compiled.shardings().table()"));
+    this.ends = [follow(context, "shardings", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
+  }
+
+  setVisible(visible: boolean): void {
+    this.drawing.setVisible(visible);
+  }
+
+  destroy(): void {
+    this.ends.forEach((end) => end());
+  }
+
+  private draw(): void {
+    const { synced, local } = this.context;
+    const told = synced.latest("sharding_list", { variant: local.active });
+    if (!told?.rows.length) {
+      this.told = null;
+      const absence =
+        unfinished(local.variant, "shardings") ?? awaited(synced, "Reading the shardings", "They were not received");
+      return fill(this.element, told ? empty("No array is split", told.note) : absence);
+    }
+    if (this.told === told) return;
+    const before = this.chosen?.name;
+    this.told = told;
+    this.chosen = told.rows.find(({ name }) => name === before) ?? told.rows[0]!;
+    const more = told.left_out ? h("div", { class: "insp-note" }, `${plural(told.left_out, "more array")}.`) : null;
+    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
+    fill(this.element, h("div", { class: "insp-collective-list insp-scroll" }, table, more), this.border, this.side);
+    this.drawRows();
+    this.drawSide();
+  }
+
+  private drawRows(): void {
+    if (!this.told) return;
+    this.rows = this.sorting.sorted(this.told.rows);
+    fill(this.body, ...this.rows.map((row, i) => this.row(row, i)));
+  }
+
+  private row(row: Row, index: number): HTMLElement {
+    const isChosen = row === this.chosen;
+    return h(
+      "tr",
+      {
+        tabindex: isChosen ? 0 : -1,
+        "aria-selected": String(isChosen),
+        onclick: () => this.choose(row),
+        onkeydown: ((e: KeyboardEvent) => this.key(e, index)) as EventListener,
+      },
+      h("th", { scope: "row", title: row.name }, row.name),
+      h("td", {}, row.kind),
+      h("td", {}, h("code", {}, row.what)),
+      h("td", { title: row.text }, row.axes ? h("code", {}, specText(row.axes)) : unknown(row.reason)),
+      h(
+        "td",
+        { class: "insp-number" },
+        row.part_bytes === null ? unknown(row.reason) : format(row.part_bytes, "bytes"),
+      ),
+      h("td", {}, row.replicated_over.join(", ")),
+      h("td", {}, row.asked ? h("code", {}, row.asked) : h("span", { class: "insp-dim" }, chooser(row))),
+      h("td", {}, row.source && sourceLink(this.context, row.source)),
+    );
+  }
+
+  private key(e: KeyboardEvent, index: number): void {
+    const step = { ArrowDown: 1, ArrowUp: -1, Enter: 0, " ": 0 }[e.key];
+    if (step === undefined) return;
+    e.preventDefault();
+    const next = this.rows[Math.max(0, Math.min(this.rows.length - 1, index + step))]!;
+    this.choose(next);
+    this.body.querySelector<HTMLElement>("tr[aria-selected=true]")?.focus();
+  }
+
+  private choose(row: Row): void {
+    this.chosen = row;
+    this.drawRows();
+    this.drawSide();
+  }
+
+  private splitOf({ shape, axes }: Row): Split {
+    const { axis_names: axisNames, axis_sizes: axisSizes, ids } = this.told!;
+    return { shape, axes: axes!, axisNames, axisSizes, ids };
+  }
+
+  private drawSide(): void {
+    const row = this.chosen!;
+    const title = h("div", { class: "insp-side-title" }, row.name, " ", h("code", {}, row.what));
+    if (!row.axes) return fill(this.side, title, h("div", { class: "insp-dim" }, row.reason));
+    fill(this.side, new PartsView(this.splitOf(row), this.told!.physical_ids, title).element);
+  }
+}
+
+/** Two dimensions of an array with the parts in them; which, and where in the others, can be chosen. */
+class PartsView {
+  readonly element = h("div", { class: "insp-parts" });
+  private readonly parts: Part[];
+  private readonly shown: number[];
+  private readonly at: number[];
+  private readonly picture = h("div", { class: "insp-parts-picture" });
+  private readonly detail = h("div", { class: "insp-dim", "aria-live": "polite" });
+
+  constructor(
+    private readonly split: Split,
+    private readonly physical: readonly number[] | null,
+    title: HTMLElement,
+  ) {
+    this.parts = partsOf(split);
+    this.shown = shownDimensions(split);
+    this.at = split.shape.map(() => 0);
+    const over = replicatedOver(split);
+    const size = partShape(split).join("×") || "a scalar";
+    const copies = this.parts[0] ? this.parts[0].ids.length : 0;
+    const idle = this.parts.filter(({ ranges }) => ranges.some(([a, b]) => a === b)).flatMap(({ ids }) => ids);
+    const facts = [
+      `${plural(this.parts.length, "part")} of ${size}`,
+      over.length > 0 && `each on ${copies} devices (same along ${over.join(", ")})`,
+      idle.length > 0 && `nothing on ${idle.join(", ")}`,
+      this.parts.some(({ isShort }) => isShort) && "dashed ones are short: a dimension does not divide",
+    ].filter(Boolean);
+    this.element.append(
+      title,
+      h("div", { class: "insp-dim" }, facts.join("; ")),
+      this.fields(),
+      this.picture,
+      this.detail,
+    );
+    this.draw();
+  }
+
+  private fields(): HTMLElement {
+    const { shape, axes } = this.split;
+    if (shape.length < 3) return h("div");
+    const choice = (which: 0 | 1, label: string): HTMLElement => {
+      const options = shape.map((_, d) =>
+        h(
+          "option",
+          { value: d, selected: this.shown[which] === d },
+          `${d}${axes[d]!.length ? ` (${axes[d]!.join("+")})` : ""}`,
+        ),
+      );
+      const select = h("select", { class: "insp-select" }, ...options);
+      select.addEventListener("change", () => {
+        const other = this.shown[1 - which];
+        if (other === select.selectedIndex) this.shown[1 - which] = this.shown[which]!;
+        this.shown[which] = select.selectedIndex;
+        fill(fields, ...this.choices(choice));
+        this.draw();
+      });
+      return h("label", { class: "insp-field" }, label, select);
+    };
+    const fields = h("div", { class: "insp-parts-fields" }, ...this.choices(choice));
+    return fields;
+  }
+
+  private choices(choice: (which: 0 | 1, label: string) => HTMLElement): HTMLElement[] {
+    const rest = this.split.shape.flatMap((size, d) => {
+      if (this.shown.includes(d) || size < 2 || !this.split.axes[d]!.length) return [];
+      const field = h("input", {
+        type: "number",
+        min: 0,
+        max: size - 1,
+        value: this.at[d]!,
+        "aria-label": `Index of dimension ${d}`,
+      });
+      field.addEventListener("input", () => {
+        this.at[d] = Math.max(0, Math.min(size - 1, Number(field.value) || 0));
+        this.draw();
+      });
+      return [h("label", { class: "insp-field" }, `dimension ${d} at`, field)];
+    });
+    return [choice(0, "down"), choice(1, "across"), ...rest];
+  }
+
+  private draw(): void {
+    const { shape } = this.split;
+    const [down, across] = this.shown.length > 1 ? this.shown : [null, this.shown[0] ?? null];
+    const inside = this.parts.filter(({ ranges }) =>
+      ranges.every(([a, b], d) => d === down || d === across || (a <= this.at[d]! && this.at[d]! < b)),
+    );
+    const isEmpty = shape.some((size) => !size);
+    if (isEmpty || inside.length > MOST_PARTS) {
+      const why = isEmpty ? "The array is empty." : `${grouped(inside.length)} parts are too many to draw.`;
+      return fill(this.picture, h("div", { class: "insp-dim" }, why));
+    }
+    const length = (d: number | null): number => (d === null ? 1 : shape[d]!);
+    const pieces = (d: number | null): number =>
+      d === null ? 1 : new Set(inside.map(({ ranges }) => ranges[d]![0])).size;
+    const width = Math.max(SIDE, pieces(across) * LEAST * 2);
+    const height = down === null ? 40 : Math.max(SIDE * 0.6, pieces(down) * LEAST);
+    const x = (index: number): number => (index / length(across)) * width;
+    const y = (index: number): number => (index / length(down)) * height;
+    const drawing = svg("svg", {
+      class: "insp-parts-svg",
+      viewBox: `-1 -1 ${width + 2} ${height + 2}`,
+      width: width + 2,
+      height: height + 2,
+      role: "img",
+      "aria-label": `Parts of the array: ${inside
+        .map((part) => this.words(part))
+        .slice(0, 16)
+        .join("; ")}`,
+    });
+    inside.forEach((part) => {
+      const [left, right] = across === null ? [0, 1] : part.ranges[across]!;
+      const [top, bottom] = down === null ? [0, 1] : part.ranges[down]!;
+      if (left === right || top === bottom) return;
+      const shape = svg(
+        "g",
+        { class: "insp-part", style: `--group:var(--insp-group-${this.parts.indexOf(part) % COLORS})` },
+        svg("title", {}, this.words(part)),
+        svg("rect", { x: x(left), y: y(top), width: x(right) - x(left), height: y(bottom) - y(top) }),
+        part.isShort &&
+          svg("rect", {
+            class: "insp-part-short",
+            x: x(left),
+            y: y(top),
+            width: x(right) - x(left),
+            height: y(bottom) - y(top),
+          }),
+        svg(
+          "text",
+          { x: (x(left) + x(right)) / 2, y: (y(top) + y(bottom)) / 2 + 4 },
+          this.idsText(part, x(right) - x(left)),
+        ),
+      );
+      shape.addEventListener("mouseenter", () => (this.detail.textContent = this.words(part)));
+      drawing.append(shape);
+    });
+    const said = (d: number | null): string => {
+      if (d === null) return "";
+      const by = this.split.axes[d]!;
+      return `dimension ${d}${by.length ? `, split by ${by.join("+")}` : ", whole"}`;
+    };
+    fill(
+      this.picture,
+      h(
+        "div",
+        { class: "insp-dim" },
+        [across !== null && `→ ${said(across)}`, down !== null && `↓ ${said(down)}`].filter(Boolean).join("   "),
+      ),
+      drawing,
+    );
+    this.detail.textContent = "Point at a part to see its indices and devices.";
+  }
+
+  private idsText({ ids }: Part, width: number): string {
+    const most = Math.max(1, Math.min(MOST_IDS, Math.floor(width / 22)));
+    return ids.length <= most ? ids.join(",") : `${ids.slice(0, Math.max(1, most - 1)).join(",")},…`;
+  }
+
+  private words({ ranges, ids, isShort }: Part): string {
+    const indices = `[${ranges.map(([a, b]) => `${a}:${b}`).join(", ")}]`;
+    const devices = this.physical
+      ? `${ids.join(", ")} (devices ${ids.map((id) => this.physical![id]).join(", ")})`
+      : ids.join(", ");
+    return `${indices}${isShort ? ", short," : ""} on ${devices}`;
+  }
+}
+
+function unknown(reason: string): HTMLElement {
+  return h("span", { class: "insp-unavailable", title: reason }, "unknown");
+}
+
+function chooser({ kind }: Row): string {
+  return kind === "constraint" ? "in the function" : "XLA chose";
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { name: "name", text: "array", title: "By name", value: ({ name }) => name },
+  { name: "kind", text: "kind", title: "Argument, result, or a constraint inside", value: ({ kind }) => kind },
+  { name: "shape", text: "shape", title: "Of the whole array", value: ({ what }) => what },
+  {
+    name: "split",
+    text: "split by",
+    title: "Axes that split each dimension",
+    value: ({ axes }) => axes && specText(axes),
+  },
+  {
+    name: "part_bytes",
+    text: "on each",
+    title: "Bytes of one device’s part",
+    isNumber: true,
+    value: (row) => row.part_bytes,
+  },
+  {
+    name: "replicated_over",
+    text: "same along",
+    title: "Axes along which devices hold the same",
+    value: (row) => row.replicated_over.join(", "),
+  },
+  { name: "asked", text: "asked", title: "The PartitionSpec that was given", value: ({ asked }) => asked || null },
+  {
+    name: "source",
+    text: "source",
+    title: "By source line",
+    value: ({ source }) => source && `${source.file}:${source.line ?? ""}`,
+  },
+];
+
+export const pane = (context: Context): Pane => new ShardingsPane(context);

@@ -1,0 +1,109 @@
+"""How the arrays of a partitioned program lie over its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypedDict
+
+from inspector.analysis.program_shardings import ArraySharding, shardings
+from inspector.compilation.compiled import CompiledProgram
+from inspector.errors import Unavailable
+from inspector.units import format_array
+from inspector.widgets import messages
+from inspector.widgets.cells import display_file
+from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.variants import Variant
+
+_MOST = 1000
+"""Arrays that are listed."""
+
+
+class ShardedArray(TypedDict):
+    """One array; see `inspector.analysis.program_shardings.ArraySharding`.
+
+    Attributes:
+      what: dtype and shape.
+      axes: of each dimension, those that split it; None where no axes say it: then `reason`.
+      asked: the user's spec, "" where XLA chose.
+      text: XLA's words.
+    """
+
+    kind: Literal["argument", "result", "constraint"]
+    name: str
+    what: str
+    shape: list[int]
+    axes: list[list[str]] | None
+    reason: str
+    replicated_over: list[str]
+    part_bytes: int | None
+    asked: str
+    text: str
+    source: messages.SourceLine | None
+
+
+class ShardingList(TypedDict):
+    """The arrays of a variant's program.
+
+    Attributes:
+      axis_names, axis_sizes: of the mesh.
+      ids: of its devices, at each position in row-major order.
+      physical_ids: the devices' own by those; None where they are the same.
+      left_out: arrays that there are besides.
+      note: why there are none; "" where there are some.
+    """
+
+    type: Literal["sharding_list"]
+    variant: int
+    axis_names: list[str]
+    axis_sizes: list[int]
+    ids: list[int]
+    physical_ids: list[int] | None
+    rows: list[ShardedArray]
+    left_out: int
+    note: str
+
+
+class ShardingsPane(Pane):
+    """See the module."""
+
+    def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
+        """What XLA made of all of them."""
+        assert variant.lowered is not None, "what was compiled was lowered"
+        found = shardings(compiled, variant.lowered.module())
+        mesh = compiled.program.mesh if len(found) else None
+        ids = () if mesh is None else mesh.device_ids or range(mesh.size)
+        yield ShardingList(
+            type="sharding_list",
+            variant=variant.number,
+            axis_names=[] if mesh is None else list(mesh.axis_names),
+            axis_sizes=[] if mesh is None else list(mesh.axis_sizes),
+            ids=list(ids),
+            physical_ids=list(mesh.physical_ids) if mesh is not None and mesh.physical_ids is not None else None,
+            rows=[_array(each) for each in found.items[:_MOST]],
+            left_out=max(0, len(found) - _MOST),
+            note="" if len(found) else _NONE,
+        )
+
+
+def _array(each: ArraySharding) -> ShardedArray:
+    known = each.sharding
+    frame = each.frames[0] if each.frames else None
+    return ShardedArray(
+        kind=each.kind,
+        name=each.name,
+        what=format_array(each.dtype, each.shape),
+        shape=list(each.shape),
+        axes=None if isinstance(known, Unavailable) else [list(axes) for axes in known.axes],
+        reason=known.reason if isinstance(known, Unavailable) else "",
+        replicated_over=[] if isinstance(known, Unavailable) else list(known.replicated_over),
+        part_bytes=None if isinstance(each.part_bytes, Unavailable) else each.part_bytes,
+        asked=each.asked,
+        text=each.text,
+        source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
+    )
+
+
+_NONE = (
+    "The program runs on one partition, so every array is whole. Give arguments a NamedSharding, or jit with in_shardings over a"
+    " mesh."
+)
