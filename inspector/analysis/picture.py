@@ -20,7 +20,8 @@ class Picture(Figure):
         """What it says, for who cannot see it: its titles, and the labels of its axes."""
         said = [self.get_suptitle()]
         for axes in self.axes:
-            said += [axes.get_title(), *filter(None, (axes.get_ylabel(), axes.get_xlabel()))]
+            said += [axes.get_title(loc) for loc in ("left", "center", "right")]
+            said += [axes.get_ylabel(), axes.get_xlabel()]
         return "; ".join(dict.fromkeys(" ".join(text.split()) for text in said if text.strip()))
 
     def __repr__(self) -> str:

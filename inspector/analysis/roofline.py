@@ -20,6 +20,7 @@ from inspector.analysis.algorithms import Algorithm, algorithm_of, main_algorith
 from inspector.analysis.collective import Collective
 from inspector.analysis.collectives import Collectives
 from inspector.analysis.communication import Communication, communication
+from inspector.analysis.course import Course
 from inspector.analysis.kernels import Kernel, kernels
 from inspector.analysis.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.analysis.operations import operations
@@ -27,7 +28,7 @@ from inspector.analysis.phases import Phases, phases_text
 from inspector.analysis.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, filled_by, group_row, grouped
 from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
-from inspector.analysis.schedule import Bound, Played, Work, play
+from inspector.analysis.schedule import Bound, Played, Work, intervals, play
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, missing
 from inspector.hlo.fused import Fused
@@ -142,15 +143,54 @@ def roofline(
       peak: the device's figures (`analysis.peaks.peak_of`).
       collectives: those of the module; None for none.
     """
+    timed, main = _all_timed(module, costs, peak, collectives)
+    phases = Phases(module)
+    played = play(module, _works(timed))
+    points = sorted((_exposed(_point(each, phases), each, played, peak) for each in timed), key=_rank)
+    return Roofline(peak, main, tuple(points), _total(module, played, points, peak))
+
+
+def course(
+    module: Module,
+    costs: Mapping[str, InstructionCost],
+    peak: Peak,
+    collectives: Collectives | None = None,
+    computation: str | None = None,
+) -> Course:
+    """What is under way when in one execution of a computation, when each kernel takes its least time.
+
+    Args:
+      module: as of `roofline`.
+      costs: likewise.
+      peak: the device's figures.
+      collectives: as of `roofline`.
+      computation: its name; None for the entry.
+
+    Raises:
+      ModuleError: there is no such computation.
+    """
+    timed, _ = _all_timed(module, costs, peak, collectives)
+    shown = module.entry if computation is None else module.computation(computation)
+    return Course(shown.name, peak, intervals(_works(timed), shown))
+
+
+def _works(timed: Iterable[_Timed]) -> dict[str, Work]:
+    """By the instruction that does it, or starts it."""
+    return {t.exchange.starter if t.exchange and t.exchange.done else t.kernel.instruction.name: t.work for t in timed}
+
+
+def _all_timed(
+    module: Module,
+    costs: Mapping[str, InstructionCost],
+    peak: Peak | Unavailable,
+    collectives: Collectives | None,
+) -> tuple[list[_Timed], Algorithm | Unavailable]:
+    """Every kernel, and the arithmetic by which most products run."""
     multiplied = products(module)
     main = peak if isinstance(peak, Unavailable) else main_algorithm(multiplied.instructions, costs, peak)
     exchanges = _exchanges(module, collectives, peak) if collectives is not None else {}
     timed = [_timed(each, multiplied, costs, peak, exchanges.get(each.instruction.name)) for each in kernels(module)]
-    phases = Phases(module)
-    work = {t.exchange.starter if t.exchange and t.exchange.done else t.kernel.instruction.name: t.work for t in timed}
-    played = play(module, work)
-    points = sorted((_exposed(_point(each, phases), each, played, peak) for each in timed), key=_rank)
-    return Roofline(peak, main, tuple(points), _total(module, played, points, peak))
+    return timed, main
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

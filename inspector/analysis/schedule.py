@@ -18,6 +18,7 @@ from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.single import FLOW
 
 Bound = Literal["compute", "memory", "communication", "nothing"]
+Lane = Literal["device", "links", "copies"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,6 +107,24 @@ class Played:
     overlaps: Mapping[str, Overlap]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Interval:
+    """Something that is under way in one execution of a computation.
+
+    Attributes:
+      name: the instruction; of what runs beside others the one that starts it, of a wait the one that waits.
+      lane: the "device" runs kernels, or waits; the "links" carry exchanges; "copies" are on their way to or from memory.
+      bound_by: what its time is spent on; "nothing" for a wait.
+      start_s, end_s: since the computation's beginning.
+    """
+
+    name: str
+    lane: Lane
+    bound_by: Bound
+    start_s: float
+    end_s: float
+
+
 _FIELDS = tuple(field.name for field in dataclasses.fields(Spent))
 
 
@@ -122,8 +141,19 @@ def play(module: Module, work: Mapping[str, Work]) -> Played:
     return Played(spent, tuple(dict.fromkeys(player.missing)), player.overlaps)
 
 
+def intervals(work: Mapping[str, Work], computation: Computation) -> tuple[Interval, ...]:
+    """What is under way when in one execution of one computation of a module, in order of the beginning."""
+    player = _Player(work, computation.id)
+    player.play(computation)
+    return tuple(sorted(player.intervals, key=lambda each: (each.start_s, each.end_s)))
+
+
 class _Player:
-    def __init__(self, work: Mapping[str, Work]) -> None:
+    """Plays computations, each once; of the watched one it keeps the intervals."""
+
+    def __init__(self, work: Mapping[str, Work], watched: int | None = None) -> None:
+        self.intervals: list[Interval] = []
+        self._watched = watched
         self.missing: list[Missing] = []
         self.overlaps: dict[str, Overlap] = {}
         self._work = work
@@ -139,19 +169,29 @@ class _Player:
         free: dict[Bound, float] = {}  # when a stream has done all that was started
         ends: dict[str, tuple[float, Bound]] = {}
         under_way: dict[str, tuple[str, list[str]]] = {}  # by what waits for it: what started it, what runs meanwhile
+        is_watched = computation.id == self._watched
         for instruction in computation.schedule:
             now, beside, stream, done = self._step(instruction, done_by)
+            if is_watched and now.seconds:
+                self._watch_now(instruction.name, now, spent.seconds)
             spent += now
             if now.seconds:
                 for _, meanwhile in under_way.values():
                     meanwhile.append(instruction.name)
             if done:
-                free[stream] = max(spent.seconds, free.get(stream, 0.0)) + beside
+                begun = max(spent.seconds, free.get(stream, 0.0))
+                free[stream] = begun + beside
                 ends[done] = free[stream], stream
+                if is_watched and beside:
+                    lane: Lane = "links" if stream == "communication" else "copies"
+                    self.intervals.append(Interval(instruction.name, lane, stream, begun, begun + beside))
                 if stream == "communication":
                     under_way[done] = instruction.name, []
             if instruction.name in ends:
                 waited = spent.until(*ends[instruction.name])
+                if is_watched and waited.seconds > spent.seconds:
+                    wait = Interval(instruction.name, "device", "nothing", spent.seconds, waited.seconds)
+                    self.intervals.append(wait)
                 if instruction.name in under_way:
                     start, meanwhile = under_way.pop(instruction.name)
                     self.overlaps[start] = Overlap(waited.seconds - spent.seconds, tuple(meanwhile))
@@ -159,6 +199,14 @@ class _Player:
         for stream, end in free.items():
             spent = spent.until(end, stream)
         return spent
+
+    def _watch_now(self, name: str, now: Spent, start_s: float) -> None:
+        end_s = start_s + now.seconds
+        if now.bound_by == "communication":
+            self.intervals.append(Interval(name, "links", "communication", start_s, end_s))
+            self.intervals.append(Interval(name, "device", "nothing", start_s, end_s))
+        else:
+            self.intervals.append(Interval(name, "device", now.bound_by, start_s, end_s))
 
     def _step(self, instruction: Instruction, done_by: Mapping[str, Instruction]) -> tuple[Spent, float, Bound, str]:
         """What an instruction holds up, how long what it starts takes, on which stream, and what waits for it."""

@@ -9,13 +9,14 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from inspector.analysis.collectives import Collectives, collectives
+from inspector.analysis.course import Course
 from inspector.analysis.difference import Diff, diff, totals
 from inspector.analysis.graph import graph
 from inspector.analysis.instructions import instructions
 from inspector.analysis.peaks import peak_of
 from inspector.analysis.program_shardings import Shardings, shardings
 from inspector.analysis.resharding import Reshardings, reshardings
-from inspector.analysis.roofline import Roofline, roofline
+from inspector.analysis.roofline import Roofline, course, roofline
 from inspector.analysis.timeline import Timeline, timeline
 from inspector.compilation import saved
 from inspector.compilation.compiled import CompiledProgram
@@ -104,6 +105,21 @@ class Compiled(CompiledProgram):
             raise ParameterError(f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {peak!r}.")
         found = peak or peak_of(self.target, self.devices)
         return roofline(self.module(), self.instruction_costs(), found, self.collectives())
+
+    def course(self, peak: Peak | None = None, computation: str | None = None) -> Course | Unavailable:
+        """What is under way when in one execution, each kernel as fast as its roof lets it be: exchanges hidden and exposed.
+
+        Args:
+          peak: the roofs; None for the published ones of the target, Unavailable where there are none.
+          computation: a loop's body, say, by its name; None for the entry.
+
+        Raises:
+          ModuleError: there is no such computation.
+        """
+        found = peak or peak_of(self.target, self.devices)
+        if isinstance(found, Unavailable):
+            return found
+        return course(self.module(), self.instruction_costs(), found, self.collectives(), computation)
 
     def timeline(self) -> Timeline | Unavailable:
         """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.

@@ -46,3 +46,9 @@ def test_a_picture_has_its_titles_and_labels_as_text() -> None:
     loads = summed.link_loads(0, inspector.Torus((4, 2), (True, False), 1e9))
     assert f"{loads.name} by ring (textbook) at most 96 B on a link" in repr(loads.plot())
     assert repr(Picture()) == "<Picture: without a title>"
+
+
+def test_titles_are_read_wherever_they_stand() -> None:
+    picture = Picture()
+    picture.subplots().set_title("a title on the left", loc="left")
+    assert picture.alternative_text == "a title on the left"

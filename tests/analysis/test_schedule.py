@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from inspector.analysis.schedule import Overlap, Spent, Work, play
+from inspector.analysis.schedule import Interval, Overlap, Spent, Work, intervals, play
 from inspector.errors import Missing
 from inspector.hlo.module import Module
 from tests.modules import module_of
@@ -184,3 +184,37 @@ def test_what_of_an_exchange_is_exposed_and_what_hides_the_rest() -> None:
     }
     assert spent.communication_s == sum(each.waits_s for each in overlaps.values())
     assert spent.seconds == 3 + 1 + 1 + 2 + 1
+
+
+def test_the_intervals_of_a_computation_are_what_its_time_consists_of() -> None:
+    work = {
+        "start.1": Work(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
+        "start.2": Work(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),
+        "work.1": Work(3.0, "compute", 8.0, 64.0),
+        "work.2": Work(1.0, "compute", 8.0, 64.0),
+        "after": Work(1.0, "memory", 8.0, 96.0),
+    }
+    module = module_of(TWO)
+    found = intervals(work, module.entry)
+    assert found == (
+        Interval("work.1", "device", "compute", 0, 3),
+        Interval("start.1", "links", "communication", 0, 5),
+        Interval("work.2", "device", "compute", 3, 4),
+        Interval("done.1", "device", "nothing", 4, 5),
+        Interval("start.2", "links", "communication", 5, 7),
+        Interval("done.2", "device", "nothing", 5, 7),
+        Interval("after", "device", "memory", 7, 8),
+    )
+    spent, _, _ = played(module, work)
+    device = [each for each in found if each.lane == "device"]
+    assert sum(each.end_s - each.start_s for each in device) == spent.seconds == device[-1].end_s
+
+
+def test_an_exchange_that_nobody_starts_apart_holds_up_the_device() -> None:
+    text = TWO.replace("all-reduce-start(x)", "all-reduce(x)").replace("all-reduce-done(start.1)", "negate(start.1)")
+    work = {"start.1": Work(5.0, "communication", 0.0, 0.0, 32.0), "work.1": Work(3.0, "compute", 8.0, 64.0)}
+    assert intervals(work, module_of(text).entry) == (
+        Interval("start.1", "links", "communication", 0, 5),
+        Interval("start.1", "device", "nothing", 0, 5),
+        Interval("work.1", "device", "compute", 5, 8),
+    )

@@ -1,0 +1,72 @@
+"""Courses: the same times as the roofline's, of targets that are not here, and their pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import inspector
+from inspector.errors import ModuleError, Unavailable
+from tests.absent import needs_gpu, needs_tpu
+
+MESH = AbstractMesh((8,), ("data",), axis_types=(AxisType.Auto,))
+
+
+def split(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=NamedSharding(MESH, P("data")))
+
+
+def layers(weights: Any, x: Any) -> Any:
+    for weight in weights:
+        x = jax.nn.relu(x @ weight)
+    return jnp.mean(x**2)
+
+
+def looped(x: Any) -> Any:
+    return jax.lax.fori_loop(0, 5, lambda _, v: jnp.tanh(v @ v), x)
+
+
+@pytest.mark.parametrize(
+    "target", [pytest.param("tpu:v5e:2x4", marks=needs_tpu), pytest.param("gpu:h100:8", marks=needs_gpu)]
+)
+def test_a_course_takes_the_time_of_the_roofline(target: str) -> None:
+    step = jax.jit(jax.grad(layers), out_shardings=[NamedSharding(MESH, P("data"))] * 3)
+    lowered = inspector.lower(step, [split(1024, 1024)] * 3, split(2048, 1024), target=target)
+    compiled = lowered.compile(target=target)
+    course, total = compiled.course(), compiled.roofline().total
+    assert not isinstance(course, Unavailable)
+    assert course.seconds == pytest.approx(float(total.least_s))  # type: ignore[arg-type]
+    assert course.exposed_s == pytest.approx(float(total.exposed_s))  # type: ignore[arg-type]
+    table = course.table()
+    assert (table.end_s > table.start_s).all()
+    device = table[table.lane == "device"]
+    assert (
+        device.start_s.iloc[1:].to_numpy() >= device.end_s.iloc[:-1].to_numpy() - 1e-12
+    ).all()  # one after the other
+    figure = course.plot()
+    assert len(figure.axes[0].patches) == len(course)
+    assert "an estimate" in figure.alternative_text
+
+
+@needs_tpu
+def test_the_body_of_a_loop_has_a_course_of_its_own() -> None:
+    x = jax.ShapeDtypeStruct((512, 512), jnp.float32)
+    compiled = inspector.lower(looped, x, target="tpu:v5e:1x1").compile(target="tpu:v5e:1x1")
+    (loop,) = (i for i in compiled.module().instructions() if i.opcode == "while")
+    body, whole = compiled.course(computation=loop.called_computations[0].name), compiled.course()
+    assert not isinstance(body, Unavailable)
+    assert not isinstance(whole, Unavailable)
+    named = {each.name: each for each in whole}
+    assert named[loop.name].end_s - named[loop.name].start_s == pytest.approx(5 * body.seconds, rel=0.05)
+    with pytest.raises(ModuleError, match="no computation 'nowhere'"):
+        compiled.course(computation="nowhere")
+
+
+def test_a_chip_without_published_figures_has_none() -> None:
+    course = inspector.lower(jnp.sin, 1.0).compile().course()
+    assert isinstance(course, Unavailable)
