@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from inspector.compilation.request import CompileRequest, RunReply
     from inspector.compilation.target import Target
     from inspector.effects import ScanJob
-    from inspector.execution.observed import Observed
     from inspector.execution.run import Run
     from inspector.lowering.axis_env import AxisEnv
     from inspector.lowering.pallas import CompilerParams
     from inspector.stages.lowered import Lowered
+    from inspector.stages.observing import Observing
     from inspector.widgets.explorer import Explorer
     from inspector.widgets.work import ScanLimits
 
@@ -176,7 +176,7 @@ def _submit(request: CompileRequest) -> Job[CompiledProgram]:
     return default_engine(wanted.program, wanted.target).submit(wanted)
 
 
-def _observe(lowered: Lowered, apart: bool, fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Observed:
+def _observe(lowered: Lowered, apart: bool, fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Observing:
     import jax
 
     from inspector.lowering.what_if import fitted_arguments
@@ -185,17 +185,20 @@ def _observe(lowered: Lowered, apart: bool, fun: Any, args: Sequence[Any], kwarg
     replicas = lowered.program.options.num_replicas or 1
     if apart and replicas > 1:
         given, named = jax.tree.map(lambda leaf: _of_replicas(leaf, replicas), (given, named))
-    return lowered.observe(*given, **named)
+    return lowered.begin_observing(*given, **named)
 
 
 def _of_replicas(leaf: Any, replicas: int) -> Any:
-    """An array of numbers plus each replica's, one row a replica; anything else as it is."""
+    """Numbers plus each replica's, one row a replica; anything else as it is. What has a shape only gets 0 to 7, again and again."""
+    import jax
     import numpy as np
 
-    if not hasattr(leaf, "__array__") or getattr(leaf, "dtype", np.dtype(object)).kind not in "iufc":
+    is_array = isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+    if not is_array or not jax.numpy.issubdtype(leaf.dtype, np.number):
         return leaf
-    array = np.asarray(leaf)
-    return np.stack([(array + number).astype(array.dtype) for number in range(replicas)])
+    is_shape = isinstance(leaf, jax.ShapeDtypeStruct)
+    array = np.resize(np.arange(8), leaf.shape) if is_shape else np.asarray(leaf)
+    return np.stack([(array + number).astype(leaf.dtype) for number in range(replicas)])
 
 
 def _scan(lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:

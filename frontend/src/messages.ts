@@ -444,6 +444,12 @@ export interface Resharding {
   advice: string;
 }
 
+export interface SplitChange {
+  had: string;
+  needed: string;
+  advice: string;
+}
+
 export interface Collective {
   name: string;
   opcode: string;
@@ -469,7 +475,7 @@ export interface Collective {
   source: SourceLine | null;
   source_from: string;
   inserted_by: string;
-  resharding: Resharding | null;
+  resharding: SplitChange | null;
   members: Member[];
 }
 

@@ -143,7 +143,7 @@ class Collectives(Tabular):
           key: name or position.
           torus: the slice, such as `Torus.published("tpu:v5e:4x4")`.
           algorithm: as of `exchange`.
-          devices: the physical id at each logical one; by default those that the program's mesh has.
+          devices: the physical id at each logical one; by default those that the program's mesh has, if the slice has them.
 
         Raises:
           ParameterError: no such algorithm, or ids that the slice does not have.
@@ -151,8 +151,9 @@ class Collectives(Tabular):
         """
         from inspector.analysis.exchanges.torus import link_loads
 
-        if devices is None and self.mesh is not None and self.num_replicas == 1:
-            devices = self.mesh.physical_ids
+        own = None if self.mesh is None or self.num_replicas > 1 else self.mesh.physical_ids
+        if devices is None and own is not None and max(own) < torus.device_count:
+            devices = own
         return link_loads(self[key], algorithm, torus, devices)
 
     def plot(self, key: str | int) -> Figure:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from inspector.analysis.picture import Picture
 
 _LANES: tuple[Lane, ...] = ("device", "links", "copies")
-_COLOURS = {"compute": "C0", "memory": "C2", "communication": "C1", "nothing": "0.85"}
+_COLOURS = {"compute": "C0", "memory": "C2", "communication": "C1", "waiting": "0.85"}
 _CHARACTER = 0.0085
 """Of the whole time: what a character of a name takes up."""
 
@@ -51,23 +51,23 @@ class Course(Tabular):
 
     @property
     def exposed_s(self) -> float:
-        """For which the device waits for the links or a copy."""
-        return sum(each.end_s - each.start_s for each in self.items if each.bound_by == "nothing")
+        """For which the device waits for the links."""
+        return sum(_length(each) for each in self.items if each.is_wait and each.bound_by == "communication")
 
     @property
     def hidden_s(self) -> float:
-        """For which the links carry something while the device does not wait."""
-        return max(0.0, sum(each.end_s - each.start_s for each in self.items if each.lane == "links") - self.exposed_s)
+        """For which the links carry something while the device does not wait for them; what loops hide is not among it."""
+        return max(0.0, sum(_length(each) for each in self.items if each.lane == "links") - self.exposed_s)
 
     def __repr__(self) -> str:
         return (
-            f"<Course of {self.computation} on {self.peak.chip}: at least {format_seconds(self.seconds)}, of it waiting"
-            f" {format_seconds(self.exposed_s)}; hidden exchanges {format_seconds(self.hidden_s)}; an estimate>"
+            f"<Course of {self.computation} on {self.peak.chip}: at least {format_seconds(self.seconds)}, of it waiting for"
+            f" links {format_seconds(self.exposed_s)}; hidden exchanges {format_seconds(self.hidden_s)}; an estimate>"
         )
 
     def table(self) -> pd.DataFrame:
-        """One row an interval; `bound_by` "nothing" is a wait."""
-        rows = ((each.name, each.lane, each.bound_by, each.start_s, each.end_s) for each in self.items)
+        """One row an interval; of a wait `bound_by` is what is waited for."""
+        rows = ((each.name, each.lane, each.bound_by, each.start_s, each.end_s, each.is_wait) for each in self.items)
         return make_table(_KINDS, rows)
 
     def plot(self) -> Picture:
@@ -81,9 +81,9 @@ class Course(Tabular):
         lanes = [lane for lane in _LANES if any(each.lane == lane for each in self.items)] or ["device"]
         for each in self.items:
             row, length = lanes.index(each.lane), each.end_s - each.start_s
-            hatch = "///" if each.bound_by == "nothing" else ""
+            hatch = "///" if each.is_wait else ""
             axes.barh(
-                row, length * 1e6, 0.7, left=each.start_s * 1e6, color=_COLOURS[each.bound_by], edgecolor="white", hatch=hatch,
+                row, length * 1e6, 0.7, left=each.start_s * 1e6, color=_COLOURS[_kind(each)], edgecolor="white", hatch=hatch,
                 linewidth=0.3,
             )  # fmt: skip
             if length >= _CHARACTER * len(each.name) * self.seconds:
@@ -93,12 +93,26 @@ class Course(Tabular):
         axes.invert_yaxis()
         axes.set_xlabel("µs, each kernel at its roof")
         axes.set_title(repr(self)[1:-1], fontsize=8, loc="left", wrap=True)
-        kinds = [kind for kind in _COLOURS if any(each.bound_by == kind for each in self.items)]
-        names = {"nothing": "waiting"}
-        patches = [Patch(facecolor=_COLOURS[kind], label=names.get(kind, kind)) for kind in kinds]
+        kinds = [kind for kind in _COLOURS if any(_kind(each) == kind for each in self.items)]
+        patches = [Patch(facecolor=_COLOURS[kind], label=kind) for kind in kinds]
         if patches:
             axes.legend(handles=patches, fontsize=7, loc="lower right", ncols=len(patches))
         return figure
 
 
-_KINDS: dict[str, Kind] = {"name": "text", "lane": "text", "bound_by": "text", "start_s": "float", "end_s": "float"}
+_KINDS: dict[str, Kind] = {
+    "name": "text",
+    "lane": "text",
+    "bound_by": "text",
+    "start_s": "float",
+    "end_s": "float",
+    "is_wait": "bool",
+}
+
+
+def _kind(each: Interval) -> str:
+    return "waiting" if each.is_wait else each.bound_by
+
+
+def _length(each: Interval) -> float:
+    return each.end_s - each.start_s

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from inspector.hlo.mesh import Mesh
 
+_NUMPY = {hlo: name for name, hlo in HLO_TYPES.items()}
+MOST_DEVICES = 1 << 16
+"""Of a mesh on which parts are told."""
 _CONSTRAINTS = ("Sharding",)
 """Custom calls that say how their operand is to be split."""
 
@@ -34,7 +37,7 @@ class ArraySharding:
     Attributes:
       kind: "argument", "result" or "constraint", which is a value inside.
       name: an argument's or result's path; a constraint's instruction before optimization.
-      dtype: NumPy's name of an argument's or a result's; HLO's of a value inside.
+      dtype: NumPy's name, or `key<fry>` for random keys.
       shape: of the whole array.
       sharding: which device holds which part; Unavailable where no axes of the mesh say it, or nobody tells.
       asked: the user's `PartitionSpec`, "" where XLA chose.
@@ -176,7 +179,8 @@ def _array(
     frames: Iterable[Frame] = (),
 ) -> ArraySharding:
     text = "" if proto is None else sharding_text(proto)
-    known = _sharding(shape.dimensions, proto, mesh)
+    is_key = dtype.startswith("key<")
+    known = _OF_KEYS if is_key else _sharding(shape.dimensions, proto, mesh)
     size: int | Unavailable = known if isinstance(known, Unavailable) else _bytes(shape, known)
     return ArraySharding(kind, name, dtype, shape.dimensions, known, asked, text, size, tuple(frames))
 
@@ -194,6 +198,8 @@ def _sharding(shape: tuple[int, ...], proto: Any, mesh: Mesh | None) -> Sharding
         return Unavailable("the compiler does not tell")
     if mesh is None:
         return Unavailable("the program has no mesh with named axes")
+    if mesh.size > MOST_DEVICES:
+        return Unavailable(f"parts on more than {MOST_DEVICES:,} devices are not told")
     axes = axes_of(proto, mesh, len(shape))
     if axes is None:
         return Unavailable(f"no axes of the mesh say {sharding_text(proto)}")
@@ -201,3 +207,6 @@ def _sharding(shape: tuple[int, ...], proto: Any, mesh: Mesh | None) -> Sharding
         return Sharding(shape, mesh, axes)
     except ParameterError as e:
         return Unavailable(str(e))
+
+
+_OF_KEYS = Unavailable("the compiler tells how the words of random keys lie, not the keys")

@@ -118,14 +118,16 @@ def resharding(collective: Collective) -> Resharding | Unavailable:
         return collective.inserted_by
     if collective.inserted_by != "partitioner":
         return Unavailable(f"{collective.inserted_by} asked for this one, not the partitioner")
-    over = axes_text(collective.axes)
+    over = "its groups of devices" if isinstance(collective.axes, Unavailable) else axes_text(collective.axes)
     gone, come = _dimensions(collective)
-    sums = f"parts of sums over {over}"
+    is_sum = collective.reduction in ("add", "")
+    parts = f"{'parts of sums' if is_sum else f'partial results ({collective.reduction})'} over {over}"
+    combined = "added up" if is_sum else "combined"
     ways: dict[str, tuple[str, str, str]] = {
         "all-gather": (f"{gone} split over {over}", f"{gone} whole", _GATHERED),
         "all-to-all": (f"{gone} split over {over}", f"{come} split over it", _MOVED),
-        "reduce-scatter": (sums, f"added up, {come} split over it", _SCATTERED),
-        "all-reduce": (sums, "added up, whole on each of these devices", _REDUCED),
+        "reduce-scatter": (parts, f"{combined}, {come} split over it", _SCATTERED),
+        "all-reduce": (parts, f"{combined}, whole on each of these devices", _REDUCED),
         "collective-permute": (f"parts on other devices of {over}", "parts where they are used", _PERMUTED),
     }
     if collective.opcode not in ways:
@@ -139,19 +141,18 @@ def resharding(collective: Collective) -> Resharding | Unavailable:
         needed=needed,
         operand_bytes=collective.operand_bytes,
         frames=collective.origin.frames,
-        advice=advice.format(gone=gone, come=come, over=over),
+        advice=advice.format(gone=gone, come=come, over=over, combined=combined),
     )
 
 
 def _dimensions(collective: Collective) -> tuple[str, str]:
     """Those that are split less, and more, than before."""
+    if collective.opcode == "all-to-all":
+        return "one dimension", "another"  # of blocks, which reshapes around it cut and join
     before, after = collective.operand_shapes[0].dimensions, collective.result_shapes[0].dimensions
     if len(before) == len(after) and before != after:
-        return _named([d for d, size in enumerate(before) if size < after[d]]), _named(
-            [d for d, size in enumerate(before) if size > after[d]]
-        )
-    if collective.opcode == "all-to-all" and not collective.dimensions:
-        return "one dimension", "another"  # blocks that stand apart, cut by what is around it
+        grown = [d for d, size in enumerate(before) if size < after[d]]
+        return _named(grown), _named([d for d, size in enumerate(before) if size > after[d]])
     return _named(collective.dimensions), _named(collective.dimensions)
 
 
@@ -215,11 +216,9 @@ _MOVED = (
     "One side splits {gone}, the other {come}: choose one for both, with in_shardings, out_shardings or"
     " jax.lax.with_sharding_constraint."
 )
-_SCATTERED = (
-    "The dimension that is added up is split over {over}, and the result too: the least that travels for such a sum."
-)
+_SCATTERED = "The dimension that is {combined} is split over {over}, and the result too: the least that travels for it."
 _REDUCED = (
-    "The dimension that is added up is split over {over}. Split the result over {over} too, and half as much travels (a"
+    "The dimension that is {combined} is split over {over}. Split the result over {over} too, and half as much travels (a"
     " reduce-scatter); or keep that dimension whole."
 )
 _PERMUTED = (

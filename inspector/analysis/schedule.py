@@ -114,8 +114,9 @@ class Interval:
     Attributes:
       name: the instruction; of what runs beside others the one that starts it, of a wait the one that waits.
       lane: the "device" runs kernels, or waits; the "links" carry exchanges; "copies" are on their way to or from memory.
-      bound_by: what its time is spent on; "nothing" for a wait.
+      bound_by: what its time is spent on; of a wait what is waited for.
       start_s, end_s: since the computation's beginning.
+      is_wait: whether the device has nothing to do.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Interval:
     bound_by: Bound
     start_s: float
     end_s: float
+    is_wait: bool = False
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Spent))
@@ -190,7 +192,8 @@ class _Player:
             if instruction.name in ends:
                 waited = spent.until(*ends[instruction.name])
                 if is_watched and waited.seconds > spent.seconds:
-                    wait = Interval(instruction.name, "device", "nothing", spent.seconds, waited.seconds)
+                    awaited = ends[instruction.name][1]
+                    wait = Interval(instruction.name, "device", awaited, spent.seconds, waited.seconds, is_wait=True)
                     self.intervals.append(wait)
                 if instruction.name in under_way:
                     start, meanwhile = under_way.pop(instruction.name)
@@ -201,12 +204,15 @@ class _Player:
         return spent
 
     def _watch_now(self, name: str, now: Spent, start_s: float) -> None:
-        end_s = start_s + now.seconds
-        if now.bound_by == "communication":
-            self.intervals.append(Interval(name, "links", "communication", start_s, end_s))
-            self.intervals.append(Interval(name, "device", "nothing", start_s, end_s))
-        else:
-            self.intervals.append(Interval(name, "device", now.bound_by, start_s, end_s))
+        """What the device does, then the exchanges that it waits for; of a loop all rounds together."""
+        begun = start_s + now.compute_s + now.memory_s
+        if begun > start_s:
+            bound: Bound = "compute" if now.compute_s >= now.memory_s else "memory"
+            self.intervals.append(Interval(name, "device", bound, start_s, begun))
+        if now.communication_s:
+            end_s = start_s + now.seconds
+            self.intervals.append(Interval(name, "links", "communication", begun, end_s))
+            self.intervals.append(Interval(name, "device", "communication", begun, end_s, is_wait=True))
 
     def _step(self, instruction: Instruction, done_by: Mapping[str, Instruction]) -> tuple[Spent, float, Bound, str]:
         """What an instruction holds up, how long what it starts takes, on which stream, and what waits for it."""

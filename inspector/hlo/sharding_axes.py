@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -18,7 +19,9 @@ Axes: TypeAlias = tuple[tuple[str, ...], ...]
 
 _TILED = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))( last_tile_dim_replicate)?\}")
 
-_NAMED = re.compile(r"\{mesh\[[^]]*\](?:, device_ids=\([^)]*\))?, \[(.*?)\](?:, (?:replicated|manual)=\{[^}]*\})*\}")
+_NAMED = re.compile(
+    r"\{mesh\[([^]]*)\](?:, device_ids=\(([^)]*)\))?, \[(.*?)\](?:, (?:replicated|manual)=\{[^}]*\})*\}"
+)
 _BRACED = re.compile(r"\{([^}]*)\}")
 
 
@@ -29,10 +32,14 @@ def axes_of(proto: Any, mesh: Mesh, rank: int) -> Axes | None:
     return None if found is None else found + ((),) * (rank - len(found))
 
 
+@functools.lru_cache(maxsize=512)  # hundreds of arrays are split in a few ways
 def axes_in_text(sharding: str, mesh: Mesh) -> Axes | None:
     """Of HLO's text of a sharding by tiles, such as `{devices=[2,1,4]<=[8]}`, or by names."""
     if named := _NAMED.fullmatch(sharding):
-        return _of_names(named[1], mesh)
+        axes, ids, dimensions = named.groups()
+        own = ",".join(f"'{name}'={size}" for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True))
+        is_same = axes == own and (mesh.device_ids if ids is None else tuple(_numbers(ids))) == mesh.device_ids
+        return _of_names(dimensions, mesh) if is_same else None
     found = _TILED.fullmatch(sharding)
     if found is None:
         return None
@@ -41,7 +48,9 @@ def axes_in_text(sharding: str, mesh: Mesh) -> Axes | None:
     ids = np.array(_numbers(listed)) if dims is None else np.arange(math.prod(_numbers(dims)))
     if dims is not None and order is not None:
         ids = ids.reshape(_numbers(dims)).transpose(_numbers(order))
-    if ids.size != mesh.size or math.prod(sizes) != mesh.size or sorted(ids.ravel().tolist()) != [*range(mesh.size)]:
+    if ids.size != mesh.size or math.prod(sizes) != mesh.size or ids.min() < 0:
+        return None
+    if not np.array_equal(np.bincount(ids.ravel(), minlength=mesh.size), np.ones(mesh.size)):
         return None
     places = np.empty((len(sizes), mesh.size), np.int64)
     places[:, ids.ravel()] = np.indices(sizes).reshape(len(sizes), -1)
@@ -59,7 +68,7 @@ def _of_names(dimensions: str, mesh: Mesh) -> Axes | None:
     found = [[axis for axis in split.split(", ") if axis not in ("", "?")] for split in _BRACED.findall(dimensions)]
     known = {f"'{name}'": name for name in mesh.axis_names}
     if not {axis for split in found for axis in split} <= set(known):
-        return None  # parts of axes, or another mesh
+        return None  # parts of axes
     return tuple(tuple(known[axis] for axis in split) for split in found)
 
 

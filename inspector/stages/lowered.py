@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from inspector._jax.observing import Limits, Logged
     from inspector.execution.observed import Observed
+    from inspector.stages.observing import Observing
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -232,12 +233,16 @@ class Lowered(Deferred, Portable):
           ParameterError: it calls no collective, or its function is gone; or more than 256 devices.
           ExecutionError: arguments that the program does not take, or a failure at run time.
         """
+        return self.begin_observing(*args, executions=executions, **kwargs).result()
+
+    def begin_observing(self, *args: Any, executions: int = 16, **kwargs: Any) -> Observing:
+        """The same, begun: `result()` waits for it, `cancel()` from another thread stops it. Arguments and errors as of `observe`."""
         from inspector.stages import observing
 
         limits = observing.limits(self.program, executions)
         logging, logged = self._again().observe(limits)
-        compiled = logging.compile(target=observing.target_of(logging.program, logged))
-        return observing.observed(compiled.run(*args, repeat=1, warmup=0, **kwargs), logged, self.collectives())
+        target = observing.target_of(logging.program, logged)
+        return observing.Observing(logging, target, logged, self.collectives(), args, kwargs)
 
     def shardings(self, compiled: Compiled) -> Shardings:
         """How arguments, results and constrained values lie over the devices, once this is compiled.

@@ -5,19 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inspector._jax.observing import Limits, Logged
 from inspector.analysis.collective import Collective
 from inspector.analysis.collectives import Collectives
+from inspector.compilation.engine import Job
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
-from inspector.errors import ExecutionError, ParameterError, Unavailable
+from inspector.engines.choice import engine_for
+from inspector.errors import CancelledError, ExecutionError, ParameterError, Unavailable
 from inspector.execution.observed import Observation, Observed
-from inspector.execution.run import Run
+from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.hlo.mesh import Mesh
+
+if TYPE_CHECKING:
+    from inspector.stages.lowered import Lowered
 
 _LOG_BYTES = 256 << 20
 _MOST_DEVICES = 256
@@ -61,6 +68,52 @@ def target_of(program: Program, logged: Sequence[Logged]) -> Target:
             " devices in another process cannot do. Leave the callbacks out."
         )
     return Target.parse(f"cpu:{program.device_count}" if program.device_count > 1 else "cpu")
+
+
+class Observing:
+    """A program with a log under way: its compile, then its run. Any thread may cancel it."""
+
+    def __init__(
+        self,
+        logging: Lowered,
+        target: Target,
+        logged: Sequence[Logged],
+        found: Collectives,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        """Starts the compile.
+
+        Args:
+          logging: the program with the log.
+          target: what it runs on.
+          logged: what is in the log.
+          found: the collectives of the same program without it.
+          args: as of `Compiled.run`.
+          kwargs: likewise.
+        """
+        self._logged, self._found, self._given = logged, found, (args, kwargs)
+        request = logging.request(target=target)
+        self._engine = engine_for(None, request.program, request.target)
+        self._lock, self._is_cancelled = threading.Lock(), False
+        self._job: Job[Any] = self._engine.submit(request)
+
+    def cancel(self) -> None:
+        """Stops it; who waits for the result gets a CancelledError."""
+        with self._lock:
+            self._is_cancelled = True
+            job = self._job
+        job.cancel()
+
+    def result(self) -> Observed:
+        """Waits for the compile, runs it, and waits for that."""
+        compiled = self._job.result()
+        inputs = choose_inputs(compiled, *self._given)
+        with self._lock:
+            if self._is_cancelled:
+                raise CancelledError("The observation was cancelled.")
+            self._job = start(compiled, inputs, self._engine, repeat=1, warmup=0)
+        return observed(finish(compiled, inputs, self._job.result()), self._logged, self._found)
 
 
 def observed(run: Run, logged: Sequence[Logged], found: Collectives) -> Observed:

@@ -43,7 +43,7 @@ class Work:
       kernel_fields: the compiler parameters that a kernel can have on a platform.
       portable: the modules of programs that were loaded, for other versions of JAX.
       retraces: hears why JAX traces again in this process; None where the function is not in it.
-      observe: runs a program's function on its inputs, or on those plus each replica's number, and waits for what its
+      observe: starts to run a program's function on its inputs, or on those plus each replica's number, to see what its
         collectives take and give; None where nobody can.
       scan: starts to try flags on a program, with what options hold besides; None where nobody can.
     """
@@ -56,7 +56,7 @@ class Work:
     suit: Callable[[Lowered, Target], Target] = lambda _, target: target
     tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], Lowered] | None = None
     kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
-    observe: Callable[[Lowered, bool], Observed] | None = None
+    observe: Callable[[Lowered, bool], ObserveJob] | None = None
     scan: Callable[[Lowered, Target, Options, ScanLimits], ScanJob] | None = None
     retraces: RetraceWatch | None = None
     portable: PortableModules = dataclasses.field(default_factory=dict)
@@ -163,6 +163,13 @@ class RetraceWatch(Protocol):
     def is_on(self) -> bool: ...
     def start(self, heard: Callable[[], None]) -> None: ...
     def stop(self) -> None: ...
+
+
+class ObserveJob(Protocol):
+    """An observation under way: `inspector.stages.observing.Observing`."""
+
+    def cancel(self) -> None: ...
+    def result(self) -> Observed: ...
 
 
 class RunJob(Protocol):

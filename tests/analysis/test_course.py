@@ -11,8 +11,15 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
+from inspector.analysis.course import Course
+from inspector.analysis.peaks import peak_of
+from inspector.analysis.schedule import Work, intervals
+from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
+from inspector.platforms import Peak
 from tests.absent import needs_gpu, needs_tpu
+from tests.analysis.test_schedule import ADD
+from tests.modules import module_of
 
 MESH = AbstractMesh((8,), ("data",), axis_types=(AxisType.Auto,))
 
@@ -51,6 +58,30 @@ def test_a_course_takes_the_time_of_the_roofline(target: str) -> None:
     figure = course.plot()
     assert len(figure.axes[0].patches) == len(course)
     assert "an estimate" in figure.alternative_text
+
+
+def test_of_a_loop_only_its_exchanges_are_waited_for() -> None:
+    text = """HloModule m, is_scheduled=true
+body {
+  v = f32[8]{0} parameter(0)
+  product = f32[8]{0} sine(v)
+  ROOT sum = f32[8]{0} all-reduce(product), replica_groups={}, to_apply=add
+}
+condition {
+  v = f32[8]{0} parameter(0)
+  ROOT more = pred[] constant(true)
+}
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  ROOT loop = f32[8]{0} while(x), condition=condition, body=body, backend_config={"known_trip_count":{"n":"2"}}
+}"""
+    module = module_of(f"HloModule m, is_scheduled=true{ADD}{text.partition('true')[2]}")
+    work = {"product": Work(3.0, "compute", 8.0, 64.0), "sum": Work(4.0, "communication", 0.0, 0.0, 32.0)}
+    peak = peak_of(Target("tpu:v5e:2x2"))
+    assert isinstance(peak, Peak)
+    course = Course("main", peak, intervals(work, module.entry))
+    assert (course.seconds, course.exposed_s, course.hidden_s) == (14, 8, 0)
+    assert course.table().is_wait.sum() == 1
 
 
 @needs_tpu

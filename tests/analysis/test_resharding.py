@@ -7,12 +7,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
+from inspector.analysis.collectives import collectives
 from inspector.analysis.resharding import FULL, Resharding, resharding
 from inspector.errors import Unavailable
+from tests.modules import module_of
 
 AXES = AbstractMesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
 CUBE = AbstractMesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)
@@ -42,6 +45,43 @@ def test_sums_over_a_split_dimension() -> None:
     reduce = found(lambda x, w: x @ w, *factors)["all-reduce"]
     assert (reduce.had, reduce.needed) == ("parts of sums over model", "added up, whole on each of these devices")
     assert "half as much" in reduce.advice
+
+
+def test_what_is_combined_is_called_so() -> None:
+    largest = found(lambda x: x.max(axis=1), split((64, 64), None, "model"))["all-reduce"]
+    assert largest.had == "partial results (maximum) over model"
+    assert "combined" in largest.needed
+    assert "added" not in largest.needed + largest.advice
+
+
+HLO = """HloModule m, num_partitions=4
+ENTRY e {
+  p = f32[8,4]{1,0} parameter(0)
+  ROOT r = f32[8,4]{1,0} %s, frontend_attributes={is_spmd_generated="true"}
+}"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "had", "needed"),
+    [
+        (
+            "all-to-all(p), channel_id=1, replica_groups={{0,1,2,3}}, dimensions={1}",
+            "one dimension split",
+            "another split",
+        ),
+        ("collective-permute(p), channel_id=1, source_target_pairs={{0,1}}", "parts on other devices", "parts where"),
+    ],
+)
+def test_without_axes_the_groups_are_named_and_no_reason_is_taken_for_one(
+    operation: str, had: str, needed: str
+) -> None:
+    (only,) = collectives(module_of(HLO % operation), None, 1, 4)
+    told = resharding(only)
+    assert not isinstance(told, Unavailable)
+    assert told.had.startswith(had)
+    assert told.needed.startswith(needed)
+    assert "its groups of devices" in told.had
+    assert "mesh" not in told.had + told.needed + told.advice
 
 
 def test_a_split_that_moves_to_another_dimension() -> None:

@@ -200,9 +200,9 @@ def test_the_intervals_of_a_computation_are_what_its_time_consists_of() -> None:
         Interval("work.1", "device", "compute", 0, 3),
         Interval("start.1", "links", "communication", 0, 5),
         Interval("work.2", "device", "compute", 3, 4),
-        Interval("done.1", "device", "nothing", 4, 5),
+        Interval("done.1", "device", "communication", 4, 5, is_wait=True),
         Interval("start.2", "links", "communication", 5, 7),
-        Interval("done.2", "device", "nothing", 5, 7),
+        Interval("done.2", "device", "communication", 5, 7, is_wait=True),
         Interval("after", "device", "memory", 7, 8),
     )
     spent, _, _ = played(module, work)
@@ -215,6 +215,6 @@ def test_an_exchange_that_nobody_starts_apart_holds_up_the_device() -> None:
     work = {"start.1": Work(5.0, "communication", 0.0, 0.0, 32.0), "work.1": Work(3.0, "compute", 8.0, 64.0)}
     assert intervals(work, module_of(text).entry) == (
         Interval("start.1", "links", "communication", 0, 5),
-        Interval("start.1", "device", "nothing", 0, 5),
+        Interval("start.1", "device", "communication", 0, 5, is_wait=True),
         Interval("work.1", "device", "compute", 5, 8),
     )

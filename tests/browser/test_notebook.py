@@ -141,6 +141,24 @@ def test_a_dead_kernel_leaves_nothing_spinning(explored: Explored) -> None:
     expect(explorer.locator("[data-pane=optimized] .cm-line").first).to_be_visible()
 
 
+def test_a_restarted_kernel_leaves_nothing_spinning_and_the_cell_runs_again(
+    explored: Explored, run_all: RunAll
+) -> None:
+    page = explored()
+    explorer = page.locator(".inspector-explorer")
+    explorer.scroll_into_view_if_needed()
+    explorer.locator("[data-tab=roofline]").click()
+    page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }")
+    expect(explorer.locator(".insp-notices")).to_contain_text("The kernel is gone", timeout=LIMIT_MS)
+    expect(explorer.locator(".insp-spinner")).to_have_count(0)
+    expect(explorer.locator("[data-pane=optimized] .cm-line").first).to_be_visible()
+    explorer.locator("[data-tab=run]").click()
+    expect(explorer.get_by_role("button", name="Run baseline")).to_be_disabled()
+    assert [cell.error for cell in run_all()] == [None]
+    done(explorer)
+    expect(explorer.locator(".insp-notices", has_text="The kernel is gone")).to_have_count(0)
+
+
 def test_combinations_are_the_notebooks_and_letters_the_apps(explored: Explored, jupyter: Jupyter, seen: Seen) -> None:
     page = explored("1 + 1")
     explorer = page.locator(".inspector-explorer")

@@ -90,16 +90,3 @@ def test_groups_and_blocks_have_names_besides_colours(opened: tuple[Page, Callab
         "all => all.map(block => [...block.querySelectorAll('text')].map(t => t.textContent))"
     ):
         assert all(text)
-
-
-@pytest.mark.parametrize("deficiency", ["deuteranopia", "protanopia", "tritanopia", "achromatopsia"])
-def test_pictures_for_those_who_see_other_colours(
-    opened: tuple[Page, Callable[[], None]], deficiency: str, tmp_path: Any
-) -> None:
-    """Neighbouring groups differ by what is written in them, whatever becomes of their colours."""
-    page, _ = opened
-    session = page.context.new_cdp_session(page)
-    session.send("Emulation.setEmulatedVisionDeficiency", {"type": deficiency})
-    page.locator(".insp-collectives").screenshot(path=tmp_path / f"{deficiency}.png")
-    sizes = page.locator(".insp-cell-group").evaluate_all("all => all.map(text => text.getBoundingClientRect().height)")
-    assert min(sizes) >= 8

@@ -101,7 +101,7 @@ def test_what_the_partitioner_inserted_says_why(demo: OpenDemo, tmp_path: Any) -
     warned = page.locator(".insp-replicated")
     until(page, exchange, warned.locator("li"))
     expect(warned).to_contain_text("1 array copied whole to every device")
-    expect(warned).to_contain_text("from (a, b, c) to (-, -, c+b+a), 2 KiB test_observed.py:")
+    expect(warned).to_contain_text("from (a, b, c) to (-, -, c+b+a), 2 KiB of each device before test_observed.py:")
     page.screenshot(path=tmp_path / "replicated.png")
     expect(page.locator(".insp-about")).to_contain_text("dimension 2 split over c, needed: dimension 2 whole")
     explorer.close()

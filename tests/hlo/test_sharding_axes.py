@@ -57,7 +57,9 @@ def test_a_sharding_that_no_axes_give_has_none(text: str) -> None:
     [
         ("{mesh['a'=2,'b'=4,'c'=3], [{'a'}, {}, {'c', 'b'}]}", (("a",), (), ("c", "b"))),
         ("{mesh['a'=2,'b'=4,'c'=3], [{'a', ?}, {?}], replicated={'b'}}", (("a",), ())),
-        ("{mesh['a'=2,'b'=4,'c'=3], device_ids=(1,0), []}", ()),
+        ("{mesh['a'=2,'b'=4,'c'=3], []}", ()),
+        ("{mesh['a'=2,'b'=4,'c'=3], device_ids=(1,0), [{'a'}]}", None),
+        ("{mesh['a'=4,'b'=2,'c'=3], [{'a'}]}", None),
         ("{mesh['a'=2,'b'=4,'c'=3], [{'b':(1)2}]}", None),
         ("{mesh['a'=2,'b'=4,'c'=3], [{'a'}], unreduced={'b'}}", None),
         ("{mesh['x'=2], [{'x'}]}", None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import jax
@@ -67,6 +68,37 @@ def test_replicas_may_take_values_of_their_own() -> None:
     assert [row["after"] for row in item["rows"]] == [["[1., 3., 5., 7.]"]] * 2
 
 
+def test_what_is_no_number_is_left_as_it_is() -> None:
+    """Random keys stay the same on all replicas; bfloat16 and shapes alone differ."""
+
+    def noisy(key: Any, x: Any, y: Any) -> Any:
+        return jax.lax.psum(x, "i"), jax.lax.psum(y + jax.random.normal(key) * 0, "i")
+
+    shape = jax.ShapeDtypeStruct((3,), jnp.int32)
+    explorer = inspector.explore(noisy, jax.random.key(0), jnp.ones(2, jnp.bfloat16), shape, axis_env=[("i", 2)]).wait(
+        120
+    )
+    first, second = observed(explorer, apart=True)["items"]
+    explorer.close()
+    assert [row["before"] for row in first["rows"]] == [["[1., 1.]"], ["[2., 2.]"]]
+    assert [row["before"] for row in second["rows"]] == [["[0., 1., 2.]"], ["[1., 2., 3.]"]]
+
+
+def endless(x: Any) -> Any:
+    return jax.lax.psum(jax.lax.while_loop(lambda v: v[0] >= 0, lambda v: v * 0.5 + 1, x), "i")
+
+
+def test_a_run_without_an_end_is_stopped() -> None:
+    explorer = inspector.explore(endless, X, axis_env=[("i", 2)]).wait(120)
+    mailbox = Mailbox(explorer)
+    mailbox.send({"type": "observe", "variant": 0, "apart": False})
+    mailbox.wait_for("observed", state="running")
+    time.sleep(3)  # it runs by now, most likely; the compile can be cancelled too
+    mailbox.send({"type": "cancel", "variant": 0})
+    assert mailbox.wait_for("observed", state="cancelled")["elapsed_s"] > 0
+    explorer.close()
+
+
 def test_a_program_that_exchanges_nothing_says_so() -> None:
     explorer = inspector.explore(lambda x: x + 1, X).wait(120)
     found = observed(explorer, "failed")
@@ -117,6 +149,14 @@ def test_what_fills_a_page_is_left_out() -> None:
     assert sum(len(text) for item in told for row in item["rows"] for text in row["before"] + row["after"]) < 80_000
 
 
+def test_one_that_runs_often_on_many_devices_fills_no_page() -> None:
+    x = np.linspace(0, 1, 4096, dtype=np.float32).reshape(64, 64)
+    lowered = inspector.lower(looped, x, axis_env=[("i", 64)])
+    (item,) = pane.observations(lowered.observe(x), lowered.collectives(), None)
+    assert "executions" in item["note"]
+    assert sum(len(text) for row in item["rows"] for text in row["before"] + row["after"]) < 80_000
+
+
 def test_two_alike_of_one_line_are_not_told_apart_after_optimization() -> None:
     """The optimized instruction is named where it can only be that one."""
 
@@ -127,15 +167,17 @@ def test_two_alike_of_one_line_are_not_told_apart_after_optimization() -> None:
     compiled = lowered.compile(target="cpu:2")
     before, after = lowered.collectives(), compiled.collectives()
     named = pane._counterparts(before, collectives(compiled.module(), before.mesh, 2, 1))
-    same = [one.name for one in after if one.operand_shapes == before[0].operand_shapes]
-    assert set(named.values()) <= set(same)
-    assert len(set(named.values())) == len(named)
+    assert len(after) > 0
+    assert named == {}
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
         (np.float32(0.1), "0.1"),
+        (np.float32(3e-7), "3e-07"),
+        (np.float32(1e30), "1e+30"),
+        (np.asarray(jnp.array([1, -2], jnp.int4)), "[1, -2]"),
         (np.int32(7), "7"),
         (np.array([True, False]), "[True, False]"),
         (np.asarray(jnp.array([1.5, 2], jnp.bfloat16)), "[1.5, 2.]"),

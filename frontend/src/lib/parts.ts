@@ -60,13 +60,6 @@ export function shownDimensions(split: Split): number[] {
   return [...all.filter(isSplit), ...all.filter((d) => !isSplit(d)).reverse()].slice(0, 2).sort((a, b) => a - b);
 }
 
-/** Axes along which devices hold the same. */
-export function replicatedOver(split: Split): string[] {
-  return split.axisNames.filter(
-    (axis, i) => split.axisSizes[i]! > 1 && !split.axes.some((axes) => axes.includes(axis)),
-  );
-}
-
 /** As inspector writes a split: `(data, -, model)`. */
 export function specText(axes: readonly (readonly string[])[]): string {
   return `(${axes.map((names) => names.join("+") || "-").join(", ")})`;

@@ -34,7 +34,7 @@ class CollectivesPane implements Pane {
   private listed: readonly messages.Collective[] = [];
   private rows: HTMLTableRowElement[] = [];
   private readonly body = h("tbody");
-  private readonly replicated = h("div", { class: "insp-replicated" });
+  private readonly replicated = h("div", { hidden: true });
   private readonly sorting = new Sorting<messages.Collective>(() => this.sort());
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
   private readonly border = listSplitter(
@@ -104,20 +104,27 @@ class CollectivesPane implements Pane {
   /** What XLA warned of: arrays that go whole to every device. */
   private drawReplicated(): void {
     const told = this.context.synced.latest("full_rematerialisations", { variant: this.context.local.active });
-    this.replicated.hidden = !told?.rows.length;
-    if (!told?.rows.length) return;
+    this.replicated.hidden = !told?.rows.length && !told?.unheard;
+    this.replicated.classList.toggle("insp-replicated", Boolean(told?.rows.length));
+    if (!told) return;
+    if (!told.rows.length) {
+      const unknown = `Whether arrays are copied whole to every device is not known: ${told.unheard}.`;
+      return fill(this.replicated, h("div", { class: "insp-note" }, told.unheard && unknown));
+    }
     const title = `${plural(told.rows.length, "array")} copied whole to every device (full rematerialisation)`;
-    const rows = told.rows.map((row) =>
-      h(
-        "li",
-        {},
-        h("code", {}, row.name),
-        `: from ${row.had} to ${row.needed}${row.operand_bytes === null ? "" : `, ${format(row.operand_bytes, "bytes")}`} `,
-        row.source && sourceLink(this.context, row.source),
-      ),
+    const row = (each: messages.Resharding): HTMLElement => {
+      const size = each.operand_bytes === null ? "" : `, ${format(each.operand_bytes, "bytes")} of each device before`;
+      const way = `: from ${each.had} to ${each.needed}${size} `;
+      return h("li", {}, h("code", {}, each.name), way, each.source && sourceLink(this.context, each.source));
+    };
+    const [first, rest] = [told.rows.slice(0, 3), told.rows.slice(3)];
+    fill(
+      this.replicated,
+      h("strong", {}, title),
+      h("ul", {}, ...first.map(row)),
+      rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} more`), h("ul", {}, ...rest.map(row))),
+      h("div", { class: "insp-dim" }, told.rows[0]!.advice),
     );
-    const advice = h("div", { class: "insp-dim" }, told.rows[0]!.advice);
-    fill(this.replicated, h("strong", {}, title), h("ul", {}, ...rows), advice);
   }
 
   private drawRows(found: messages.Collectives): void {

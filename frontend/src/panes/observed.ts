@@ -68,7 +68,13 @@ export class ObservedView {
     const { told, row } = this;
     if (!told || !row) return fill(this.body, h("div", { class: "insp-dim" }, this.context.synced.remedy || HOW));
     if (told.state === "failed") return fill(this.body, failure(told.error, "It did not run"));
-    if (goesOn(told)) return fill(this.body, loading("Running on virtual CPU devices", told));
+    if (told.state === "cancelled") return fill(this.body, h("div", { class: "insp-dim" }, "Stopped."));
+    if (goesOn(told)) {
+      const stop = textButton("Stop", "Stop it", () =>
+        this.context.synced.send({ type: "cancel", variant: told.variant }),
+      );
+      return fill(this.body, loading("Running on virtual CPU devices", told, stop));
+    }
     const found = told.items.filter((item) => item[this.stage] === row.name);
     if (!found.length) return fill(this.body, this.absence(told));
     const most = Math.max(...found.flatMap(({ rows }) => rows.map(({ after }) => after.length)));

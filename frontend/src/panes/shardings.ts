@@ -1,9 +1,9 @@
 // How the arguments, the results and the constrained values of a program lie over its devices, and one of them as a picture.
 
 import { copyButton } from "../lib/copying.ts";
-import { fill, h, svg } from "../lib/dom.ts";
+import { fill, h, svg, update } from "../lib/dom.ts";
 import { format, grouped, plural } from "../lib/format.ts";
-import { type Part, partShape, partsOf, replicatedOver, shownDimensions, specText, type Split } from "../lib/parts.ts";
+import { type Part, partShape, partsOf, shownDimensions, specText, type Split } from "../lib/parts.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
@@ -41,7 +41,7 @@ class ShardingsPane implements Pane {
   constructor(private readonly context: Context) {
     this.sorting.show(COLUMNS);
     const copied = (): string => (this.told ? this.sorting.text(this.rows) : "");
-    this.tools.append(copyButton(copied, "compiled.shardings().table()"));
+    this.tools.append(copyButton(copied, "lowered.shardings(compiled).table()"));
     this.ends = [follow(context, "shardings", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
 
@@ -115,7 +115,10 @@ class ShardingsPane implements Pane {
 
   private choose(row: Row): void {
     this.chosen = row;
-    this.drawRows();
+    [...this.body.rows].forEach((element, i) => {
+      const isChosen = this.rows[i] === row;
+      update(element, { tabindex: isChosen ? "0" : "-1", "aria-selected": String(isChosen) });
+    });
     this.drawSide();
   }
 
@@ -128,7 +131,7 @@ class ShardingsPane implements Pane {
     const row = this.chosen!;
     const title = h("div", { class: "insp-side-title" }, row.name, " ", h("code", {}, row.what));
     if (!row.axes) return fill(this.side, title, h("div", { class: "insp-dim" }, row.reason));
-    fill(this.side, new PartsView(this.splitOf(row), this.told!.physical_ids, title).element);
+    fill(this.side, new PartsView(this.splitOf(row), row.replicated_over, this.told!.physical_ids, title).element);
   }
 }
 
@@ -143,20 +146,20 @@ class PartsView {
 
   constructor(
     private readonly split: Split,
+    over: readonly string[],
     private readonly physical: readonly number[] | null,
     title: HTMLElement,
   ) {
     this.parts = partsOf(split);
     this.shown = shownDimensions(split);
     this.at = split.shape.map(() => 0);
-    const over = replicatedOver(split);
     const size = partShape(split).join("×") || "a scalar";
     const copies = this.parts[0] ? this.parts[0].ids.length : 0;
     const idle = this.parts.filter(({ ranges }) => ranges.some(([a, b]) => a === b)).flatMap(({ ids }) => ids);
     const facts = [
       `${plural(this.parts.length, "part")} of ${size}`,
       over.length > 0 && `each on ${copies} devices (same along ${over.join(", ")})`,
-      idle.length > 0 && `nothing on ${idle.join(", ")}`,
+      idle.length > 0 && `nothing on ${some(idle)}`,
       this.parts.some(({ isShort }) => isShort) && "dashed ones are short: a dimension does not divide",
     ].filter(Boolean);
     this.element.append(
@@ -292,11 +295,14 @@ class PartsView {
 
   private words({ ranges, ids, isShort }: Part): string {
     const indices = `[${ranges.map(([a, b]) => `${a}:${b}`).join(", ")}]`;
-    const devices = this.physical
-      ? `${ids.join(", ")} (devices ${ids.map((id) => this.physical![id]).join(", ")})`
-      : ids.join(", ");
+    const devices = this.physical ? `${some(ids)} (devices ${some(ids.map((id) => this.physical![id]!))})` : some(ids);
     return `${indices}${isShort ? ", short," : ""} on ${devices}`;
   }
+}
+
+/** The first ids, and how many there are. */
+function some(ids: readonly number[]): string {
+  return ids.length <= 32 ? ids.join(", ") : `${ids.slice(0, 32).join(", ")}, … ${grouped(ids.length)} in all`;
 }
 
 function unknown(reason: string): HTMLElement {

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
 import math
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypedDict
 
+from inspector import settings
 from inspector.analysis import collective as analysis
 from inspector.analysis import resharding
 from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.collectives import collectives
 from inspector.analysis.communication import communication
+from inspector.analysis.device_ids import physical_ids
 from inspector.analysis.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.participation import Participation
 from inspector.analysis.peaks import peak_of
 from inspector.analysis.resharding import full_rematerialisations
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
-from inspector.errors import AtLeast, ParameterError, Unavailable
+from inspector.errors import AtLeast, CancelledError, ParameterError, Unavailable
 from inspector.hlo import mesh as hlo
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
+from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.panes.observed import ObserveRequest, observations, observed_message
 from inspector.widgets.panes.pane import Context, Entry, Pane
 from inspector.widgets.variants import Variant
+from inspector.widgets.work import ObserveJob
 
 # Members are drawn one by one; more than this is no picture any more.
 _MAX_MEMBERS = 256
@@ -36,6 +39,9 @@ _MAX_MEMBERS = 256
 # Members of a group whose blocks can be followed, and of one in which each has another block for each.
 _MOST_FOLLOWED = 16
 _MOST_SENT = 8
+
+_MOST_DRAWN = 4096
+"""Devices that the browser draws."""
 
 # Ids that are drawn as groups. Of more, the browser has the first groups, each with its first ids and its last.
 _MAX_IDS = 8192
@@ -85,6 +91,14 @@ class Resharding(TypedDict):
     advice: str
 
 
+class SplitChange(TypedDict):
+    """How an array is split before, and how it is needed; and what helps."""
+
+    had: str
+    needed: str
+    advice: str
+
+
 class Collective(TypedDict):
     """A collective instruction.
 
@@ -130,7 +144,7 @@ class Collective(TypedDict):
     source: messages.SourceLine | None
     source_from: str
     inserted_by: str
-    resharding: Resharding | None
+    resharding: SplitChange | None
     members: list[Member]
 
 
@@ -185,29 +199,62 @@ class CollectivesPane(Pane):
     def __init__(self, name: str, context: Context) -> None:
         """Observes nothing yet."""
         super().__init__(name, context)
-        self._observing = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-observing")
+        self._held: dict[int, ObserveJob] = {}
+        self._enter = settings.here()
 
     def answer(self, request: ObserveRequest) -> None:
-        """Runs the function of a variant, on a thread of its own: it may take as long as the function takes."""
+        """Lowering runs user code, and so does what follows in another process: as long as it takes."""
         variant = self.context.variant(request["variant"])
         self.context.publish(observed_message(variant.number, "queued"))
-        with contextlib.suppress(RuntimeError):  # closed
-            self._observing.submit(self._observe, variant, request["apart"])
+        self.context.later(lambda: self._begin(variant, request["apart"]))
+
+    def cancel(self, variant: Variant) -> None:
+        """Stops what runs of it."""
+        job = self._held.get(variant.number)
+        if job is not None:
+            job.cancel()
+
+    def forget(self, variant: Variant) -> Callable[[], object]:
+        """Drops what runs of it."""
+        job = self._held.pop(variant.number, None)
+        return super().forget(variant) if job is None else job.cancel
 
     def close(self) -> None:
-        """What runs ends by itself; nobody hears of it."""
-        self._observing.shutdown(wait=False, cancel_futures=True)
+        """Stops all that runs."""
+        with self.context.lock:
+            jobs = tuple(self._held.values())
+            self._held.clear()
+        for job in jobs:
+            job.cancel()
 
-    def _observe(self, variant: Variant, apart: bool) -> None:
-        if not self.context.holds(variant):
-            return
-        self.context.publish(observed_message(variant.number, "running"))
+    def _begin(self, variant: Variant, apart: bool) -> None:
+        lowered, observe = variant.lowered, self.context.work().observe
         start = time.perf_counter()
         try:
-            lowered, observe = variant.lowered, self.context.work().observe
             if lowered is None or observe is None:
                 raise ParameterError(_NO_FUNCTION)
-            found = observe(lowered, apart)
+            job = observe(lowered, apart)
+        except Exception as error:  # user code ran: whatever it is, it belongs in the pane
+            self.context.publish(observed_message(variant.number, "failed", error=error))
+            return
+        with self.context.lock:
+            is_held = self.context.holds(variant)
+            before = self._held.pop(variant.number, None)
+            if is_held:
+                self._held[variant.number] = job
+        if before is not None:
+            before.cancel()
+        if not is_held:
+            job.cancel()
+            return
+        self.context.publish(observed_message(variant.number, "running", elapsed_s=time.perf_counter() - start))
+        # It waits, so it is no thread of the Explorer's; and none that the interpreter waits for when it ends.
+        threading.Thread(target=self._observe, args=(variant, lowered, job, start), daemon=True).start()
+
+    def _observe(self, variant: Variant, lowered: Lowered, job: ObserveJob, start: float) -> None:
+        self._enter()
+        try:
+            found = job.result()
             before, module = lowered.collectives(), self.context.module(variant)
             counts = (before.num_replicas, before.num_partitions)
             after = None if module is None else collectives(module, before.mesh, *counts)
@@ -216,11 +263,18 @@ class CollectivesPane(Pane):
             message = observed_message(
                 variant.number, "done", elapsed_s=took, device_kind=found.device_kind, items=items
             )
-        except Exception as error:  # user code ran: whatever it is, it belongs in the pane
+        except CancelledError:
+            message = observed_message(variant.number, "cancelled", elapsed_s=time.perf_counter() - start)
+        except Exception as error:  # whatever it is, it belongs in the pane
             took = time.perf_counter() - start
             message = observed_message(variant.number, "failed", elapsed_s=took, error=error)
-        self.context.publish(message)
-        self.context.recorded()
+        with self.context.lock:
+            is_held = self._held.get(variant.number) is job
+            if is_held:
+                del self._held[variant.number]
+        if is_held:
+            self.context.publish(message)
+            self.context.recorded()
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
         """Both stages."""
@@ -230,7 +284,7 @@ class CollectivesPane(Pane):
         assert variant.lowered is not None, "what has a program was lowered"
         before = variant.lowered.module()
         peak = peak_of(program.target, program.devices if isinstance(program, CompiledProgram) else ())
-        physical = _physical_ids(mesh, options.device_assignment)
+        physical = physical_ids(mesh, options)
         yield _message(variant.number, "hlo", collectives(before, mesh, *counts), peak, physical)
         yield _message(variant.number, "optimized", collectives(module, mesh, *counts), peak, physical)
 
@@ -252,14 +306,6 @@ def _resharding(each: resharding.Resharding) -> Resharding:
         source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
         advice=each.advice,
     )
-
-
-def _physical_ids(mesh: hlo.Mesh | None, assignment: Sequence[Sequence[int]] | None) -> Sequence[int] | None:
-    """The devices' own ids by logical id, as the build options assign them, else as the user's mesh does."""
-    if mesh is None or assignment is None:
-        return None if mesh is None else mesh.physical_ids
-    ids = [row[0] for row in assignment] if mesh.kind == "replica" else [*assignment[0]]
-    return ids if len(ids) == mesh.size and ids != [*range(mesh.size)] else None
 
 
 def _message(
@@ -323,7 +369,7 @@ def _mesh(mesh: hlo.Mesh | None, physical: Sequence[int] | None) -> Mesh | None:
         axis_sizes=list(mesh.axis_sizes),
         kind=mesh.kind,
         device_ids=None if mesh.device_ids is None else list(mesh.device_ids),
-        physical_ids=None if physical is None else list(physical),
+        physical_ids=None if physical is None or mesh.size > _MOST_DRAWN else list(physical),
     )
 
 
@@ -359,7 +405,9 @@ def _row(
         source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
-        resharding=None if isinstance(changed, Unavailable) else _resharding(changed),
+        resharding=None
+        if isinstance(changed, Unavailable)
+        else SplitChange(had=changed.had, needed=changed.needed, advice=changed.advice),
         members=_members(collective, found),
     )
 

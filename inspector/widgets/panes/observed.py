@@ -21,6 +21,8 @@ _MOST_VALUES = 16
 """Elements of an array that are written out; of more, those at both ends of each axis."""
 _MOST_CHARACTERS = 60_000
 """Of all values together: a saved notebook keeps them."""
+_CHARACTERS = 200
+"""That an array takes, roughly."""
 
 
 class ObserveRequest(TypedDict):
@@ -108,17 +110,19 @@ def observed_message(
 def observations(found: observed.Observed, before: Collectives, after: Collectives | None) -> list[Observation]:
     """Of a function's collectives, as many values as are worth reading; `before` and `after` optimization."""
     optimized = _counterparts(before, after)
-    left, items = _MOST_CHARACTERS, []
+    left, items = _MOST_CHARACTERS, list[Observation]()
     for each in found:
-        item = _observation(each, optimized, is_full=left <= 0)
+        item = _observation(each, optimized, left)
         left -= sum(len(text) for row in item["rows"] for text in (*row["before"], *row["after"]))
         items.append(item)
     return items
 
 
-def _observation(each: observed.Observation, optimized: Mapping[str, str], *, is_full: bool) -> Observation:
+def _observation(each: observed.Observation, optimized: Mapping[str, str], left: int) -> Observation:
     name = "" if isinstance(each.name, Unavailable) else each.name
     executions = max(each.executions, default=0)
+    arrays = (1 + len(each.before)) * min(_MOST_DEVICES, len(each.coordinates))
+    shown = min(_MOST_EXECUTIONS, each.kept, max(1, left // (_CHARACTERS * arrays))) if left > 0 else 0
     is_known = isinstance(each.source_file, str) and isinstance(each.source_line, int)
     return Observation(
         hlo=name,
@@ -129,17 +133,16 @@ def _observation(each: observed.Observation, optimized: Mapping[str, str], *, is
         if is_known and not isinstance(each.source_line, Unavailable)
         else None,
         executions=executions,
-        rows=[] if is_full else _rows(each),
-        note=_note(each, executions, is_full=is_full),
+        rows=_rows(each, shown) if shown else [],
+        note=_note(each, executions, shown),
     )
 
 
-def _rows(each: observed.Observation) -> list[ObservedDevice]:
-    if isinstance(each.after, Unavailable):
-        return []
+def _rows(each: observed.Observation, executions: int) -> list[ObservedDevice]:
+    assert not isinstance(each.after, Unavailable), "nothing was kept"
     rows = []
     for position, coordinates in enumerate(each.coordinates[:_MOST_DEVICES]):
-        ran = range(min(each.executions[position], each.kept, _MOST_EXECUTIONS))
+        ran = range(min(each.executions[position], executions))
         rows.append(
             ObservedDevice(
                 device=None if isinstance(each.devices, Unavailable) else each.devices[position],
@@ -151,18 +154,18 @@ def _rows(each: observed.Observation) -> list[ObservedDevice]:
     return rows
 
 
-def _note(each: observed.Observation, executions: int, *, is_full: bool) -> str:
+def _note(each: observed.Observation, executions: int, shown: int) -> str:
     if isinstance(each.after, Unavailable):
         return f"Its values were not kept: {each.after.reason}."
     if not executions:
         return "It never ran."
-    if is_full:
+    if not shown:
         return "Its values are in lowered.observe(...): those of the collectives before it fill what a page keeps."
     left_out = []
     if len(each.coordinates) > _MOST_DEVICES:
         left_out.append(f"the first {_MOST_DEVICES} of {len(each.coordinates):,} devices")
-    if executions > min(each.kept, _MOST_EXECUTIONS):
-        left_out.append(f"the first {min(each.kept, _MOST_EXECUTIONS)} of {executions:,} executions")
+    if executions > shown:
+        left_out.append(f"the first {shown} of {executions:,} executions")
     if left_out:
         return f"Shown are {' and '.join(left_out)}; lowered.observe(...) has more."
     return ""
@@ -192,14 +195,10 @@ def _kind(each: analysis.Collective) -> tuple[object, ...]:
 def _text(value: np.ndarray) -> str:
     """On one line, long ones cut in the middle of each axis."""
     shown = np.asarray(value)
+    if shown.dtype.kind not in "biufc":  # bfloat16 and smaller, which NumPy writes digit by digit
+        shown = shown.astype(np.int32 if "int" in shown.dtype.name else np.float32)
     if not shown.ndim:
-        return (
-            np.format_float_positional(float(shown), precision=5, trim="-")
-            if shown.dtype.kind == "f"
-            else str(shown[()])
-        )
-    if shown.dtype.kind not in "biufc":
-        shown = shown.astype(np.float32)  # bfloat16 and smaller, which NumPy writes digit by digit
+        return f"{float(shown):.5g}" if shown.dtype.kind == "f" else str(shown[()])
     edge = {1: 4, 2: 2}.get(shown.ndim, 1)
     text = np.array2string(
         shown, precision=4, threshold=_MOST_VALUES, edgeitems=edge, separator=", ", max_line_width=1 << 20

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, TypedDict
 
-from inspector.analysis.program_shardings import ArraySharding, shardings
+from inspector.analysis.device_ids import physical_ids
+from inspector.analysis.program_shardings import MOST_DEVICES, ArraySharding, shardings
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Unavailable
 from inspector.units import format_array
@@ -14,8 +15,8 @@ from inspector.widgets.cells import display_file
 from inspector.widgets.panes.pane import Entry, Pane
 from inspector.widgets.variants import Variant
 
-_MOST = 1000
-"""Arrays that are listed."""
+_MOST: Mapping[str, int] = {"argument": 500, "result": 300, "constraint": 200}
+"""Arrays of each kind that are listed."""
 
 
 class ShardedArray(TypedDict):
@@ -71,16 +72,19 @@ class ShardingsPane(Pane):
         assert variant.lowered is not None, "what was compiled was lowered"
         found = shardings(compiled, variant.lowered.module())
         mesh = compiled.program.mesh if len(found) else None
-        ids = () if mesh is None else mesh.device_ids or range(mesh.size)
+        is_told = mesh is not None and mesh.size <= MOST_DEVICES
+        ids = mesh.device_ids or range(mesh.size) if mesh is not None and is_told else ()
+        physical = physical_ids(mesh, compiled.build_options) if is_told else None
+        rows = [row for kind, most in _MOST.items() for row in [each for each in found if each.kind == kind][:most]]
         yield ShardingList(
             type="sharding_list",
             variant=variant.number,
             axis_names=[] if mesh is None else list(mesh.axis_names),
             axis_sizes=[] if mesh is None else list(mesh.axis_sizes),
             ids=list(ids),
-            physical_ids=list(mesh.physical_ids) if mesh is not None and mesh.physical_ids is not None else None,
-            rows=[_array(each) for each in found.items[:_MOST]],
-            left_out=max(0, len(found) - _MOST),
+            physical_ids=None if physical is None else list(physical),
+            rows=[_array(each) for each in rows],
+            left_out=len(found) - len(rows),
             note="" if len(found) else _NONE,
         )
 
