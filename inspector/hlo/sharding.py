@@ -33,6 +33,8 @@ def _named_text(proto: Any) -> str:
 
     mesh = ",".join(f"'{axis.name}'={axis.size}" for axis in proto.mesh.axes)
     ids = f", device_ids=({_commas(proto.mesh.device_ids)})" if proto.mesh.device_ids else ""
+    if iota := proto.mesh.iota_transform.reshape_dims:
+        ids = f", device_ids=([{_commas(iota)}]T({_commas(proto.mesh.iota_transform.transpose_perm)}))"
     split = ", ".join(braced(d.axes, *([] if d.is_closed else ["?"])) for d in proto.dim_shardings)
     rest = {"replicated": proto.replicated_axes, "unreduced": proto.unreduced_axes, "manual": proto.manual_axes}
     said = "".join(f", {name}={braced(axes)}" for name, axes in rest.items() if axes)

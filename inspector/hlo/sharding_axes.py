@@ -20,7 +20,7 @@ Axes: TypeAlias = tuple[tuple[str, ...], ...]
 _TILED = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))( last_tile_dim_replicate)?\}")
 
 _NAMED = re.compile(
-    r"\{mesh\[([^]]*)\](?:, device_ids=\(([^)]*)\))?, \[(.*?)\](?:, (?:replicated|manual)=\{[^}]*\})*\}"
+    r"\{mesh\[([^]]*)\](?:, device_ids=\(([\d,]*)\))?, \[(.*?)\](?:, (?:replicated|manual)=\{[^}]*\})*\}"
 )
 _BRACED = re.compile(r"\{([^}]*)\}")
 
@@ -36,10 +36,7 @@ def axes_of(proto: Any, mesh: Mesh, rank: int) -> Axes | None:
 def axes_in_text(sharding: str, mesh: Mesh) -> Axes | None:
     """Of HLO's text of a sharding by tiles, such as `{devices=[2,1,4]<=[8]}`, or by names."""
     if named := _NAMED.fullmatch(sharding):
-        axes, ids, dimensions = named.groups()
-        own = ",".join(f"'{name}'={size}" for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True))
-        is_same = axes == own and (mesh.device_ids if ids is None else tuple(_numbers(ids))) == mesh.device_ids
-        return _of_names(dimensions, mesh) if is_same else None
+        return _of_names(named[1], named[2], named[3], mesh)
     found = _TILED.fullmatch(sharding)
     if found is None:
         return None
@@ -64,11 +61,13 @@ def spec_text(axes: Axes) -> str:
     return f"({', '.join('+'.join(names) or '-' for names in axes)})"
 
 
-def _of_names(dimensions: str, mesh: Mesh) -> Axes | None:
+def _of_names(axes: str, ids: str | None, dimensions: str, mesh: Mesh) -> Axes | None:
     found = [[axis for axis in split.split(", ") if axis not in ("", "?")] for split in _BRACED.findall(dimensions)]
     known = {f"'{name}'": name for name in mesh.axis_names}
-    if not {axis for split in found for axis in split} <= set(known):
-        return None  # parts of axes
+    own = ",".join(f"'{name}'={size}" for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True))
+    is_same = axes == own and (None if ids is None else tuple(_numbers(ids))) == mesh.device_ids
+    if any(found) and not (is_same and {axis for split in found for axis in split} <= set(known)):
+        return None  # of another mesh, or split by parts of axes
     return tuple(tuple(known[axis] for axis in split) for split in found)
 
 

@@ -241,8 +241,8 @@ class Lowered(Deferred, Portable):
 
         limits = observing.limits(self.program, executions)
         logging, logged = self._again().observe(limits)
-        target = observing.target_of(logging.program, logged)
-        return observing.Observing(logging, target, logged, self.collectives(), args, kwargs)
+        request = logging.request(target=observing.target_of(logging.program, logged))
+        return observing.Observing(request, logged, self.collectives(), args, kwargs)
 
     def shardings(self, compiled: Compiled) -> Shardings:
         """How arguments, results and constrained values lie over the devices, once this is compiled.

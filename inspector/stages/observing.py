@@ -7,7 +7,7 @@ import math
 import operator
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from inspector.analysis.collective import Collective
 from inspector.analysis.collectives import Collectives
 from inspector.compilation.engine import Job
 from inspector.compilation.program import Program
+from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.engines.choice import engine_for
 from inspector.errors import CancelledError, ExecutionError, ParameterError, Unavailable
 from inspector.execution.observed import Observation, Observed
 from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.hlo.mesh import Mesh
-
-if TYPE_CHECKING:
-    from inspector.stages.lowered import Lowered
 
 _LOG_BYTES = 256 << 20
 _MOST_DEVICES = 256
@@ -75,8 +73,7 @@ class Observing:
 
     def __init__(
         self,
-        logging: Lowered,
-        target: Target,
+        request: CompileRequest,
         logged: Sequence[Logged],
         found: Collectives,
         args: Sequence[Any],
@@ -85,15 +82,13 @@ class Observing:
         """Starts the compile.
 
         Args:
-          logging: the program with the log.
-          target: what it runs on.
+          request: of the program with the log.
           logged: what is in the log.
           found: the collectives of the same program without it.
           args: as of `Compiled.run`.
           kwargs: likewise.
         """
         self._logged, self._found, self._given = logged, found, (args, kwargs)
-        request = logging.request(target=target)
         self._engine = engine_for(None, request.program, request.target)
         self._lock, self._is_cancelled = threading.Lock(), False
         self._job: Job[Any] = self._engine.submit(request)
