@@ -101,7 +101,9 @@ class Dump:
             readable, _, _ = select.select([self._events, self._stopped], [], [])
             stopping = self._stopped in readable  # read before the events, so that none that came earlier is lost
             for name in _closed_files(self._events):
-                self._see(self._directory / name)
+                # A file may be made first and written later, or never: it is left until then, or to the end.
+                if _has_content(self._directory / name):
+                    self._see(self._directory / name)
 
     def _see(self, file: Path) -> None:
         if not file.is_file():  # seen before: written twice, and deleted after the first event of two
@@ -113,6 +115,13 @@ class Dump:
                 _log.exception("XLA's dump %s could not be read.", file.name)
         with contextlib.suppress(OSError):
             file.unlink()
+
+
+def _has_content(file: Path) -> bool:
+    try:
+        return file.stat().st_size > 0
+    except OSError:  # seen before
+        return False
 
 
 def _watch(directory: Path) -> int:

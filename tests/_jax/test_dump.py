@@ -38,6 +38,26 @@ def test_a_file_is_seen_once_it_is_closed_and_all_are_deleted(tmp_path: Path) ->
     assert not directory.exists()
 
 
+@on_linux
+def test_a_file_that_is_made_empty_and_written_later_is_seen_whole(tmp_path: Path) -> None:
+    seen: list[tuple[str, bytes]] = []
+    arrived = threading.Event()
+
+    def see(file: Path) -> None:
+        seen.append((file.name, file.read_bytes()))
+        arrived.set()
+
+    directory = tmp_path / "dump"
+    with Dump(str(directory), [see]):
+        (directory / "late").write_bytes(b"")
+        (directory / "empty").write_bytes(b"")
+        assert not arrived.wait(0.3)
+        (directory / "late").write_bytes(b"content")
+        assert arrived.wait(5)
+        assert seen == [("late", b"content")]
+    assert seen == [("late", b"content"), ("empty", b"")]
+
+
 def test_files_of_folders_and_of_systems_without_watches_are_seen_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
