@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from inspector._jax.retraces import watch_retraces as watch_retraces
     from inspector._jax.sharing import share_compiles as share_compiles
     from inspector.analysis.exchanges.links import Links as Links
+    from inspector.analysis.exchanges.switch import Switch as Switch
     from inspector.analysis.exchanges.torus import Torus as Torus
     from inspector.analysis.peaks import measured_peak as measured_peak
     from inspector.analysis.stats import compare as compare
@@ -71,6 +72,7 @@ _HOMES = {
     "Options": "inspector.compilation.options",
     "Peak": "inspector.platforms",
     "Target": "inspector.compilation.target",
+    "Switch": "inspector.analysis.exchanges.switch",
     "Torus": "inspector.analysis.exchanges.torus",
     "Unavailable": "inspector.errors",
     "ScanJob": "inspector.effects",

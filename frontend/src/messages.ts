@@ -435,15 +435,6 @@ export interface Member {
   after: string;
 }
 
-export interface Resharding {
-  name: string;
-  had: string;
-  needed: string;
-  operand_bytes: number | null;
-  source: SourceLine | null;
-  advice: string;
-}
-
 export interface SplitChange {
   had: string;
   needed: string;
@@ -479,6 +470,15 @@ export interface Collective {
   members: Member[];
 }
 
+export interface Resharding {
+  name: string;
+  had: string;
+  needed: string;
+  operand_bytes: number | null;
+  source: SourceLine | null;
+  advice: string;
+}
+
 export interface Transfer {
   sender: number;
   receiver: number;
@@ -502,6 +502,7 @@ export interface Collectives {
   note: string;
   rows: Collective[];
   exchanges: Exchange[];
+  networks: string[];
 }
 
 export interface FullRematerialisations {
@@ -544,6 +545,47 @@ export interface Observed {
   error: Error | null;
   device_kind: string;
   items: Observation[];
+}
+
+export interface PriceRequest {
+  type: "price";
+  id: number;
+  variant: number;
+  program: Stage;
+  name: string;
+  network: string;
+  algorithm: string;
+}
+
+export interface PricedChip {
+  place: number[];
+  devices: number[];
+  logical_ids: (number | null)[];
+  groups: (number | null)[];
+}
+
+export interface Priced {
+  type: "priced";
+  id: number;
+  variant: number;
+  network: string;
+  algorithm: string;
+  algorithms: string[];
+  steps: number;
+  busiest_bytes: number;
+  most_bytes: number;
+  sent_bytes: number;
+  received_bytes: number;
+  bus_bytes: number | null;
+  bytes_per_s: number | null;
+  source: string;
+  sizes: number[];
+  wraps: boolean[];
+  idle_links: number;
+  link_count: number;
+  chips: PricedChip[];
+  links: [number, number, number][];
+  error: Error | null;
 }
 
 export interface ShardedArray {
@@ -1109,9 +1151,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | FullRematerialisations | Observed | ShardingList | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | FullRematerialisations | Observed | Priced | ShardingList | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1135,7 +1177,7 @@ export const PANES: readonly Line[] = [
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
-  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerialisations", "observed", "variant", "document", "notebook_kernel"] },
+  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerialisations", "observed", "priced", "variant", "document", "notebook_kernel"] },
   { name: "shardings", title: "Shardings", place: "dock", topics: ["sharding_list", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },

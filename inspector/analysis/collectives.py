@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from inspector.analysis.exchanges.exchange import Exchange
+    from inspector.analysis.exchanges.link_loads import LinkLoads, Network
     from inspector.analysis.exchanges.links import Links
-    from inspector.analysis.exchanges.torus import LinkLoads, Torus
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -135,26 +135,26 @@ class Collectives(Tabular):
         return exchange(self[key], algorithm, group, links or Links())
 
     def link_loads(
-        self, key: str | int, torus: Torus, algorithm: str = "ring", *, devices: Sequence[int] | None = None
+        self, key: str | int, network: Network, algorithm: str = "ring", *, devices: Sequence[int] | None = None
     ) -> LinkLoads:
-        """What a collective, by its name or position, puts on the links of a TPU slice, all its groups at once.
+        """What a collective, by its name or position, puts on the links of a slice or a host, all its groups at once.
 
         Args:
           key: name or position.
-          torus: the slice, such as `Torus.published("tpu:v5e:4x4")`.
+          network: such as `Torus.published("tpu:v5e:4x4")` or `Switch.published("gpu:h100:8")`.
           algorithm: as of `exchange`.
-          devices: the physical id at each logical one; by default those that the program's mesh has, if the slice has them.
+          devices: the physical id at each logical one; by default those that the program's mesh has, if they are there.
 
         Raises:
-          ParameterError: no such algorithm, or ids that the slice does not have.
+          ParameterError: no such algorithm, or ids that are not there.
           ModuleError: its members are not known, or no textbook does it so.
         """
-        from inspector.analysis.exchanges.torus import link_loads
+        from inspector.analysis.exchanges.link_loads import link_loads
 
         own = None if self.mesh is None or self.num_replicas > 1 else self.mesh.physical_ids
-        if devices is None and own is not None and max(own) < torus.device_count:
+        if devices is None and own is not None and max(own) < network.device_count:
             devices = own
-        return link_loads(self[key], algorithm, torus, devices)
+        return link_loads(self[key], algorithm, network, devices)
 
     def plot(self, key: str | int) -> Figure:
         """The groups of a collective, by its name or position, drawn on the mesh: see `analysis/mesh_plot.py`.

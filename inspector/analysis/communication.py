@@ -30,7 +30,7 @@ class Communication:
 
 def communication(collective: Collective, peak: Peak | Unavailable) -> Communication:
     """What one execution of a collective at least takes on one device."""
-    sent = _sent(collective, peak)
+    sent = sent_bytes(collective, adds_on_the_way=not isinstance(peak, Unavailable) and peak.switches_reduce)
     if not sent:
         return Communication(sent, sent)
     speed = peak if isinstance(peak, Unavailable) else peak.interconnect_bytes_per_s
@@ -44,7 +44,13 @@ def communication(collective: Collective, peak: Peak | Unavailable) -> Communica
     return Communication(sent, seconds)
 
 
-def _sent(collective: Collective, peak: Peak | Unavailable) -> float:
+def sent_bytes(collective: Collective, *, adds_on_the_way: bool = False) -> float:
+    """That one device at least sends, by any algorithm; `AtLeast` where only a run tells.
+
+    Args:
+      collective: any.
+      adds_on_the_way: whether what passes the switches is added up there.
+    """
     members = collective.who.most_devices
     if isinstance(members, Unavailable) or collective.opcode == "ragged-all-to-all":
         return AtLeast(0.0, [Missing(collective.name, "collective", "that sends an unknown number of bytes")])
@@ -52,8 +58,7 @@ def _sent(collective: Collective, peak: Peak | Unavailable) -> float:
         return 0.0
     others = (members - 1) / members
     if collective.opcode == "all-reduce":
-        added_on_the_way = not isinstance(peak, Unavailable) and peak.switches_reduce
-        return collective.operand_bytes * (1.0 if added_on_the_way else 2 * others)
+        return collective.operand_bytes * (1.0 if adds_on_the_way else 2 * others)
     if collective.opcode in ("collective-permute", "collective-broadcast"):
         return float(collective.operand_bytes)
     whole = max(collective.operand_bytes, collective.result_bytes)  # an all-gather's result, a reduce-scatter's operand

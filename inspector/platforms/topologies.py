@@ -123,9 +123,14 @@ class Slices:
         nearest = sorted(self._legal, key=distance)[:_NEIGHBOURS]
         return tuple(sorted(nearest, key=lambda t: (math.prod(t), t)))
 
-    def smallest(self, device_count: int) -> Topology | None:
-        """The smallest legal topology with at least that many devices, None when there is none."""
-        enough = [t for t in self._legal if self.device_count(t) >= device_count]
+    def smallest(self, device_count: int, *, wraps: bool = False) -> Topology | None:
+        """The smallest legal topology with at least that many devices, None when there is none.
+
+        Args:
+          device_count: at least.
+          wraps: whether all axes must wrap around.
+        """
+        enough = [t for t in self._legal if self.device_count(t) >= device_count and (not wraps or all(self.wraps(t)))]
         return min(enough, key=lambda t: (math.prod(t), max(t), t), default=None)
 
     def _whole(self, given: Topology) -> Topology:

@@ -74,6 +74,22 @@ def test_what_is_asked_of_python_was_recorded(written: Path, opened: Open) -> No
     expect(page.get_by_role("tabpanel", name="Outline", exact=True)).to_contain_text("ENTRY")
 
 
+def test_collectives_are_priced(tmp_path: Path, opened: Open) -> None:
+    explorer = explore(lambda x: jax.lax.psum(x, "i"), jnp.ones((64, 64)), axis_env=[("i", 8)])
+    explorer.save_html(tmp_path / "x.html")
+    explorer.close()
+    page = opened(tmp_path / "x.html")
+    page.get_by_role("tab", name="Collectives").click()
+    seen = page.get_by_role("region", name="What it costs")
+    expect(seen.locator("dl")).to_contain_text("14 steps × 0 s + 28 KiB / 50 GB/s")
+    seen.get_by_label("Latency in µs").fill("1")
+    expect(seen.locator("dl")).to_contain_text("14 steps × 1 µs")
+    seen.get_by_label("Algorithm of a textbook").select_option("tree")
+    expect(seen.locator("dl")).to_contain_text("6 steps × 1 µs")
+    seen.get_by_label("Slice or host").select_option("gpu:b200:8")
+    expect(seen).to_contain_text("Its price was not recorded")
+
+
 def test_what_was_not_recorded_says_what_to_do(written: Path, opened: Open) -> None:
     page = opened(written)
     page.get_by_role("tab", name="Passes").click()

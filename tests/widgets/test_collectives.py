@@ -14,7 +14,8 @@ from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
-from inspector.widgets.panes.collectives import Collective, _message
+from inspector.widgets.panes.collective_rows import Collective, rows_of
+from inspector.widgets.panes.collectives import _exchanges
 
 HLO = """HloModule m
 add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }}
@@ -27,7 +28,7 @@ UNKNOWN = Unavailable("nobody measured it")
 def row(operation: str, mesh: Mesh | None, count: int, peak: Peak | Unavailable = UNKNOWN) -> Collective:
     text = HLO.format(operation=operation)
     module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
-    (only,) = _message(0, "optimized", collectives(module, mesh, count, 1), peak)["rows"]
+    (only,) = rows_of(collectives(module, mesh, count, 1), peak)
     return only
 
 
@@ -94,9 +95,7 @@ def test_the_browser_has_every_algorithm_of_a_size_that_can_be_followed() -> Non
         text = HLO.format(operation=operation)
         module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
         found = collectives(module, Mesh(("i",), (count,), "replica"), count, 1)
-        return [
-            (e["algorithm"], e["members"], len(e["steps"])) for e in _message(0, "hlo", found, UNKNOWN)["exchanges"]
-        ]
+        return [(e["algorithm"], e["members"], len(e["steps"])) for e in _exchanges(found)]
 
     assert sent("all-reduce(p), replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=add", 8) == [
         ("ring", 4, 6),

@@ -14,6 +14,7 @@ import { exchangePlayer } from "./exchange.ts";
 import { meshDrawing } from "./mesh.ts";
 import { ObservedView } from "./observed.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { PriceView } from "./price.ts";
 import { sourceLink } from "./sourcelink.ts";
 import { awaited, empty, failure } from "./states.ts";
 
@@ -43,11 +44,13 @@ class CollectivesPane implements Pane {
     () => this.element.firstElementChild as HTMLElement,
   );
   private readonly observed: ObservedView;
+  private readonly price: PriceView;
   private focused = 0;
   private sideRow: messages.Collective | null = null;
 
   constructor(private readonly context: Context) {
     this.observed = new ObservedView(context);
+    this.price = new PriceView(context);
     this.sorting.show(COLUMNS);
     const copied = (): string => (this.drawn ? this.sorting.text(this.listed) : "");
     this.tools.append(this.stages, copyButton(copied, "compiled.collectives().table()"));
@@ -202,10 +205,12 @@ class CollectivesPane implements Pane {
     if (row) whenLaidOut(row, () => scrollWithin(row));
     const shown = this.listed[this.focused]!;
     this.observed.show(shown, this.stage, this.drawn!.mesh);
+    const { mesh, exchanges, networks } = this.drawn!;
+    if (networks?.length) this.price.show(shown, this.stage, networks);
     if (shown !== this.sideRow) {
-      const { mesh, exchanges } = this.drawn!;
       const drawn = meshDrawing(shown, mesh, describe(shown));
-      fill(this.side, ...drawn, this.observed.element, ...exchangePlayer(shown, exchanges ?? []));
+      const player = exchangePlayer(shown, exchanges ?? []);
+      fill(this.side, ...drawn, this.observed.element, ...player, networks?.length ? this.price.element : null);
     }
     this.sideRow = shown;
   }

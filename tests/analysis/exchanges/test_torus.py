@@ -128,7 +128,7 @@ def test_ends_are_linked_where_the_maker_says_so() -> None:
 
 def test_what_cannot_be_says_why() -> None:
     collectives = inspector.lower(lambda x: lax.psum(x, "i"), jnp.ones(4), axis_env=[("i", 8)]).collectives()
-    with pytest.raises(ParameterError, match=r"Device 4 takes part, and a slice of 2x2 has 4"):
+    with pytest.raises(ParameterError, match=r"Device 4 takes part, and a slice of 2x2 chips has 4"):
         collectives.link_loads(0, Torus((2, 2), (False, False)))
     with pytest.raises(ParameterError, match=r"3 physical ids are given"):
         collectives.link_loads(0, Torus((8,), (False,)), devices=[0, 1, 2])

@@ -1,6 +1,6 @@
-"""A TPU slice with the load of each link.
+"""A TPU slice or a host with the load of each link.
 
-A pure function to a matplotlib `Figure`, without pyplot, so that it can run on any thread.
+Pure functions to a matplotlib `Figure`, without pyplot, so that they can run on any thread.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Place: TypeAlias = tuple[int, ...]
 Link: TypeAlias = tuple[Place, Place]
 
 _MOST_CHIPS = 1 << 10
+_MOST_BARS = 72
 _COLOURS = "viridis_r"
 _IDLE = "#CCCCCC"
 _CELL_INCHES = 0.85
@@ -69,6 +70,36 @@ def plot_links(chips: Mapping[Place, Sequence[int]], loads: Mapping[Link, float]
         panel.set_ylim(rows - 0.1, -0.9)
         panel.set_aspect("equal")
         panel.axis("off")
+    figure.suptitle(title, fontsize=8)
+    return figure
+
+
+def plot_switch(sent: Mapping[int, float], received: Mapping[int, float], title: str) -> Figure:
+    """Two bars for each device: what it sends to the switches, and what it receives from them.
+
+    Args:
+      sent: bytes by device.
+      received: of the same devices.
+      title: above the picture.
+
+    Raises:
+      ModuleError: more devices than can be told apart.
+    """
+    from inspector.analysis.picture import Picture
+
+    if len(sent) > _MOST_BARS:
+        raise ModuleError(f"Cannot draw {len(sent):,} devices: at most {_MOST_BARS:,}. `table()` has all links.")
+    figure = Picture(figsize=(4.5, 0.9 + 0.32 * len(sent)), layout="constrained")
+    panel = figure.subplots()
+    for shift, (name, colour, loads) in enumerate((("sent", "#31688E", sent), ("received", "#35B779", received))):
+        places = [device + 0.36 * shift - 0.18 for device in loads]
+        bars = panel.barh(places, [*loads.values()], 0.34, color=colour, label=name)
+        panel.bar_label(bars, [format_bytes(round(count)) for count in loads.values()], padding=2, fontsize=6)
+    panel.set_yticks([*sent], [f"device {device}" for device in sent], fontsize=7)
+    panel.invert_yaxis()
+    panel.margins(x=0.2)
+    panel.set_xticks([])
+    figure.legend(fontsize=7, loc="outside lower center", ncols=2)
     figure.suptitle(title, fontsize=8)
     return figure
 

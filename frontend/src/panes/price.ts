@@ -1,0 +1,155 @@
+// What a collective costs on the links of a slice or a host, by a textbook's algorithm.
+
+import { fill, h, update } from "../lib/dom.ts";
+import { format, formatRate, formatSeconds, grouped, plural } from "../lib/format.ts";
+import type * as messages from "../messages.ts";
+import { networkDrawing } from "./network.ts";
+import type { Context } from "./pane.ts";
+import { Replies } from "./replies.ts";
+import { awaited, failure } from "./states.ts";
+import "../styles/price.css";
+
+const NOTE =
+  "A model: all groups at once, each message by the shortest way; a step takes the latency and the bytes on its busiest link over the link’s speed (Hockney 1994). Which algorithm a runtime takes, nobody tells.";
+const BUS =
+  "Comparable to a link’s speed whatever the operation and the group: what any algorithm sends from a device at least, 2 (n − 1) / n of an all-reduce’s bytes and (n − 1) / n of a gather’s or scatter’s whole, over the time (nccl-tests, PERFORMANCE.md).";
+const FIRST = "ring";
+const OTHER = "other …";
+const GIGA = 1e9;
+const MICRO = 1e-6;
+
+export class PriceView {
+  readonly element = h("section", { class: "insp-price", "aria-label": "What it costs" });
+  private readonly replies: Replies<"priced">;
+  private readonly network = h("select", { class: "insp-select", "aria-label": "Slice or host" });
+  private readonly other = h("input", {
+    type: "text",
+    class: "insp-price-other",
+    placeholder: "tpu:v5e:4x8",
+    spellcheck: false,
+    hidden: true,
+    "aria-label": "Another target",
+  });
+  private readonly algorithm = h("select", { class: "insp-select", "aria-label": "Algorithm of a textbook" });
+  private readonly speed = h("input", { type: "number", min: 0, step: "any", "aria-label": "Gigabytes a second" });
+  private readonly latency = h("input", {
+    type: "number",
+    min: 0,
+    step: "any",
+    value: 0,
+    "aria-label": "Latency in µs",
+  });
+  private readonly facts = h("dl", { class: "insp-price-facts" });
+  private readonly picture = h("div", { class: "insp-price-picture insp-scroll", tabindex: 0, "aria-label": "Links" });
+  private readonly body = h("div", {});
+  private row: messages.Collective | null = null;
+  private stage: messages.Stage = "hlo";
+  private networks: readonly string[] = [];
+  private shown: messages.Priced | null = null;
+  /** The network whose speed the field was given by the reader, "" where it is the maker's. */
+  private own = "";
+
+  constructor(private readonly context: Context) {
+    this.replies = new Replies(context.synced, "priced");
+    this.network.addEventListener("change", () => {
+      this.other.hidden = this.network.value !== OTHER;
+      if (this.other.hidden) this.draw();
+      else this.other.focus();
+    });
+    this.other.addEventListener("change", () => this.draw());
+    this.algorithm.addEventListener("change", () => this.draw());
+    this.speed.addEventListener("input", () => {
+      this.own = this.shown?.network ?? "";
+      this.drawFacts();
+    });
+    this.latency.addEventListener("input", () => this.drawFacts());
+    const head = h(
+      "div",
+      { class: "insp-price-head" },
+      h("strong", {}, "What it costs"),
+      h("label", { class: "insp-field" }, "on", this.network),
+      this.other,
+      h("label", { class: "insp-field" }, "by", this.algorithm),
+      h("label", { class: "insp-field", title: "Of a link, one way" }, "link", this.speed, "GB/s"),
+      h("label", { class: "insp-field", title: "Of a step; no maker publishes it" }, "latency", this.latency, "µs"),
+    );
+    this.element.append(head, this.body);
+  }
+
+  /** Of a collective; drawn anew where that or its price is another. */
+  show(row: messages.Collective, stage: messages.Stage, networks: readonly string[]): void {
+    const isOther = row !== this.row || stage !== this.stage;
+    [this.row, this.stage] = [row, stage];
+    if (networks !== this.networks) {
+      const chosen = this.network.value;
+      this.networks = networks;
+      const choices = this.context.synced.isRecorded ? networks : [...networks, OTHER];
+      fill(this.network, ...choices.map((value) => h("option", { value, selected: value === chosen }, value)));
+    }
+    if (isOther || !this.shown) this.draw();
+  }
+
+  private draw(): void {
+    const { synced, local } = this.context;
+    const network = this.network.value === OTHER ? this.other.value.trim() : this.network.value;
+    if (!this.row || local.active === null || !network) return;
+    const algorithm = this.algorithm.value || FIRST;
+    const { name } = this.row;
+    const reply = this.replies.of({
+      type: "price",
+      variant: local.active,
+      program: this.stage,
+      name,
+      network,
+      algorithm,
+    });
+    this.shown = null;
+    if (!reply) return fill(this.body, awaited(synced, "Pricing", "Its price was not recorded"));
+    if (reply.error) return fill(this.body, failure(reply.error, "It cannot be priced there"));
+    this.shown = reply;
+    this.choose(reply.algorithms, reply.algorithm);
+    if (this.own !== reply.network) {
+      this.own = "";
+      this.speed.value = reply.bytes_per_s === null ? "" : String(reply.bytes_per_s / GIGA);
+    }
+    fill(this.body, this.facts, this.picture, h("div", { class: "insp-dim" }, NOTE));
+    fill(this.picture, ...networkDrawing(reply));
+    this.drawFacts();
+  }
+
+  private choose(algorithms: readonly string[], chosen: string): void {
+    const options = algorithms.map((value) => h("option", { value, selected: value === chosen }, value));
+    fill(this.algorithm, ...options);
+  }
+
+  private drawFacts(): void {
+    const priced = this.shown;
+    if (!priced) return;
+    const speed = Number(this.speed.value) * GIGA;
+    const latency = Math.max(0, Number(this.latency.value) || 0) * MICRO;
+    const isKnown = speed > 0;
+    const seconds = priced.steps * latency + priced.busiest_bytes / speed;
+    update(this.speed, { "aria-invalid": String(this.speed.value !== "" && !isKnown) });
+    const bytes = (count: number): string => format(count, "bytes");
+    const formula = `${plural(priced.steps, "step")} × ${formatSeconds(latency)} + ${bytes(priced.busiest_bytes)} / ${isKnown ? formatRate(speed, "B/s") : "an unknown speed"}`;
+    const whose = this.own ? "by you" : priced.bytes_per_s === null ? priced.source : "published";
+    const facts: [string, string, string][] = [
+      ["time", isKnown ? `${formatSeconds(seconds)} = ${formula}` : `unknown: ${formula}`, NOTE],
+      ["a device sends", bytes(priced.sent_bytes), "The one that sends most, in all steps"],
+      ["and receives", bytes(priced.received_bytes), "The one that receives most, in all steps"],
+      ["busiest link", `${bytes(priced.most_bytes)} in all steps`, "One way"],
+      ["idle links", `${grouped(priced.idle_links)} of ${grouped(priced.link_count)}`, "Each way counts as one"],
+      ["bus bandwidth", this.bus(seconds, isKnown), BUS],
+      ["link speed", whose, priced.source],
+    ];
+    const runs = this.row?.executions ?? 1;
+    if (runs > 1 && isKnown)
+      facts.splice(1, 0, ["all runs", `${formatSeconds(seconds * runs)}: ${grouped(runs)} runs`, ""]);
+    fill(this.facts, ...facts.map(([name, text, title]) => h("div", { title }, h("dt", {}, name), h("dd", {}, text))));
+  }
+
+  private bus(seconds: number, isKnown: boolean): string {
+    const { bus_bytes: counted } = this.shown!;
+    return counted === null || !isKnown || !seconds ? "unknown" : formatRate(counted / seconds, "B/s");
+  }
+}

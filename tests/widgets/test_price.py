@@ -1,0 +1,143 @@
+"""Prices of collectives as the pane asks for them: those of `link_loads`, and why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import inspector
+from inspector.analysis.exchanges.link_loads import published
+from inspector.analysis.exchanges.torus import Torus
+from inspector.compilation.target import Target
+from inspector.stages.lowered import Lowered
+from inspector.widgets.panes.price import PriceRequest, Program, networks_for, priced, recordable
+from tests.widgets.fakes import Mailbox
+
+
+def lowered(function: Any, axes: list[tuple[str, int]]) -> Lowered:
+    return inspector.lower(function, jnp.ones(64), axis_env=axes)
+
+
+def program(lowered: Lowered, target: str = "cpu:8", physical: list[int] | None = None) -> Program:
+    return Program(lowered.collectives(), lowered.collectives(), physical, Target(target))
+
+
+def request(name: str, network: str, algorithm: str = "ring") -> PriceRequest:
+    return PriceRequest(
+        type="price", id=7, variant=0, program="optimized", name=name, network=network, algorithm=algorithm
+    )
+
+
+@pytest.mark.parametrize("network", ["tpu:v5e:2x4", "tpu:v5p:4x4x4", "tpu:tpu7x:2x2x1", "gpu:h100:8"])
+@pytest.mark.parametrize("algorithm", ["ring", "tree"])
+def test_a_price_is_that_of_python(network: str, algorithm: str) -> None:
+    collectives = (given := lowered(lambda x: lax.psum(x, "i"), [("i", 4), ("j", 2)])).collectives()
+    reply = priced(request(collectives[0].name, network, algorithm), program(given))
+    loads = collectives.link_loads(0, published(network), algorithm)
+    assert reply["error"] is None
+    assert (reply["id"], reply["algorithm"], reply["steps"]) == (7, algorithm, len(loads.steps))
+    assert reply["steps"] * 1e-6 + reply["busiest_bytes"] / (reply["bytes_per_s"] or 0) == pytest.approx(
+        collectives.link_loads(0, published(network, latency_s=1e-6), algorithm).seconds
+    )
+    assert (reply["sent_bytes"], reply["bus_bytes"]) == (loads.most_sent_bytes, 384.0)
+    assert reply["source"].startswith("https://")
+    places = {-1: (), **{number: tuple(chip["place"]) for number, chip in enumerate(reply["chips"])}}
+    assert {(places[a], places[b]): count for a, b, count in reply["links"] if count} == dict(loads.bytes)
+    assert len(reply["links"]) == reply["link_count"]
+    assert reply["idle_links"] == reply["link_count"] - len(loads.bytes)
+    groups = {
+        id_: group for chip in reply["chips"] for id_, group in zip(chip["logical_ids"], chip["groups"], strict=True)
+    }
+    groups.pop(None, None)
+    assert groups == {0: 0, 2: 0, 4: 0, 6: 0, 1: 1, 3: 1, 5: 1, 7: 1}
+
+
+def test_permuted_devices_stand_where_they_are() -> None:
+    given = lowered(lambda x: lax.psum(x, "i"), [("i", 8)])
+    reply = priced(request(given.collectives()[0].name, "tpu:v5e:2x4"), program(given, physical=[*range(7, -1, -1)]))
+    ids = {
+        device: id_ for chip in reply["chips"] for device, id_ in zip(chip["devices"], chip["logical_ids"], strict=True)
+    }
+    assert ids == {device: 7 - device for device in range(8)}
+
+
+def test_an_algorithm_that_the_operation_lacks_gives_way() -> None:
+    given = lowered(lambda x: lax.all_to_all(x.reshape(8, 8), "i", 0, 0), [("i", 8)])
+    reply = priced(request(given.collectives()[0].name, "gpu:h100:8", "tree"), program(given))
+    assert (reply["error"], reply["algorithm"]) == (None, "ring")
+    assert "tree" not in reply["algorithms"]
+    pairs = lowered(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), [("i", 6)])
+    reply = priced(request(pairs.collectives()[0].name, "gpu:h100:8"), program(pairs))
+    assert (reply["algorithms"], reply["algorithm"], reply["most_bytes"]) == (["direct"], "direct", 256.0)
+    odd = lowered(lambda x: lax.psum(x, "i"), [("i", 12)])
+    assert (
+        "halving and doubling"
+        not in priced(request(odd.collectives()[0].name, "tpu:v5e:4x4"), program(odd))["algorithms"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "reason"),
+    [
+        ("tpu:v5e:2x2", "choose a larger one"),
+        ("tpu:v5e:3x3", "no topology 3x3"),
+        ("gpu:h100:2x8", "what lies between hosts"),
+        ("", "expected a chip such as"),
+        ("tpu:v5e:" + "9" * 40, "cannot read the topology"),
+    ],
+)
+def test_what_cannot_be_priced_says_why(network: str, reason: str) -> None:
+    given = lowered(lambda x: lax.psum(x, "i"), [("i", 8)])
+    reply = priced(request(given.collectives()[0].name, network), program(given))
+    assert reply["error"] is not None
+    assert reason in reply["error"]["message"]
+
+
+def test_too_many_messages_are_not_walked() -> None:
+    given = lowered(lambda x: lax.psum(x, "i"), [("i", 1024)])
+    name = given.collectives()[0].name
+    error = priced(request(name, "tpu:v5p:8x8x16"), program(given))["error"]
+    assert error is not None
+    assert "too many to follow each" in error["message"]
+    few = priced(request(name, "tpu:v5p:8x8x16", "halving and doubling"), program(given))
+    assert (few["error"], few["chips"], few["links"]) == (None, [], [])
+    assert few["link_count"] == 1024 * 6
+
+
+def test_networks_are_large_enough_and_the_programs_own_comes_first() -> None:
+    given = lowered(lambda x: lax.psum(x, "i"), [("i", 16)])
+    assert next(networks_for(program(given, "tpu:v5p:4x4x2"))) == "tpu:v5p:4x4x2"
+    found = [*networks_for(program(given))]
+    assert all(published(network).device_count >= 16 for network in found)
+    assert not [network for network in found if network.startswith("gpu:h100")]
+    slices = [published(network) for network in found]
+    assert [all(each.wraps) for each in slices if isinstance(each, Torus)].count(True) >= 3
+
+
+def test_pages_have_the_first_prices_and_reports_the_others() -> None:
+    given = lowered(lambda x: lax.all_gather(lax.psum(x, "i"), "i"), [("i", 8)])
+    first = [*recordable(program(given), 0, is_whole=False)]
+    assert [(each["program"], each["algorithm"]) for each in first] == [("optimized", "ring")] * 2
+    whole = [*recordable(program(given), 0, is_whole=True)]
+    assert {each["program"] for each in whole} == {"hlo", "optimized"}
+    assert len(whole) == 2 * 2 * 3 * 5
+
+
+def test_an_explorer_prices_what_it_shows() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("a",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("a"))
+    explorer = inspector.explore(jax.jit(lambda x: x.sum(), in_shardings=sharding), np.ones(8, np.float32)).wait(120)
+    mailbox = Mailbox(explorer)
+    told = mailbox.last("collectives", program="optimized")
+    assert told["networks"]
+    wanted = request(told["rows"][0]["name"], told["networks"][0])
+    mailbox.send({**wanted})
+    reply = mailbox.wait_for("priced", id=7)
+    assert (reply["error"], reply["steps"]) == (None, 14)
+    assert mailbox.last("collectives", program="hlo")["networks"] == []
+    explorer.close()
