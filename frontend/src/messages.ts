@@ -439,6 +439,9 @@ export interface SplitChange {
   had: string;
   needed: string;
   advice: string;
+  arrays: string[];
+  before: string;
+  after: string;
 }
 
 export interface Collective {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.analysis.shardings import Sharding
 from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.preview import Preview
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import HLO_TYPES, Shape
@@ -44,6 +45,7 @@ class ArraySharding:
       text: XLA's own words.
       part_bytes: of one device's part.
       frames: the lines that a constraint comes from, innermost first.
+      number: of the argument's parameter, or the result's position; None for a constraint.
     """
 
     kind: Literal["argument", "result", "constraint"]
@@ -55,6 +57,7 @@ class ArraySharding:
     text: str
     part_bytes: int | Unavailable
     frames: tuple[Frame, ...] = ()
+    number: int | None = None
 
     def __repr__(self) -> str:
         how = self.sharding.reason if isinstance(self.sharding, Unavailable) else repr(self.sharding)[1:-1]
@@ -123,7 +126,7 @@ def _row(one: ArraySharding) -> Sequence[object]:
     return one.kind, one.name, one.dtype, one.shape, split, part, one.part_bytes, over, one.asked, file, line
 
 
-def shardings(compiled: CompiledProgram, before: Module | None = None) -> Shardings:
+def shardings(compiled: CompiledProgram | Preview, before: Module | None = None) -> Shardings:
     """Those of a compiled program.
 
     Args:
@@ -137,7 +140,7 @@ def shardings(compiled: CompiledProgram, before: Module | None = None) -> Shardi
     return Shardings((*_ends(compiled, named), *_constraints(before, named)))
 
 
-def _ends(compiled: CompiledProgram, mesh: Mesh | None) -> Iterator[ArraySharding]:
+def _ends(compiled: CompiledProgram | Preview, mesh: Mesh | None) -> Iterator[ArraySharding]:
     module = compiled.module()
     given, returned = [*module.proto.spmd_parameters_shardings], module.proto.spmd_output_sharding
     own = {p.parameter_number: p.proto.sharding for p in module.entry.parameters if p.proto.HasField("sharding")}
@@ -147,13 +150,15 @@ def _ends(compiled: CompiledProgram, mesh: Mesh | None) -> Iterator[ArrayShardin
             continue
         proto = given[number] if number < len(given) else own.get(number)
         shape = Shape(HLO_TYPES.get(argument.dtype, argument.dtype), argument.shape)
-        yield _array("argument", argument.path, argument.dtype, shape, proto, mesh, argument.sharding)
+        yield _array("argument", argument.path, argument.dtype, shape, proto, mesh, argument.sharding, number=number)
     results = compiled.program.results
     parts = [*returned.tuple_shardings] or ([returned] if module.proto.HasField("spmd_output_sharding") else [])
     for position, result in enumerate(results):
         proto = parts[position] if len(parts) == len(results) else None
         shape = Shape(HLO_TYPES.get(result.dtype, result.dtype), result.shape)
-        yield _array("result", f"result{result.path}", result.dtype, shape, proto, mesh, result.sharding)
+        yield _array(
+            "result", f"result{result.path}", result.dtype, shape, proto, mesh, result.sharding, number=position
+        )
 
 
 def _constraints(before: Module | None, mesh: Mesh | None) -> Iterator[ArraySharding]:
@@ -177,12 +182,13 @@ def _array(
     mesh: Mesh | None,
     asked: str,
     frames: Iterable[Frame] = (),
+    number: int | None = None,
 ) -> ArraySharding:
     text = "" if proto is None else sharding_text(proto)
     is_key = dtype.startswith("key<")
     known = _OF_KEYS if is_key else _sharding(shape.dimensions, proto, mesh)
     size: int | Unavailable = known if isinstance(known, Unavailable) else _bytes(shape, known)
-    return ArraySharding(kind, name, dtype, shape.dimensions, known, asked, text, size, tuple(frames))
+    return ArraySharding(kind, name, dtype, shape.dimensions, known, asked, text, size, tuple(frames), number)
 
 
 def _bytes(shape: Shape, known: Sharding) -> int:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.collective import Collective, axes_text
+from inspector.analysis.program_shardings import shardings
+from inspector.analysis.whole_arrays import WholeArray, WholeArrays
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
@@ -42,6 +44,8 @@ class Resharding:
       operand_bytes: of one device, each time that it runs; of a full rematerialisation its part before.
       frames: the lines that it comes from, innermost first.
       advice: what to change.
+      array: the argument or the result that this is, and how the whole of it is split before and after; None where it is
+        neither.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Resharding:
     operand_bytes: int | Unavailable
     frames: tuple[Frame, ...]
     advice: str
+    array: WholeArray | None = None
 
     def __repr__(self) -> str:
         size = "" if isinstance(self.operand_bytes, Unavailable) else f", {format_bytes(self.operand_bytes)}"
@@ -92,28 +97,38 @@ _KINDS: dict[str, Kind] = {
     "operand_bytes": "int",
     "source_file": "text",
     "source_line": "int",
+    "array": "text",
+    "split_before": "text",
+    "split_after": "text",
     "advice": "text",
     "unknown": "reasons",
 }
+_NO_ARRAY = WholeArray((), "", "")
 _NO_LINE = Unavailable("XLA kept no line of it")
 
 
 def _row(one: Resharding) -> Sequence[object]:
     file, line = (one.frames[0].file, one.frames[0].line) if one.frames else (_NO_LINE, _NO_LINE)
-    return one.name, one.kind, one.axes, one.had, one.needed, one.operand_bytes, file, line, one.advice
+    array = one.array or _NO_ARRAY
+    names = ", ".join(array.names) or None
+    return (
+        one.name, one.kind, one.axes, one.had, one.needed, one.operand_bytes, file, line, names, array.before or None,
+        array.after or None, one.advice,
+    )  # fmt: skip
 
 
 def reshardings(compiled: CompiledProgram, found: Iterable[Collective]) -> Reshardings:
     """Those of a program with these collectives."""
     full = full_rematerialisations(compiled)
-    inserted = [each for each in map(resharding, found) if isinstance(each, Resharding)]
+    arrays = WholeArrays(compiled.module(), shardings(compiled))
+    inserted = [each for each in (resharding(one, arrays) for one in found) if isinstance(each, Resharding)]
     if isinstance(full, Unavailable):
         return Reshardings(tuple(inserted), str(full))
     return Reshardings((*full, *inserted))
 
 
-def resharding(collective: Collective) -> Resharding | Unavailable:
-    """What a collective changes, where the partitioner inserted it."""
+def resharding(collective: Collective, arrays: WholeArrays | None = None) -> Resharding | Unavailable:
+    """What a collective changes, where the partitioner inserted it; `arrays` at the program's ends, where they are known."""
     if isinstance(collective.inserted_by, Unavailable):
         return collective.inserted_by
     if collective.inserted_by != "partitioner":
@@ -142,6 +157,7 @@ def resharding(collective: Collective) -> Resharding | Unavailable:
         operand_bytes=collective.operand_bytes,
         frames=collective.origin.frames,
         advice=advice.format(gone=gone, come=come, over=over, combined=combined),
+        array=None if arrays is None else arrays.of(collective),
     )
 
 

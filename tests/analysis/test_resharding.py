@@ -13,8 +13,13 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.analysis.collectives import collectives
+from inspector.analysis.program_shardings import ArraySharding, Shardings
 from inspector.analysis.resharding import FULL, Resharding, resharding
+from inspector.analysis.shardings import Sharding
+from inspector.analysis.whole_arrays import WholeArrays
 from inspector.errors import Unavailable
+from inspector.hlo.mesh import Mesh
+from tests.absent import needs_gpu, needs_tpu
 from tests.modules import module_of
 
 AXES = AbstractMesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
@@ -52,6 +57,72 @@ def test_what_is_combined_is_called_so() -> None:
     assert largest.had == "partial results (maximum) over model"
     assert "combined" in largest.needed
     assert "added" not in largest.needed + largest.advice
+
+
+def test_an_argument_is_named_with_the_split_of_the_whole() -> None:
+    gather = found(lambda x, w: jnp.tanh(x @ w), split((64, 128), "data", "model"), split((128, 256), None, "model"))[
+        "all-gather"
+    ]
+    assert gather.array is not None
+    assert (gather.array.names, gather.array.before, gather.array.after) == (
+        ("argument x",), "(data, model)", "(data, -)",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["cpu:8", pytest.param("tpu:v5e:2x4", marks=needs_tpu), pytest.param("gpu:h100:8", marks=needs_gpu)],
+)
+def test_what_is_gathered_of_two_axes_keeps_the_other(target: str) -> None:
+    """A GPU's compiler turns the weights first, and gathers along another dimension than the user's."""
+    jitted = jax.jit(lambda x, w: jnp.tanh(x @ w), out_shardings=NamedSharding(AXES, P("data", "model")))
+    given = split((256, 1024), "data"), split((1024, 2048), None, ("model", "data"))
+    compiled = inspector.lower(jitted, *given, target=target).compile(target=target)
+    (array,) = [each.array for each in compiled.reshardings() if each.kind == "all-gather"]
+    assert array is not None
+    assert (array.names, array.before, array.after) == (("argument w",), "(-, model+data)", "(-, model)")
+
+
+def test_a_value_inside_is_no_argument_and_other_dimensions_are_not_guessed() -> None:
+    def inner(x: Any, w: Any) -> Any:
+        return jnp.tanh(jnp.sin(x) @ w).sum()
+
+    told = found(inner, split((64, 128), "data", "model"), split((128, 256), None, "model"))
+    assert told["all-gather"].array is None
+    reduce = found(lambda x: x.sum(axis=1), split((64, 128), "data", "model"))["all-reduce"]
+    assert reduce.array is not None
+    assert (reduce.array.names, reduce.array.before, reduce.array.after) == (("result",), "", "(data)")
+
+
+@pytest.mark.parametrize(
+    ("value", "array"),
+    [
+        ("copy = f32[4,8]{0,1} copy(p)", ("(a, -)", "(-, -)")),
+        ("turned = f32[8,4]{1,0} transpose(p), dimensions={1,0}", ("(a, -)", "(-, -)")),
+        ("turned = f32[8,4]{0,1} bitcast(p)", ("(a, -)", "(-, -)")),
+        ("other = f32[4,8]{1,0} negate(p)", None),
+        ("other = f32[8,4]{1,0} bitcast(p)", None),  # the same bytes at other indices
+        ("other = f32[4,8]{1,0} reverse(p), dimensions={0}", None),
+    ],
+)
+def test_only_what_has_the_arguments_own_elements_is_the_argument(value: str, array: tuple[str, str] | None) -> None:
+    name, is_turned = value.split()[0], "f32[8,4]" in value
+    whole, dimension = ("f32[8,16]", 1) if is_turned else ("f32[16,8]", 0)
+    module = module_of(f"""HloModule m, num_partitions=4
+        ENTRY e {{
+          p = f32[4,8]{{1,0}} parameter(0)
+          {value}
+          g = {whole}{{1,0}} all-gather({name}), channel_id=1, replica_groups={{{{0,1,2,3}}}}, dimensions={{{dimension}}},
+            use_global_device_ids=true, frontend_attributes={{is_spmd_generated="true"}}
+          ROOT r = {whole}{{1,0}} negate(g)
+        }}""")
+    mesh = Mesh(("a",), (4,), "partition")
+    argument = ArraySharding(
+        "argument", "x", "float32", (16, 8), Sharding((16, 8), mesh, (("a",),)), "", "", 128, number=0
+    )
+    (only,) = collectives(module, mesh, 1, 4)
+    found = WholeArrays(module, Shardings((argument,))).of(only)
+    assert (None if found is None else (found.before, found.after)) == array
 
 
 HLO = """HloModule m, num_partitions=4

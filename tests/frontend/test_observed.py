@@ -105,3 +105,21 @@ def test_what_the_partitioner_inserted_says_why(demo: OpenDemo, tmp_path: Any) -
     page.screenshot(path=tmp_path / "replicated.png")
     expect(page.locator(".insp-about")).to_contain_text("dimension 2 split over c, needed: dimension 2 whole")
     explorer.close()
+
+
+def test_an_argument_that_is_gathered_is_named_with_both_shardings(demo: OpenDemo, tmp_path: Any) -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4), ("data", "model"))
+
+    def placed(shape: tuple[int, ...], *spec: Any) -> jax.ShapeDtypeStruct:
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
+        return jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
+
+    given = placed((256, 1024), "data"), placed((1024, 2048), None, ("model", "data"))
+    explorer = inspector.explore(lambda x, w: jnp.tanh(x @ w), *given).wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="collectives")
+    about = page.locator(".insp-about")
+    until(page, exchange, about.get_by_text("argument x"))
+    expect(about).to_contain_text("argument x: (data, -) → (-, -)")
+    page.screenshot(path=tmp_path / "gathered.png")
+    explorer.close()

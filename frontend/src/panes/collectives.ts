@@ -309,6 +309,7 @@ function describe(row: messages.Collective): HTMLElement[] {
   ].filter(Boolean);
   const changed = row.resharding && [
     h("div", {}, h("strong", {}, row.resharding.had), ", needed: ", h("strong", {}, row.resharding.needed)),
+    wholeArray(row.resharding),
     h("details", { class: "insp-dim" }, h("summary", {}, "What helps"), row.resharding.advice),
   ];
   const shapes = `${row.operand_shapes.join(", ")} → ${row.result_shapes.join(", ")}`;
@@ -316,8 +317,16 @@ function describe(row: messages.Collective): HTMLElement[] {
     h("div", { class: "insp-side-title" }, h("span", { class: "insp-tok-op" }, row.opcode), ` ${row.name}`),
     h("div", { class: "insp-side-shapes" }, h("code", {}, shapes)),
     h("div", { class: "insp-dim" }, facts.join(" · ")),
-    ...(changed ?? []),
+    ...(changed ?? []).filter((each) => each !== null),
   ];
+}
+
+/** The argument or result that it is, with the split of the whole. */
+function wholeArray({ arrays, before, after }: messages.SplitChange): HTMLElement | null {
+  if (!arrays?.length) return null; // also of a page that was recorded before these were told
+  const split = [before, after].filter(Boolean).map((text) => h("code", {}, text));
+  const way = split.length > 1 ? [split[0]!, " → ", split[1]!] : before ? [split[0]!] : ["becomes ", split[0]!];
+  return h("div", {}, `${arrays.join(" → ")}: `, ...way);
 }
 
 /** Scrolls the list alone, not the notebook around it. */

@@ -11,6 +11,7 @@ from inspector.analysis import resharding
 from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.communication import communication
 from inspector.analysis.participation import Participation
+from inspector.analysis.whole_arrays import WholeArrays
 from inspector.errors import AtLeast, Unavailable
 from inspector.hlo import mesh as hlo
 from inspector.platforms import Peak
@@ -61,11 +62,19 @@ class Member(TypedDict):
 
 
 class SplitChange(TypedDict):
-    """How an array is split before, and how it is needed; and what helps."""
+    """How an array is split before, and how it is needed; and what helps.
+
+    Attributes:
+      arrays: the argument, the result or both that it is; none where it is a value inside.
+      before, after: how the whole of it is split, "" where nobody tells.
+    """
 
     had: str
     needed: str
     advice: str
+    arrays: list[str]
+    before: str
+    after: str
 
 
 class Collective(TypedDict):
@@ -117,10 +126,10 @@ class Collective(TypedDict):
     members: list[Member]
 
 
-def rows_of(found: Found, peak: Peak | Unavailable) -> list[Collective]:
-    """All, in order."""
+def rows_of(found: Found, peak: Peak | Unavailable, arrays: WholeArrays | None = None) -> list[Collective]:
+    """All, in order; `arrays` are those at the ends of the program."""
     groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in found}.items()}
-    return [_row(each, groups[id(each.who)], found, peak) for each in found]
+    return [_row(each, groups[id(each.who)], found, peak, arrays) for each in found]
 
 
 def mesh_of(mesh: hlo.Mesh | None, physical: Sequence[int] | None) -> Mesh | None:
@@ -137,12 +146,16 @@ def mesh_of(mesh: hlo.Mesh | None, physical: Sequence[int] | None) -> Mesh | Non
 
 
 def _row(
-    collective: analysis.Collective, groups: list[list[int]], found: Found, peak: Peak | Unavailable
+    collective: analysis.Collective,
+    groups: list[list[int]],
+    found: Found,
+    peak: Peak | Unavailable,
+    arrays: WholeArrays | None,
 ) -> Collective:
     exchange = communication(collective, peak)
     axes, inserted_by = collective.axes, collective.inserted_by
     executions, source_from = collective.executions, collective.source_from
-    frame, changed = collective.origin.line, resharding.resharding(collective)
+    frame, changed = collective.origin.line, resharding.resharding(collective, arrays)
     return Collective(
         name=collective.name,
         opcode=collective.opcode,
@@ -168,10 +181,20 @@ def _row(
         source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
-        resharding=None
-        if isinstance(changed, Unavailable)
-        else SplitChange(had=changed.had, needed=changed.needed, advice=changed.advice),
+        resharding=None if isinstance(changed, Unavailable) else _split_change(changed),
         members=_members(collective, found),
+    )
+
+
+def _split_change(changed: resharding.Resharding) -> SplitChange:
+    array = changed.array
+    return SplitChange(
+        had=changed.had,
+        needed=changed.needed,
+        advice=changed.advice,
+        arrays=[] if array is None else list(array.names),
+        before="" if array is None else array.before,
+        after="" if array is None else array.after,
     )
 
 

@@ -11,7 +11,9 @@ from inspector.analysis.collectives import collectives
 from inspector.analysis.device_ids import physical_ids
 from inspector.analysis.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.peaks import peak_of
+from inspector.analysis.program_shardings import shardings
 from inspector.analysis.resharding import full_rematerialisations
+from inspector.analysis.whole_arrays import WholeArrays
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
 from inspector.errors import Unavailable
@@ -152,7 +154,7 @@ class CollectivesPane(CountedPane):
             if self.context.holds(variant):
                 self._programs[variant.number] = known
         yield _message(variant.number, "hlo", known, peak)
-        yield _message(variant.number, "optimized", known, peak)
+        yield _message(variant.number, "optimized", known, peak, WholeArrays(module, shardings(program)))
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
         """What XLA warned of."""
@@ -174,7 +176,9 @@ def _resharding(each: resharding.Resharding) -> Resharding:
     )
 
 
-def _message(variant: int, stage: messages.Stage, program: Program, peak: Peak | Unavailable) -> Collectives:
+def _message(
+    variant: int, stage: messages.Stage, program: Program, peak: Peak | Unavailable, arrays: WholeArrays | None = None
+) -> Collectives:
     found = program.stage(stage)
     return Collectives(
         type="collectives",
@@ -182,7 +186,7 @@ def _message(variant: int, stage: messages.Stage, program: Program, peak: Peak |
         program=stage,
         mesh=mesh_of(found.mesh, program.physical),
         note="" if len(found) else _why_none(found, stage),
-        rows=rows_of(found, peak),
+        rows=rows_of(found, peak, arrays),
         exchanges=list(_exchanges(found)),
         networks=list(networks_for(program)) if len(found) else [],
     )
