@@ -13,13 +13,16 @@ from typing import Any, TypeVar
 
 from inspector.compilation import archive, manifest, plain
 from inspector.compilation.archive import Archive
-from inspector.errors import InspectorError, ModuleError
+from inspector.errors import InspectorError, ModuleError, cut
 from inspector.reports.entries import Packed, Unpacked
 from inspector.reports.forms import packing, unpacking
 from inspector.reports.recorded import RecordedExploration
 
 FORMAT = "inspector-exploration"
 FORMAT_VERSION = 1
+
+_MOST_QUOTED = 2_000
+"""Characters of what is wrong with a file: it may quote what the file has."""
 
 T = TypeVar("T")
 
@@ -69,7 +72,7 @@ def read(kind: type[T], path: str | os.PathLike[str], form: str) -> T:
     except RecursionError as e:
         raise ModuleError(f"{name} cannot be read: its values lie in each other without end.") from e
     except (InspectorError, ValueError) as e:
-        raise ModuleError(f"{name} is no such file, or damaged: {e}. Save it anew.") from e
+        raise ModuleError(f"{name} is no such file, or damaged: {cut(str(e), _MOST_QUOTED)}. Save it anew.") from e
 
 
 def upgraded(kind: str, value: Any, version: int) -> Any:

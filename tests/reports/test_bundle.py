@@ -175,6 +175,14 @@ def test_another_manifest_is_refused(file: Path, tmp_path: Path, changes: dict[s
     assert words in str(caught.value)
 
 
+def test_what_a_file_has_is_not_repeated_at_length(file: Path, tmp_path: Path) -> None:
+    about = json.loads(entries(file)["manifest.json"])["content"]
+    about["variants"][0]["target"] = "x" * 100_000
+    with pytest.raises(ModuleError, match="or damaged") as caught:
+        bundle.load(changed(file, tmp_path / "x", content=about))
+    assert len(str(caught.value)) < 3_000
+
+
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "manifest.json", "0" * 63, "G" * 64, 5, None, ["a"], {}])
 def test_a_reference_names_an_entry_and_nothing_else(file: Path, tmp_path: Path, name: Any) -> None:
     manifest = json.loads(entries(file)["manifest.json"])
