@@ -14,17 +14,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.kernel_pids import MARK
 from inspector.toolchain.schema import installed_schema
 from inspector.varints import read_mlir_varint
 
-_MARK = b"ipykernel_"
 _MAGIC = b"ML\xefR"
 _STRINGS = 0  # the id of the string section
 
 
 def module_digest(module: bytes) -> str:
     """SHA-256 of MLIR bytecode in hex, the same for the same cells in any kernel."""
-    if _MARK not in module:
+    if MARK not in module:
         return hashlib.sha256(module).hexdigest()
     digest = hashlib.sha256()
     for section, data in _sections(module):
@@ -52,15 +52,19 @@ def renamed(compiled: CompiledProgram, module: bytes) -> CompiledProgram:
 
 
 def _renamed_proto(data: bytes, names: Mapping[str, str]) -> bytes:
+    if all(len(before) == len(after) for before, after in names.items()):  # XLA's own bytes, of which readings are kept
+        for before, after in names.items():
+            data = data.replace(before.encode(), after.encode())
+        return data
     message: Any = installed_schema().message("xla.HloModuleProto").FromString(data)
     files = message.stack_frame_index.file_names
     files[:] = [names.get(name, name) for name in files]
-    written: bytes = message.SerializeToString()
+    written: bytes = message.SerializeToString(deterministic=True)
     return written
 
 
 def _without_pid(string: bytes) -> bytes:
-    before, mark, rest = string.partition(_MARK)
+    before, mark, rest = string.partition(MARK)
     return before + mark + rest.lstrip(b"0123456789")
 
 

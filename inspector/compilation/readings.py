@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from inspector import files, packages, settings
-from inspector.compilation import archive
+from inspector.compilation import archive, kernel_pids
 from inspector.compilation.archive import Archive
 from inspector.errors import ModuleError
 from inspector.hlo import kept_columns, shown
@@ -24,6 +24,8 @@ from inspector.hlo.module import Module
 from inspector.hlo.shown import Shown
 
 SUFFIX = ".read"
+_PID = "pid"
+"""The entry with the notebook kernel's, where the names of its cells' files are in what was read."""
 
 T = TypeVar("T")
 
@@ -91,12 +93,13 @@ def _kept(
     entries: Callable[[T], Mapping[str, bytes] | None],
 ) -> T:
     """What was made of a source, from its file where there is one that can be used; else made, and kept for later."""
-    file = _file(kind, source)
+    pid, plain = kernel_pids.without_pid(source) if len(source) >= _LEAST_BYTES else (b"", source)
+    file = _file(kind, plain)
     if file is None:
         return make()
     with contextlib.suppress(OSError):
         try:
-            return _from(file, names, read)
+            return _from(file, names, lambda kept: read(_of_kernel(kept, pid)))
         except ModuleError:
             file.unlink(missing_ok=True)
     made = make()
@@ -104,15 +107,25 @@ def _kept(
     if written is not None:
         with contextlib.suppress(OSError):
             files.make_own_folder(file.parent)
-            archive.write(file, {_MARK: b"", **written}, compress=False, private=True)
+            archive.write(file, {_MARK: b"", _PID: pid, **written}, compress=False, private=True)
     return made
+
+
+def _of_kernel(kept: Mapping[str, bytes], pid: bytes) -> Mapping[str, bytes]:
+    """What was kept in another notebook kernel, with the names that cells' files have in this one."""
+    before = kept[_PID]
+    if before == pid:
+        return kept
+    if len(before) != len(pid):
+        raise ModuleError("What was kept is of names of another length.")
+    return {name: kernel_pids.with_pid(data, before, pid) for name, data in kept.items()}
 
 
 def _from(file: Path, names: Collection[str], read: Callable[[Mapping[str, bytes]], T]) -> T:
     files.check_own_folder(file.parent)
     files.open_regular(file, own=True).close()
     with Archive(file) as opened:
-        found = read({name: opened.read(name) for name in names})
+        found = read({name: opened.read(name) for name in (_PID, *names)})
     file.touch()
     return found
 

@@ -65,13 +65,16 @@ def text_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, 
     return "\n".join(lines)
 
 
-def html_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Told] = _NONE) -> str:
+def html_form(
+    lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Told] = _NONE, *, has_texts: bool = True
+) -> str:
     """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others.
 
     Args:
       lowered: what is shown.
       variants: of it, the baseline first.
       told: what else is known of a variant, by its number.
+      has_texts: whether with Source, jaxpr and StableHLO.
     """
     program = lowered.program
     mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
@@ -83,7 +86,7 @@ def html_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, 
         *_failures(variants),
         *_kernels(variants),
         *_collectives(variants, told),
-        *(_folded(title, listing) for title, listing in _texts(lowered)),
+        *(_folded(title, listing) for title, listing in (_texts(lowered) if has_texts else ())),
         *_programs(variants),
         *_excerpts(variants, told),
     ]

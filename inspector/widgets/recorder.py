@@ -31,6 +31,8 @@ _STORED_BYTES = 150_000
 """Of the transcript in a notebook, which writes it a third longer."""
 _MOST_ROWS = 20_000
 """Instructions of a program of which more than what was said anyway is stored: counting takes time that nobody asked for."""
+_QUICK_BYTES = 1 << 17
+"""Of a lowered module, up to which its texts are written before the panes have them."""
 _PAUSE_S = 2.0
 _IN_NOTEBOOK = "Run the cell to get more."
 _IN_PAGE = "This page has what was recorded; inspector.explore in a notebook gives more."
@@ -66,7 +68,8 @@ class Recorder:
         """See `StoredOutput.display`; a cell that is run for its outputs gets all at once."""
         if is_batch():
             self._ask_new()
-        self._stored.display(widget)
+        is_first = not is_batch() and len(self._compiles.lowered.program.module) > _QUICK_BYTES
+        self._stored.display(widget, self._form(has_texts=not is_first))
         if not is_batch():
             self.refresh()
 
@@ -80,6 +83,12 @@ class Recorder:
     def rewrite(self) -> None:
         """Brings the notebook's output up to date now."""
         self._stored.refresh()
+
+    def rewrite_after_panes(self) -> None:
+        """The same once the panes have what they are given, so that nothing is read beside them that they read."""
+        with contextlib.suppress(Exception):  # closed meanwhile
+            self._drain()
+        self.rewrite()
 
     def complete(self) -> None:
         """Adds the replies, when nothing more ends."""
@@ -109,8 +118,8 @@ class Recorder:
         told = {variant.number: Told(excerpts=self._compiles.board.excerpts(variant)) for variant in self._done}
         return text_form(self._compiles.lowered, self._compiles.variants, told)
 
-    def html(self) -> str:
-        """What is known, where no script runs."""
+    def html(self, *, has_texts: bool = True) -> str:
+        """What is known, where no script runs; without texts and collectives where these would take time."""
         variants = self._compiles.variants
         differences = {
             said.message["variant"]: said.message["summary"]
@@ -123,10 +132,12 @@ class Recorder:
                 self._collectives_of(variant),
                 self._compiles.board.excerpts(variant),
             )
-            for variant in self._done
+            for variant in (self._done if has_texts else ())
         }
         watched: list[Any] = [said.message for said in self._app.said() if said.message["type"] == "retraces"]
-        return html_form(self._compiles.lowered, variants, told) + "".join(map(retraces_html, watched))
+        return html_form(self._compiles.lowered, variants, told, has_texts=has_texts) + "".join(
+            map(retraces_html, watched)
+        )
 
     def send_page(self, number: int) -> None:
         """Answers request `number` of a browser with the page, on a thread of its own."""
@@ -173,14 +184,18 @@ class Recorder:
             self._drain()
             return collect()
 
-    def _form(self) -> Bundle:
+    def _form(self, *, has_texts: bool = True) -> Bundle:
         global _with_code
         if _with_code is None or _with_code() is None:
             _with_code = weakref.ref(self)
         replies = [said for each in list(self._replies.values()) for said in each]
         transcript = self._transcript(replies).within(_STORED_BYTES, _IN_NOTEBOOK).repacked()
         stored = element(
-            self.html(), transcript, _IN_NOTEBOOK, name=self._app.stored_class, has_code=_with_code() is self
+            self.html(has_texts=has_texts),
+            transcript,
+            _IN_NOTEBOOK,
+            name=self._app.stored_class,
+            has_code=_with_code() is self,
         )
         return {"text/plain": self.text(), "text/html": stored}
 
@@ -206,7 +221,7 @@ def _refresh(recorder: weakref.ref[Recorder], more: threading.Event) -> None:
     """Refers to the recorder only while it works: an Explorer that nobody has any more goes at once."""
     more.clear()
     if of := recorder():
-        of.rewrite()
+        of.rewrite_after_panes()
         del of
     if not more.wait(_PAUSE_S) and (of := recorder()):
         of.complete()

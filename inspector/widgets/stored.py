@@ -33,16 +33,16 @@ class StoredOutput:
         """Whether it stands on a page."""
         return bool(self._places)
 
-    def display(self, widget: Bundle) -> None:
-        """Puts the widget and its stored form below the running cell; outside of a notebook kernel, prints the text."""
+    def display(self, widget: Bundle, form: Bundle) -> None:
+        """Puts the widget and its stored form, for now, below the running cell; outside of a notebook kernel, prints the text."""
         shell = _shell()
         if shell is None or not hasattr(shell, "kernel"):
-            sys.stdout.write(f"{self._form()['text/plain']}\n")
+            sys.stdout.write(f"{form['text/plain']}\n")
             return
         # This very publisher, for what ends while another cell captures its outputs.
         publish, name = shell.display_pub.publish, uuid.uuid4().hex
         publish(widget)
-        publish(self._form(), transient={"display_id": name})
+        publish(form, transient={"display_id": name})
         self._places.append((publish, name))
 
     def refresh(self) -> None:

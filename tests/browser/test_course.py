@@ -7,12 +7,18 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.absent import needs_gpu, needs_tpu
 from tests.browser.conftest import ROOT, CellResult, Seen
 
-NOTEBOOKS = sorted(
-    path.relative_to(ROOT / "notebooks").as_posix() for path in (ROOT / "notebooks").rglob("[1-9]*.ipynb")
-)
-"""Those of the course; the tour has tests of its own."""
+TOUR = "00_tour.ipynb"  # which has tests of its own
+COMPILING = ("03_targets.ipynb", "04_pallas_tpu.ipynb", "course/6_overlap.ipynb")
+NOTEBOOKS = [
+    pytest.param(name, marks=[needs_tpu, needs_gpu] if name in COMPILING else [])
+    for name in sorted(
+        path.relative_to(ROOT / "notebooks").as_posix() for path in (ROOT / "notebooks").rglob("*.ipynb")
+    )
+    if name != TOUR and ".ipynb_checkpoints" not in name
+]
 PICTURES = """() => window.jupyterapp.shell.currentWidget.content.widgets
   .filter(cell => cell.model.type === 'code')
   .flatMap(cell => cell.model.outputs.toJSON())
@@ -22,7 +28,7 @@ PICTURES = """() => window.jupyterapp.shell.currentWidget.content.widgets
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
-def test_a_lesson_runs_from_top_to_bottom(
+def test_a_notebook_runs_from_top_to_bottom(
     notebook: str, open_notebook: Callable[[str], Page], run_all: Callable[[], list[CellResult]], seen: Seen
 ) -> None:
     page = open_notebook(notebook)

@@ -52,8 +52,9 @@ def test_long_names_are_read() -> None:
     assert module_digest(here) == module_digest(there)
 
 
-def test_what_was_compiled_there_is_told_in_the_names_of_here() -> None:
-    there, here = (lowered(cell(pid)) for pid in (4321, 9))
+@pytest.mark.parametrize("pid", [9, 1234])
+def test_what_was_compiled_there_is_told_in_the_names_of_here(pid: int) -> None:
+    there, here = (lowered(cell(each)) for each in (4321, pid))
     compiled, wanted = (each.compile(target="cpu") for each in (there, here))
     assert cell(4321) in compiled.hlo
     made = renamed(compiled, here.program.module)

@@ -13,10 +13,11 @@ import pytest
 
 from inspector import settings
 from inspector.analysis.source import hlo_listing
-from inspector.compilation import readings
+from inspector.compilation import kernel_pids, readings
 from inspector.compilation.cache import DiskCache
 from inspector.hlo.module import Module
 from inspector.hlo.source import Root
+from inspector.toolchain.schema import installed_schema
 from tests.hlo.test_columns import TEXT
 from tests.modules import module_of
 
@@ -70,6 +71,45 @@ def test_a_text_is_read_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -
     assert first.origins_of(line + 1) == ()
     never(monkeypatch, "inspector.hlo.shown.display_text")
     assert hlo_listing(text, module, Root()) == first
+
+
+def of_kernel(pid: str) -> bytes:
+    """The module as a notebook kernel names its cell's file."""
+    message: Any = installed_schema().message("xla.HloModuleProto").FromString(data())
+    index = message.stack_frame_index
+    index.file_names.append(f"/tmp/ipykernel_{pid}/123.py")
+    index.function_names.append("step")
+    index.file_locations.add(file_name_id=1, function_name_id=1, line=7)
+    index.stack_frames.add(file_location_id=1)
+    for computation in message.computations:
+        for instruction in computation.instructions:
+            instruction.metadata.stack_frame_id = 1
+    written: bytes = message.SerializeToString()
+    return written
+
+
+def test_a_restarted_notebook_kernel_finds_it_under_its_own_names(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings.module(Owner(), of_kernel("4711"))
+    assert len(kept(directory)) == 1
+    assert readings.module(Owner(), of_kernel("815")).origins() is not None  # of another length: read anew
+    assert len(kept(directory)) == 2
+    never(monkeypatch, "inspector.hlo.columns.outline")
+    for pid in ("4712", "4711", "816"):
+        again = readings.module(Owner(), of_kernel(pid))
+        assert again.columns.data == of_kernel(pid)
+        files = {frame.file for origin in again.origins().values() for frame in origin.frames}
+        assert files == {f"/tmp/ipykernel_{pid}/123.py"}
+    assert len(kept(directory)) == 2
+
+
+def test_names_of_several_kernels_are_left_as_they_are() -> None:
+    several = b"a/ipykernel_1/x b/ipykernel_2/y"
+    assert kernel_pids.without_pid(several) == (b"", several)
+    assert kernel_pids.without_pid(b"ipykernel_ and no number") == (b"", b"ipykernel_ and no number")
+    cells = b"/ipykernel_12/x /ipykernel_launcher.py /ipykernel_12/y"
+    assert kernel_pids.without_pid(cells) == (b"12", cells.replace(b"12", b"00"))
 
 
 def test_a_text_of_what_the_module_has_not_is_not_kept(directory: Path) -> None:

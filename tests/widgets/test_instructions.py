@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from inspector.compilation.cost import InstructionCost
@@ -98,3 +100,31 @@ def test_a_variant_takes_its_table_along(explorer: Explorer) -> None:
     assert set(pane._made) == {0}
     pane.forget(explorer.baseline)()
     assert pane._made == {}
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_orders_are_those_of_pandas(is_descending: bool) -> None:
+    source = np.random.default_rng(0)
+    count = 500
+    is_lost = source.random(count) < 0.2
+    files = source.choice(["b.py", "a.py", "c/a.py"], count).astype(object)
+    table = pd.DataFrame({
+        "name": source.permutation([f"add.{i}" for i in range(count)]),
+        "opcode": source.choice(["add", "dot", "fusion"], count),
+        "shape": source.choice(["f32[8]", "f32[16]"], count),
+        "flops": pd.array(source.integers(0, 9, count), "Float64"),
+        "bytes_accessed": pd.array(source.integers(0, 2**60, count), "Float64"),
+        "executions": pd.array(source.integers(1, 4, count), "Int64"),
+        "source_file": np.where(is_lost, None, files),
+        "source_line": pd.array(source.integers(1, 50, count), "Int64"),
+    })  # fmt: skip
+    table.loc[is_lost, ["flops", "executions", "source_line"]] = pd.NA
+    for column in get_args(instructions.InstructionColumn):
+        keys = instructions._sort_keys(table, column)
+        order = np.argsort(-keys if is_descending else keys, kind="stable")
+        by = {"order": [], "source": ["source_file", "source_line"]}.get(column, [column])
+        if by:
+            expected = table.sort_values(by, ascending=not is_descending, kind="stable", na_position="last")
+        else:
+            expected = table[::-1] if is_descending else table
+        assert order.tolist() == expected.index.tolist(), column

@@ -12,9 +12,9 @@ export interface InstructionRow {
   readonly cells: () => readonly (HTMLElement | false)[];
 }
 
-/** Rows made at once, more than a screen has; the next ones when the last of them come near. */
-const ROWS = 50;
-const NEAR_PX = 600;
+/** Rows made at once, more than the panel has; the next ones when the last of them come near. */
+const ROWS = 26;
+const NEAR_PX = 300;
 
 export class InstructionRows {
   readonly element: HTMLElement;
@@ -25,6 +25,7 @@ export class InstructionRows {
   /** Those that were made. */
   private rows: { instruction: string; element: HTMLTableRowElement }[] = [];
   private isScrolled = false;
+  private readonly growSoon = oncePerFrame(() => this.scrolled());
 
   constructor(
     label: string,
@@ -37,9 +38,10 @@ export class InstructionRows {
       "aria-label": label,
       onclick: (e) => this.choose(this.indexOf(e)),
       onkeydown: ((e: KeyboardEvent) => this.key(e)) as EventListener,
-      onscroll: oncePerFrame(() => this.scrolled()),
+      onscroll: () => this.growSoon(),
     });
     this.element.append(this.note, h("table", { class: "insp-table insp-rows" }, this.head, this.body));
+    new ResizeObserver(this.growSoon).observe(this.element);
   }
 
   /** `head` is that of the `Sorting`. */
@@ -51,6 +53,7 @@ export class InstructionRows {
     this.note.hidden = !note;
     if (head.parentElement !== this.head) fill(this.head, head);
     this.grow();
+    this.growSoon(); // as far as there is room
     if (this.isScrolled) this.element.scrollTop = 0; // for which the browser lays out all that was just changed
     this.isScrolled = false;
   }
@@ -69,7 +72,10 @@ export class InstructionRows {
   private scrolled(): void {
     const { scrollTop, clientHeight, scrollHeight } = this.element;
     this.isScrolled = scrollTop > 0;
-    if (this.rows.length < this.all.length && scrollTop + clientHeight > scrollHeight - NEAR_PX) this.grow();
+    if (!clientHeight || this.rows.length === this.all.length || scrollTop + clientHeight <= scrollHeight - NEAR_PX)
+      return;
+    this.grow();
+    this.growSoon();
   }
 
   mark(): void {

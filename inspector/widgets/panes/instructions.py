@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.panes.counted import CountedPane
 from inspector.widgets.variants import Variant
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 InstructionColumn = Literal["order", "name", "opcode", "shape", "flops", "bytes_accessed", "executions", "source"]
 
@@ -16,7 +22,6 @@ InstructionColumn = Literal["order", "name", "opcode", "shape", "flops", "bytes_
 _SHOWN_ROWS = 400
 _FIRST_SEEN: tuple[InstructionColumn, ...] = ("order", "bytes_accessed", "flops")
 _LARGEST_FIRST: tuple[InstructionColumn, ...] = ("flops", "bytes_accessed", "executions")
-_BY: dict[InstructionColumn, list[str]] = {"order": [], "source": ["source_file", "source_line"]}
 
 
 class InstructionsRequest(TypedDict):
@@ -89,19 +94,45 @@ class InstructionsPane(CountedPane):
         )
         try:
             variant = self.context.variant(request["variant"])
-            table = self.once(variant, "table", lambda: variant.compiled_now.instructions())
-            if not request["has_fused"]:
-                table = table[table["fusion"].isna()]
-            by = _BY.get(request["column"], [request["column"]])
-            if by:
-                table = table.sort_values(by, ascending=not request["is_descending"], kind="stable", na_position="last")
-            elif request["is_descending"]:
-                table = table[::-1]
-            reply["rows"] = [_row(row) for row in table.head(_SHOWN_ROWS).to_dict("records")]
+            table = self._table(variant, has_fused=request["has_fused"])
+            keys = self.once(
+                variant, (request["column"], request["has_fused"]), lambda: _sort_keys(table, request["column"])
+            )
+            order = np.argsort(-keys if request["is_descending"] else keys, kind="stable")  # what is unknown comes last
+            reply["rows"] = [_row(row) for row in table.iloc[order[:_SHOWN_ROWS]].to_dict("records")]
             reply["total"] = len(table)
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"] = messages.error_of(error)
         return reply
+
+    def _table(self, variant: Variant, *, has_fused: bool) -> pd.DataFrame:
+        table: pd.DataFrame = self.once(variant, "table", lambda: variant.compiled_now.instructions())
+        if has_fused:
+            return table
+        return self.once(variant, "kernels", lambda: table[table["fusion"].isna()])
+
+
+def _sort_keys(table: pd.DataFrame, column: InstructionColumn) -> npt.NDArray[np.float64]:
+    """A number for each row, in the order of the column; NaN where its cell is not known."""
+    if column == "order":
+        return np.arange(len(table), dtype=np.float64)
+    if column in _LARGEST_FIRST:
+        numbers: npt.NDArray[np.float64] = table[column].to_numpy(np.float64, na_value=np.nan)
+        return numbers
+    if column != "source":
+        return _places(table[column])
+    lines = table["source_line"].to_numpy(np.float64, na_value=np.nan)
+    last = np.nanmax(lines, initial=0.0) + 1
+    keys: npt.NDArray[np.float64] = _places(table["source_file"]) * (last + 1) + np.where(np.isnan(lines), last, lines)
+    return keys
+
+
+def _places(texts: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    """Of each text among the different ones in order."""
+    import pandas as pd
+
+    codes, _ = pd.factorize(texts, sort=True)
+    return np.where(codes < 0, np.nan, codes.astype(np.float64))
 
 
 def _row(row: dict[Any, Any]) -> InstructionRow:
