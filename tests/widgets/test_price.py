@@ -128,6 +128,14 @@ def test_pages_have_the_first_prices_and_reports_the_others() -> None:
     assert len(whole) == 2 * 2 * 3 * 5
 
 
+def test_what_takes_long_or_much_room_is_not_recorded() -> None:
+    large = lowered(lambda x: lax.psum(x, "i"), [("i", 128)])
+    assert [*recordable(program(large), 0, is_whole=True)] == []
+    many = lowered(lambda x: [lax.psum(x * i, "i") for i in range(40)], [("i", 64)])
+    some = [*recordable(program(many), 0, is_whole=True)]
+    assert 5 <= len(some) < 30
+
+
 def test_an_explorer_prices_what_it_shows() -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("a",))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("a"))

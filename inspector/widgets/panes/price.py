@@ -31,6 +31,8 @@ _SMALL = 8
 _FIRST_SEEN = 4
 _MOST_RECORDED = 12
 _NETWORKS_RECORDED = 3
+_MOST_DEVICES_RECORDED = 64
+_MESSAGES_RECORDED = 30_000
 
 
 class PriceRequest(TypedDict):
@@ -157,13 +159,17 @@ def _shapes(chip: Chip, peak: Peak, count: int) -> Iterator[str]:
 
 
 def recordable(program: Program, variant: int, *, is_whole: bool) -> Iterator[PriceRequest]:
-    """Of the first collectives of each program, one of those with like groups and bytes; see `Pane.recordable`."""
-    networks = [*networks_for(program)][: _NETWORKS_RECORDED if is_whole else 1]
+    """Of the first collectives of each program, as long as they are quick to price and short to keep; see `Pane.recordable`."""
+    networks = [text for text in networks_for(program) if published(text).device_count <= _MOST_DEVICES_RECORDED]
     stages: tuple[messages.Stage, ...] = ("optimized", "hlo")
+    left = _MESSAGES_RECORDED
     for stage in stages if is_whole else stages[:1]:
         for each in program.stage(stage).items[: _MOST_RECORDED if is_whole else _FIRST_SEEN]:
-            for network in networks:
+            for network in networks[: _NETWORKS_RECORDED if is_whole else 1]:
                 for algorithm in _algorithms(each) if is_whole else _algorithms(each)[:1]:
+                    left -= _message_count(each, algorithm)
+                    if left < 0:
+                        return
                     yield PriceRequest(
                         type="price", id=0, variant=variant, program=stage, name=each.name, network=network,
                         algorithm=algorithm,
@@ -246,16 +252,19 @@ def _algorithms(collective: Collective) -> list[str]:
 
 
 def _check_size(collective: Collective, algorithm: str) -> None:
-    """Members exchange with all others, or pass on what comes: about the square of them in messages.
-
-    Raises:
-      ModuleError: too many messages to walk.
-    """
-    smallest, most = collective.who.group_sizes
-    groups = 1 if collective.opcode == "collective-permute" else collective.who.shape[0]
-    messages_sent = groups * most * (2 if algorithm == "halving and doubling" else most)
-    if smallest and messages_sent > _MOST_MESSAGES:
+    """Raises ModuleError: too many messages to walk."""
+    count = _message_count(collective, algorithm)
+    if count > _MOST_MESSAGES:
+        groups, most = collective.who.shape
         raise ModuleError(
-            f"{groups:,} groups of {most:,} send about {messages_sent:,} messages by {algorithm}, too many to follow each: at"
-            f" most {_MOST_MESSAGES:,}. `collectives().exchange(...)` prices one group."
+            f"{groups:,} groups of {most:,} send about {count:,} messages by {algorithm}, too many to follow each: at most"
+            f" {_MOST_MESSAGES:,}. `collectives().exchange(...)` prices one group."
         )
+
+
+def _message_count(collective: Collective, algorithm: str) -> int:
+    """About: members exchange with all others, or pass on what comes, but for those who halve and double."""
+    groups, most = collective.who.shape
+    if collective.opcode == "collective-permute":
+        return groups
+    return groups * most * (most.bit_length() if algorithm in ("halving and doubling", "tree") else most)
