@@ -23,7 +23,16 @@ from inspector.analysis.participation import Participation, Participations
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, ReplicaGroups, parse
+from inspector.hlo.replica_groups import (
+    AxisRef,
+    Iota,
+    IotaGroups,
+    ListGroups,
+    MeshGroups,
+    ReplicaGroups,
+    WrittenIds,
+    parse,
+)
 from inspector.toolchain.schema import installed_schema
 
 DEVICES = (1 << 12, 1 << 16, 1 << 20)
@@ -80,7 +89,7 @@ def _shuffled(mesh: Mesh, named: tuple[tuple[str, int], ...], devices: int) -> l
     source = np.random.default_rng(0)
     ids = tuple(source.permutation(devices).tolist())
     own = Mesh(mesh.axis_names, mesh.axis_sizes, "partition", ids)
-    along = MeshGroups(named, (AxisRef("fsdp"),), ids)
+    along = MeshGroups(named, (AxisRef("fsdp"),), WrittenIds.of(ids))
     members = source.permuted(MeshGroups(named, (AxisRef("fsdp"),)).expand(), axis=1).tolist()
     return [
         Case("mesh, its devices shuffled", along, own, ("fsdp",), AIM_WRITTEN_S),
@@ -129,8 +138,8 @@ def _write_mesh(proto: Any, form: MeshGroups) -> None:
     names = [name for name, _ in form.mesh_axes]
     for name, size in form.mesh_axes:
         proto.mesh.axes.add(name=name, size=size)
-    if isinstance(form.device_ids, tuple):
-        proto.mesh.device_ids.extend(form.device_ids)
+    if isinstance(form.device_ids, WrittenIds):
+        proto.mesh.device_ids.extend(form.device_ids.ids.tolist())
     for axis in form.axes:
         added = proto.axes.add(mesh_axis_index=names.index(axis.name))
         if axis.pre_size is not None:

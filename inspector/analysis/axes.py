@@ -56,7 +56,7 @@ def axes_of_form(
         return None
     positions: ReplicaGroups | None = form
     if mesh.device_ids is not None:
-        positions = form.in_mesh_order(mesh.device_ids) if isinstance(form, MeshGroups) else None
+        positions = form.in_mesh_order(mesh.id_of_position) if isinstance(form, MeshGroups) else None
     counted = None if positions is None else positions.member_digits(mesh.size)
     if counted is None:
         return None

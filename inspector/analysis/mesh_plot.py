@@ -105,8 +105,7 @@ def plot_groups(
 
 def _ids(mesh: Mesh) -> npt.NDArray[np.int64]:
     """Ids by mesh index."""
-    flat = np.arange(mesh.size) if mesh.device_ids is None else np.array(mesh.device_ids)
-    return flat.astype(np.int64).reshape(mesh.axis_sizes)
+    return mesh.id_of_position.reshape(mesh.axis_sizes)
 
 
 def _large_axes(mesh: Mesh) -> list[int]:

@@ -62,14 +62,12 @@ class Cursor:
 
     def integers(self, close: str) -> tuple[int, ...]:
         """Reads integers separated by commas, up to and including `close`."""
+        plain = self.plain_integers(close)
+        if plain is not None:
+            return tuple(plain.tolist())
         end = self.text.find(close, self.position)
         if end < 0:
             raise self.error(repr(close))
-        if end - self.position > _LONG:
-            plain = _plain_integers(self.text[self.position : end])
-            if plain is not None:
-                self.position = end + len(close)
-                return tuple(plain.tolist())
         words = self.text[self.position : end].split(",")
         if words == [""] or (len(words) == 1 and words[0].isspace()):
             words = []
@@ -82,6 +80,14 @@ class Cursor:
         self.position = end + len(close)
         return tuple(numbers)
 
+    def plain_integers(self, close: str) -> npt.NDArray[np.int64] | None:
+        """Reads many integers, up to and including `close`, if there are only digits and commas; None, with nothing read, else."""
+        end = self.text.find(close, self.position)
+        plain = _plain_integers(self.text[self.position : end]) if end - self.position > _LONG else None
+        if plain is not None:
+            self.position = end + len(close)
+        return plain
+
     def plain_lists(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
         """Reads lists of integers, such as `{{0,1},{2,3}}`, if there are only digits, commas and braces.
 
@@ -92,14 +98,20 @@ class Cursor:
         start, end = self.position + 2, self.text.find("}}", self.position)
         if end < 0 or not self.text.startswith("{{", self.position):
             return None
-        integers = _plain_integers(self.text[start:end].replace("},{", ","))
+        lists = self.text[start:end]
+        if not lists.isascii():
+            return None
+        characters = _characters(lists)
+        commas = np.flatnonzero(characters == ord(","))
+        is_last = characters[commas - 1] == ord("}")  # of the integers before a comma, those that a list ends with
+        digits = np.diff(commas, prepend=-1, append=len(characters)) - 1
+        digits[:-1] -= is_last
+        digits[1:] -= is_last
+        integers = _plain_integers(lists.replace("},{", ","), digits)
         if integers is None:
             return None
-        characters = np.frombuffer(self.text[start:end].encode(), np.uint8)
-        commas = np.flatnonzero(characters == ord(","))
-        last = np.flatnonzero(characters[commas - 1] == ord("}"))  # integers that a list ends with
         self.position = end + 2
-        return integers, np.diff(last, prepend=-1, append=len(integers) - 1)
+        return integers, np.diff(np.flatnonzero(is_last), prepend=-1, append=len(integers) - 1)
 
     def until(self, stop: str) -> str:
         """Reads a bare word that ends before `stop`."""
@@ -133,12 +145,21 @@ class Cursor:
         )
 
 
-def _plain_integers(text: str) -> npt.NDArray[np.int64] | None:
-    """Integers separated by commas; None unless there are some, and nothing but their digits."""
+def _characters(text: str) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def _plain_integers(text: str, digits: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64] | None:
+    """Integers separated by commas; None unless there are some, and nothing but their digits.
+
+    Args:
+      text: what may be integers.
+      digits: how many each has, where that is known.
+    """
     if not text.isascii() or text.encode().translate(None, b"0123456789,"):
         return None
-    characters = np.frombuffer(f",{text},".encode(), np.uint8)
-    digits = np.diff(np.flatnonzero(characters == ord(","))) - 1
+    if digits is None:
+        digits = np.diff(np.flatnonzero(_characters(text) == ord(",")), prepend=-1, append=len(text)) - 1
     if digits.min() < 1 or digits.max() > _SAFE_DIGITS:
         return None
     return np.fromstring(text, np.int64, sep=",")

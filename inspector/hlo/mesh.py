@@ -55,11 +55,21 @@ class Mesh(OfFields):
         return math.prod(self.axis_sizes)
 
     @functools.cached_property
+    def id_of_position(self) -> npt.NDArray[np.int64]:
+        """Logical id at each row-major position, read only."""
+        if self.device_ids is None:
+            ids = np.arange(self.size, dtype=np.int64)
+        else:
+            ids = np.array(array.array("q", self.device_ids), np.int64)
+        ids.setflags(write=False)
+        return ids
+
+    @functools.cached_property
     def position_of_id(self) -> npt.NDArray[np.int64]:
         """Row-major position of each logical id."""
         positions = np.arange(self.size, dtype=np.int64)
         if self.device_ids is not None:
-            positions[np.array(array.array("q", self.device_ids), np.int64)] = np.arange(self.size)
+            positions[self.id_of_position] = np.arange(self.size)
         return positions
 
     def coordinates(self, positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:

@@ -22,7 +22,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -40,6 +40,7 @@ MAX_IDS = 1 << 21
 
 _MOST_SHOWN = 4096
 _LONGEST_QUOTE = 200
+_MOST_HASHED = 256  # of the ids of one value, evenly spread: equality looks at the rest
 
 
 def check_count(count: int) -> int:
@@ -195,7 +196,7 @@ class ListGroups(_Form):
         return np.array_equal(self.lengths, other.lengths) and np.array_equal(self.ids, other.ids)
 
     def __hash__(self) -> int:
-        return hash((self.ids.tobytes(), self.lengths.tobytes()))
+        return hash((_hash(self.ids), _hash(self.lengths)))
 
     def __reduce__(self) -> tuple[object, ...]:
         return ListGroups.from_arrays, (self.ids, self.lengths)
@@ -209,12 +210,50 @@ class ListGroups(_Form):
         return "{" + ",".join("{" + _commas(group) + "}" for group in self.groups) + "}"
 
 
+def _hash(ids: Ids) -> int:
+    return hash((len(ids), ids[:: 1 + len(ids) // _MOST_HASHED].tobytes()))
+
+
 def _fill(made: ListGroups, ids: Ids, lengths: Ids) -> None:
     if ids.min(initial=0) < 0:
         raise ModuleError(f"Replica groups: the id {int(ids.min())} is negative.")
     for name, values in (("ids", ids), ("lengths", lengths)):
         values.setflags(write=False)
         object.__setattr__(made, name, values)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WrittenIds:
+    """Ids one by one: an array, which becomes read only, with the equality of its values."""
+
+    ids: Ids
+
+    def __post_init__(self) -> None:
+        self.ids.setflags(write=False)
+
+    @classmethod
+    def of(cls, ids: Collection[int]) -> WrittenIds:
+        """From any ids.
+
+        Raises:
+          ModuleError: an id of more than 64 bits.
+        """
+        return cls(id_array(ids, len(ids)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return WrittenIds, (self.ids,)
+
+    def __eq__(self, other: object) -> bool:
+        return np.array_equal(self.ids, other.ids) if isinstance(other, WrittenIds) else NotImplemented
+
+    def __hash__(self) -> int:
+        return _hash(self.ids)
+
+    def __repr__(self) -> str:
+        return f"<{len(self.ids):,} ids: {short_text(self)}>"
+
+    def __str__(self) -> str:
+        return _commas(self.ids.tolist())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -324,7 +363,7 @@ class MeshGroups(_Form, OfFields):
 
     mesh_axes: tuple[tuple[str, int], ...]
     axes: tuple[AxisRef, ...]
-    device_ids: tuple[int, ...] | Iota | None = None
+    device_ids: WrittenIds | Iota | None = None
 
     def __post_init__(self) -> None:
         sizes = dict(self.mesh_axes)
@@ -333,7 +372,7 @@ class MeshGroups(_Form, OfFields):
         if min(sizes.values(), default=1) < 0:
             raise ModuleError(f"Replica groups {short_text(self)}: the size of a mesh axis is negative.")
         if self.device_ids is not None:
-            count = self.device_ids.size if isinstance(self.device_ids, Iota) else len(self.device_ids)
+            count = self.device_ids.size if isinstance(self.device_ids, Iota) else len(self.device_ids.ids)
             if count != math.prod(sizes.values()):
                 raise ModuleError(
                     f"Replica groups {short_text(self)}: the mesh has {math.prod(sizes.values())} positions,"
@@ -345,13 +384,7 @@ class MeshGroups(_Form, OfFields):
                 raise ModuleError(f"Replica groups {short_text(self)}: the mesh has no axis {name!r}, only {known}.")
             _split(sizes[name], tuple(axis for axis in self.axes if axis.name == name))
 
-    @functools.cached_property
-    def _written_ids(self) -> Ids:
-        """`device_ids`, where they are written out."""
-        assert isinstance(self.device_ids, tuple), "asked only then"
-        return id_array(self.device_ids, len(self.device_ids))
-
-    def in_mesh_order(self, device_ids: tuple[int, ...]) -> MeshGroups | None:
+    def in_mesh_order(self, device_ids: Ids) -> MeshGroups | None:
         """Groups of the mesh's positions in place of its ids, where these are written out.
 
         Args:
@@ -360,9 +393,9 @@ class MeshGroups(_Form, OfFields):
         Returns:
           None where the ids are others, or not 0, 1, 2, ... in any order.
         """
-        if not isinstance(self.device_ids, tuple) or self.device_ids != device_ids:
+        if not isinstance(self.device_ids, WrittenIds) or not np.array_equal(self.device_ids.ids, device_ids):
             return None
-        ids, found = self._written_ids, np.zeros(len(device_ids), np.bool_)
+        ids, found = device_ids, np.zeros(len(device_ids), np.bool_)
         if ids.min(initial=0) < 0 or ids.max(initial=-1) >= len(found):
             return None
         found[ids] = True
@@ -371,10 +404,9 @@ class MeshGroups(_Form, OfFields):
     @property
     def mesh_ids(self) -> Ids:
         """The id at each mesh position, flat and row-major."""
-        if isinstance(self.device_ids, Iota):
-            return self.device_ids.expand()
-        size = check_count(math.prod(size for _, size in self.mesh_axes))
-        return np.arange(size, dtype=np.int64) if self.device_ids is None else self._written_ids
+        if self.device_ids is not None:
+            return self.device_ids.expand() if isinstance(self.device_ids, Iota) else self.device_ids.ids
+        return np.arange(check_count(math.prod(size for _, size in self.mesh_axes)), dtype=np.int64)
 
     def shape(self, id_count: int | None = None) -> tuple[int, int]:
         """`id_count` is not needed."""
@@ -384,14 +416,14 @@ class MeshGroups(_Form, OfFields):
 
     def largest_id(self, id_count: int | None = None) -> int:
         """`id_count` is not needed."""
-        if isinstance(self.device_ids, tuple):
-            return int(self._written_ids.max(initial=-1))
+        if isinstance(self.device_ids, WrittenIds):
+            return int(self.device_ids.ids.max(initial=-1))
         return math.prod(self.shape(id_count)) - 1
 
     def member_digits(self, id_count: int | None = None) -> Digits | None:
         """`id_count` is not needed."""
         size = math.prod(self.shape(id_count))
-        if isinstance(self.device_ids, tuple) or not size:
+        if isinstance(self.device_ids, WrittenIds) or not size:
             return None
         sizes, _, last = self._dimensions()
         ids = self.device_ids.digits if isinstance(self.device_ids, Iota) else (Digit(size, 1),)
@@ -421,12 +453,11 @@ class MeshGroups(_Form, OfFields):
 
     def __str__(self) -> str:
         axes = "{" + ",".join(map(str, self.axes)) + "}"
-        if not self.mesh_axes and isinstance(self.device_ids, tuple):
-            return f"single_device[device_id={_commas(self.device_ids)}] {axes}"
+        if not self.mesh_axes and isinstance(self.device_ids, WrittenIds):
+            return f"single_device[device_id={self.device_ids}] {axes}"
         mesh = "mesh[" + ",".join(f"{_quoted(name)}={size}" for name, size in self.mesh_axes) + "]"
         if self.device_ids is not None:
-            ids = str(self.device_ids) if isinstance(self.device_ids, Iota) else _commas(self.device_ids)
-            mesh += f", device_ids=({ids})"
+            mesh += f", device_ids=({self.device_ids})"
         return f"{mesh} {axes}"
 
 
@@ -507,7 +538,7 @@ def _iota(cursor: Cursor) -> Iota:
 def _mesh_groups(cursor: Cursor) -> MeshGroups:
     if cursor.accept("single_device["):
         cursor.expect("device_id=")
-        device_ids: tuple[int, ...] | Iota | None = cursor.integers("]")
+        device_ids: WrittenIds | Iota | None = _written(cursor, "]")
         mesh_axes: tuple[tuple[str, int], ...] = ()
     else:
         cursor.expect("mesh[")
@@ -533,13 +564,18 @@ def _mesh_axes(cursor: Cursor) -> tuple[tuple[str, int], ...]:
     return tuple(axes)
 
 
-def _device_ids(cursor: Cursor) -> tuple[int, ...] | Iota:
+def _device_ids(cursor: Cursor) -> WrittenIds | Iota:
     cursor.expect("device_ids=(")
     if not cursor.at("["):
-        return cursor.integers(")")
+        return _written(cursor, ")")
     iota = _iota(cursor)
     cursor.expect(")")
     return iota
+
+
+def _written(cursor: Cursor, close: str) -> WrittenIds:
+    plain = cursor.plain_integers(close)
+    return WrittenIds.of(cursor.integers(close)) if plain is None else WrittenIds(plain)
 
 
 def _axis_ref(cursor: Cursor) -> AxisRef:

@@ -12,11 +12,13 @@ from inspector.errors import ModuleError
 from inspector.hlo.replica_groups import (
     MAX_IDS,
     AxisRef,
+    Ids,
     Iota,
     IotaGroups,
     ListGroups,
     MeshGroups,
     ReplicaGroups,
+    WrittenIds,
     check_count,
     id_array,
 )
@@ -28,7 +30,9 @@ _TAG = 1 << 3 | 2  # field 1, bytes that say how many they are
 
 _ID_BYTES = 3  # of the ids below `MAX_IDS`
 
-# Of fewer bytes the groups are read sooner one by one.
+_PACKED_HEAD = 2  # before integers that are packed: their tag and how many bytes they are
+
+# Of fewer bytes, and so integers, they are read sooner one by one.
 _MANY_BYTES = 256
 
 
@@ -60,6 +64,22 @@ def _list_groups(groups: Sequence[Any]) -> ListGroups:
     return ListGroups.from_arrays(id_array(itertools.chain.from_iterable(members), count), lengths)
 
 
+def _mesh_ids(mesh: Any) -> Ids:
+    """Those of a `xla.MeshProto`: of many, the integers that they are serialized to, as each costs more as an object."""
+    count = len(mesh.device_ids)
+    if count > _MANY_BYTES:
+        alone = type(mesh)()
+        alone.MergeFrom(mesh)
+        alone.ClearField("axes")
+        alone.ClearField("iota_transform")
+        alone.DiscardUnknownFields()
+        data = alone.SerializeToString()
+        ends = varint_ends(data)
+        if len(ends) == _PACKED_HEAD + count:
+            return varints_at(data, ends[_PACKED_HEAD:])
+    return id_array(mesh.device_ids, count)
+
+
 def alike_groups(data: bytes) -> ListGroups | None:
     """Many groups of the same length, from the bytes of a `xla.CollectiveDeviceListProto`; None for any others.
 
@@ -89,10 +109,21 @@ def _alike_integers(data: bytes) -> ListGroups | None:
     check_count(count * (width - _HEAD))
     ends = ends.reshape(count, width)
     last = ends[:, -1]
-    expected = (_TAG, last - ends[:, 1], _TAG, last - ends[:, 3])
-    if any((varints_at(data, ends[:, place]) != value).any() for place, value in enumerate(expected)):
-        return None
+    if not _have_short_heads(data, ends, last):
+        expected = (_TAG, last - ends[:, 1], _TAG, last - ends[:, 3])
+        if any((varints_at(data, ends[:, place]) != value).any() for place, value in enumerate(expected)):
+            return None
     return ListGroups.from_arrays(varints_at(data, ends[:, _HEAD:]).reshape(-1), np.full(count, width - _HEAD))
+
+
+def _have_short_heads(data: bytes, ends: Ids, last: Ids) -> bool:
+    """Whether all groups begin as expected, with a byte an integer, as those of few members do."""
+    first = ends[:, 0]
+    if (ends[:, _HEAD - 1] - first != _HEAD - 1).any():
+        return False
+    heads = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), _HEAD)[first]
+    expected = (_TAG, last - first - 1, _TAG, last - first - _HEAD + 1)
+    return all((heads[:, place] == value).all() for place, value in enumerate(expected))
 
 
 def _iota_groups(proto: Any) -> IotaGroups:
@@ -107,7 +138,7 @@ def _iota(dims: Any, permutation: Any) -> Iota:
 def _mesh_groups(proto: Any) -> MeshGroups:
     mesh = proto.mesh
     names = tuple(axis.name for axis in mesh.axes)
-    device_ids: tuple[int, ...] | Iota | None = tuple(mesh.device_ids) or None
+    device_ids: WrittenIds | Iota | None = WrittenIds(_mesh_ids(mesh)) if mesh.device_ids else None
     if mesh.HasField("iota_transform"):
         device_ids = _iota(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm)
     axes = []

@@ -51,7 +51,7 @@ def axes_in_text(sharding: str, mesh: Mesh) -> Axes | None:
         return None
     places = np.empty((len(sizes), mesh.size), np.int64)
     places[:, ids.ravel()] = np.indices(sizes).reshape(len(sizes), -1)
-    at = places[:, np.asarray(mesh.device_ids if mesh.device_ids is not None else range(mesh.size))]
+    at = places[:, mesh.id_of_position]
     grid = at.reshape(len(sizes), *mesh.axis_sizes)
     return _by_dimension(grid[: len(grid) - bool(is_replicated)], mesh)
 

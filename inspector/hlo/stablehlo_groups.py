@@ -18,7 +18,7 @@ import numpy as np
 
 from inspector.errors import ModuleError
 from inspector.hlo.cursor import Cursor
-from inspector.hlo.replica_groups import AxisRef, ListGroups, MeshGroups, ReplicaGroups
+from inspector.hlo.replica_groups import AxisRef, ListGroups, MeshGroups, ReplicaGroups, WrittenIds
 
 _MESH = "sdy.mesh @"
 _MESH_AXES = "#stablehlo.replica_group_mesh_axes<"
@@ -69,7 +69,7 @@ def parse_meshes(module_text: str) -> dict[str, MeshGroups]:
         device_ids = None
         if cursor.accept(", device_ids="):
             cursor.expect("[")
-            device_ids = cursor.integers("]")
+            device_ids = WrittenIds.of(cursor.integers("]"))
         meshes[name] = MeshGroups(tuple(axes), (), device_ids)
         start = module_text.find(_MESH, start + 1)
     return meshes

@@ -236,7 +236,7 @@ def _groups(one: Logged, mesh: Mesh | None) -> set[tuple[int, ...]] | None:
     """The ids that exchange with each other, in order, by the axes that it names; None where the mesh has not all of them."""
     if mesh is None or not set(one.axes) <= set(mesh.axis_names):
         return None
-    ids = np.arange(mesh.size) if mesh.device_ids is None else np.asarray(mesh.device_ids)
+    ids = mesh.id_of_position
     named = [mesh.axis_names.index(axis) for axis in one.axes]
     along = np.moveaxis(ids.reshape(mesh.axis_sizes), named, range(-len(named), 0))
     rows = along.reshape(-1, math.prod(mesh.axis_sizes[axis] for axis in named)).tolist()

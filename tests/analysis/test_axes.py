@@ -13,7 +13,7 @@ from inspector.analysis.axes import axes_of_groups, axes_of_pairs, with_size_one
 from inspector.errors import Unavailable
 from inspector.hlo.group_mode import GroupMode, participants
 from inspector.hlo.mesh import Mesh
-from inspector.hlo.replica_groups import AxisRef, ListGroups, MeshGroups, ReplicaGroups, parse
+from inspector.hlo.replica_groups import AxisRef, ListGroups, MeshGroups, ReplicaGroups, WrittenIds, parse
 from tests.groups import to_lists
 
 
@@ -24,13 +24,18 @@ def find(groups: ReplicaGroups, mesh: Mesh | None, ordered: bool = True) -> tupl
     return axes_of_groups(devices, groups, mesh, 1, count, ordered)
 
 
+def written_ids(mesh: Mesh) -> WrittenIds | None:
+    """The mesh's ids."""
+    return None if mesh.device_ids is None else WrittenIds.of(mesh.device_ids)
+
+
 def as_groups(axes: tuple[str, ...], mesh: Mesh) -> MeshGroups:
     """The groups that a result means."""
     names = ",".join(f"'{n}'={s}" for n, s in zip(mesh.axis_names, mesh.axis_sizes, strict=True))
     written = ",".join(f"'{name}'" + colon + part for name, colon, part in (axis.partition(":") for axis in axes))
     form = parse(f"mesh[{names}] {{{written}}}")
     assert isinstance(form, MeshGroups)
-    return MeshGroups(form.mesh_axes, form.axes, mesh.device_ids)
+    return MeshGroups(form.mesh_axes, form.axes, written_ids(mesh))
 
 
 @st.composite
@@ -63,7 +68,7 @@ def test_parts_of_axes_are_found(mesh: Mesh, data: st.DataObject) -> None:
             parts.append(AxisRef(name, before, part))
     axes = tuple(data.draw(st.permutations(parts)))
     named = tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
-    expanded = MeshGroups(named, axes, mesh.device_ids).expand()
+    expanded = MeshGroups(named, axes, written_ids(mesh)).expand()
     found = find(ListGroups(tuple(map(tuple, expanded.tolist()))), mesh)
     assert isinstance(found, tuple), found
     assert sorted(to_lists(as_groups(found, mesh))) == sorted(expanded.tolist())

@@ -17,7 +17,17 @@ from inspector.analysis.participation import Participation, Participations
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.group_mode import GroupMode, participants
 from inspector.hlo.mesh import Mesh
-from inspector.hlo.replica_groups import AxisRef, Ids, Iota, IotaGroups, ListGroups, MeshGroups, ReplicaGroups, parse
+from inspector.hlo.replica_groups import (
+    AxisRef,
+    Ids,
+    Iota,
+    IotaGroups,
+    ListGroups,
+    MeshGroups,
+    ReplicaGroups,
+    WrittenIds,
+    parse,
+)
 from tests.analysis.plain_axes import plain_axes
 
 SIZES = (1, 2, 2, 3, 4, 6, 8)
@@ -66,7 +76,8 @@ def random_mesh_groups(source: random.Random, mesh: Mesh, count: int) -> MeshGro
         elif source.random() < 0.4:
             before = divisor(source, size)
             axes.append(AxisRef(name, before, divisor(source, size // before)))
-    ids: tuple[int, ...] | Iota | None = random_ids(source, count, 0.2)
+    written = random_ids(source, count, 0.2)
+    ids: WrittenIds | Iota | None = None if written is None else WrittenIds.of(written)
     if ids is None and source.random() < 0.3:
         ids = random_iota(source, count)
     return MeshGroups(tuple(named), tuple(source.sample(axes, len(axes))), ids)

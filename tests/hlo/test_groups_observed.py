@@ -16,7 +16,7 @@ from inspector.analysis.collectives import collectives
 from inspector.hlo.group_mode import GroupMode, group_mode, participants
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
-from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, ReplicaGroups
+from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, ReplicaGroups, WrittenIds
 from tests.hlo.conftest import Execute
 
 DEVICES = 8
@@ -80,9 +80,9 @@ def mesh_groups(draw: st.DrawFn) -> MeshGroups:
             references += [AxisRef(name, 1, 2), AxisRef(name, 4, 2)]
     assume(references)
     ids = draw(st.sampled_from(["none", "list", "iota"]))
-    device_ids: tuple[int, ...] | Iota | None = None
+    device_ids: WrittenIds | Iota | None = None
     if ids == "list":
-        device_ids = tuple(draw(st.permutations(range(DEVICES))))
+        device_ids = WrittenIds.of(draw(st.permutations(range(DEVICES))))
     elif ids == "iota":
         transposed = Iota(sizes, tuple(draw(st.permutations(range(len(sizes))))))
         device_ids = transposed if transposed.permutation else None  # XLA refuses one that moves nothing

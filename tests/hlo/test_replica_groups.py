@@ -26,6 +26,7 @@ from inspector.hlo.replica_groups import (
     ListGroups,
     MeshGroups,
     ReplicaGroups,
+    WrittenIds,
     parse,
     parse_pairs,
 )
@@ -294,12 +295,12 @@ def test_of_two_forms_the_later_one_counts() -> None:
 
 
 def test_ids_of_the_programs_mesh_are_its_positions() -> None:
-    ids = (3, 1, 0, 2)
+    ids = WrittenIds.of((3, 1, 0, 2))
     groups = MeshGroups((("a", 2), ("b", 2)), (AxisRef("b"),), ids)
-    assert groups.in_mesh_order(ids) == MeshGroups(groups.mesh_axes, groups.axes)
-    assert groups.in_mesh_order((3, 1, 2, 0)) is None
-    for wrong in ((0, 0, 1, 1), (0, 1, 2, 4), (-1, 0, 1, 2)):
-        assert MeshGroups(groups.mesh_axes, groups.axes, wrong).in_mesh_order(wrong) is None
+    assert groups.in_mesh_order(ids.ids) == MeshGroups(groups.mesh_axes, groups.axes)
+    assert groups.in_mesh_order(np.array((3, 1, 2, 0))) is None
+    for wrong in map(WrittenIds.of, ((0, 0, 1, 1), (0, 1, 2, 4), (-1, 0, 1, 2))):
+        assert MeshGroups(groups.mesh_axes, groups.axes, wrong).in_mesh_order(wrong.ids) is None
 
 
 @st.composite
@@ -320,9 +321,9 @@ def meshes(draw: st.DrawFn) -> MeshGroups:
                 )
     total = math.prod(sizes)
     ids = draw(st.sampled_from(["none", "list", "iota"]))
-    device_ids: tuple[int, ...] | Iota | None = None
+    device_ids: WrittenIds | Iota | None = None
     if ids == "list":
-        device_ids = tuple(draw(st.permutations(range(total))))
+        device_ids = WrittenIds.of(draw(st.permutations(range(total))))
     elif ids == "iota":
         device_ids = Iota(tuple(sizes), tuple(draw(st.permutations(range(len(sizes))))))
     return MeshGroups(axes, tuple(draw(st.permutations(references))), device_ids)
@@ -414,7 +415,7 @@ def test_expand_is_int64() -> None:
 
 
 def test_a_pickle_has_the_fields_and_not_what_was_made_of_them() -> None:
-    groups = MeshGroups((("x", 4), ("y", 2)), (AxisRef("y"),), tuple(reversed(range(8))))
+    groups = MeshGroups((("x", 4), ("y", 2)), (AxisRef("y"),), WrittenIds.of(range(7, -1, -1)))
     size = len(pickle.dumps(groups))
     expanded = groups.expand().tolist()
     copy = pickle.loads(pickle.dumps(groups))
