@@ -320,6 +320,8 @@ def test_a_line_of_a_pass_is_followed_by_its_name_there(demo: OpenDemo) -> None:
     page = demo("recorded")
     record(page, "passes")
     plot(page).press("ArrowRight")
+    chosen = page.locator("[data-pane=passes] tr[aria-selected=true] th").inner_text()
+    expect(page.locator("[data-pane=passes] .insp-pass-said")).to_contain_text(chosen)  # its text is there
     line = page.locator("[data-pane=passes] .cm-line", has_text=re.compile(r"^ {2}(ROOT )?%[\w.\-]+ = ")).first
     line.click(position={"x": 40, "y": 8})
     page.get_by_role("button", name="Follow", exact=True).click()
