@@ -442,6 +442,7 @@ export interface SplitChange {
   arrays: string[];
   before: string;
   after: string;
+  needed_by: string[];
 }
 
 export interface Collective {
@@ -592,7 +593,7 @@ export interface Priced {
 }
 
 export interface ShardedArray {
-  kind: "argument" | "result" | "constraint";
+  kind: "argument" | "result" | "constraint" | "value";
   name: string;
   what: string;
   shape: number[];
@@ -614,6 +615,7 @@ export interface ShardingList {
   physical_ids: number[] | null;
   rows: ShardedArray[];
   left_out: number;
+  has_values: boolean;
   note: string;
 }
 
@@ -1180,8 +1182,8 @@ export const PANES: readonly Line[] = [
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
-  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerialisations", "observed", "priced", "variant", "document", "notebook_kernel"] },
-  { name: "shardings", title: "Shardings", place: "dock", topics: ["sharding_list", "variant", "document", "notebook_kernel"] },
+  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerialisations", "observed", "priced", "recording", "variant", "document", "notebook_kernel"] },
+  { name: "shardings", title: "Shardings", place: "dock", topics: ["sharding_list", "recording", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },

@@ -1,4 +1,4 @@
-"""`Shardings`: how the arguments, the results and the constrained values of a partitioned program lie over its devices."""
+"""`Shardings`: how the arguments, the results and the values inside a partitioned program lie over its devices."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ MOST_DEVICES = 1 << 16
 """Of a mesh on which parts are told."""
 _CONSTRAINTS = ("Sharding",)
 """Custom calls that say how their operand is to be split."""
+_MANUAL = ("{manual}", " manual={", " last_tile_dims={")
+"""In shardings of what each device does itself, over all axes of the mesh or some."""
+_NO_VALUES = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -36,19 +39,20 @@ class ArraySharding:
     """One array of a program, and how it lies over the devices.
 
     Attributes:
-      kind: "argument", "result" or "constraint", which is a value inside.
-      name: an argument's or result's path; a constraint's instruction before optimization.
+      kind: "argument", "result", "constraint", which is a value inside that the user splits, or "value", as the partitioner
+        takes it.
+      name: an argument's or result's path; else an instruction's, before optimization or as the partitioner takes it.
       dtype: NumPy's name, or `key<fry>` for random keys.
       shape: of the whole array.
       sharding: which device holds which part; Unavailable where no axes of the mesh say it, or nobody tells.
       asked: the user's `PartitionSpec`, "" where XLA chose.
       text: XLA's own words.
       part_bytes: of one device's part.
-      frames: the lines that a constraint comes from, innermost first.
-      number: of the argument's parameter, or the result's position; None for a constraint.
+      frames: the lines that a value inside comes from, innermost first.
+      number: of the argument's parameter, or the result's position; None for what is inside.
     """
 
-    kind: Literal["argument", "result", "constraint"]
+    kind: Literal["argument", "result", "constraint", "value"]
     name: str
     dtype: str
     shape: tuple[int, ...]
@@ -126,18 +130,51 @@ def _row(one: ArraySharding) -> Sequence[object]:
     return one.kind, one.name, one.dtype, one.shape, split, part, one.part_bytes, over, one.asked, file, line
 
 
-def shardings(compiled: CompiledProgram | Preview, before: Module | None = None) -> Shardings:
+def shardings(
+    compiled: CompiledProgram | Preview, before: Module | None = None, whole: Module | None = None
+) -> Shardings:
     """Those of a compiled program.
 
     Args:
       compiled: the program.
       before: its HLO before optimization, where the constraints stand; without it there are none of these.
+      whole: as the partitioner takes it; without it there are no values.
     """
     mesh, options = compiled.program.mesh, compiled.build_options
     if (options.num_partitions or 1) == 1:
         return Shardings(())
     named = None if mesh is None or mesh.kind != "partition" else mesh
-    return Shardings((*_ends(compiled, named), *_constraints(before, named)))
+    return Shardings((*_ends(compiled, named), *_constraints(before, named), *_values(whole, named)))
+
+
+def value_sharding(instruction: Instruction, mesh: Mesh | None) -> ArraySharding | None:
+    """How the partitioner is to split what an instruction gives; None of no array, and of one device's part (`shard_map`).
+
+    Args:
+      instruction: of the module that the partitioner takes.
+      mesh: the program's.
+    """
+    shape, proto = instruction.shape, instruction.proto
+    if shape.is_tuple or shape.element_type in ("token", "buffer"):
+        return None
+    sharding = proto.sharding if proto.HasField("sharding") else _replicated(proto)
+    text = sharding_text(sharding)
+    if any(word in text for word in _MANUAL):
+        return None
+    return _array("value", instruction.name, shape.element_type, shape, sharding, mesh, "", instruction.origin.frames)
+
+
+def _replicated(proto: Any) -> Any:
+    """What the partitioner takes for what says nothing."""
+    return type(proto.sharding)()
+
+
+def _values(whole: Module | None, mesh: Mesh | None) -> Iterator[ArraySharding]:
+    for each in () if whole is None else whole.instructions():
+        if each.opcode not in _NO_VALUES and each.proto.HasField("sharding"):
+            array = value_sharding(each, mesh)
+            if array is not None:
+                yield array
 
 
 def _ends(compiled: CompiledProgram | Preview, mesh: Mesh | None) -> Iterator[ArraySharding]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.collective import Collective, axes_text
+from inspector.analysis.needed_by import SplitInstruction, SplitInstructions
 from inspector.analysis.program_shardings import shardings
 from inspector.analysis.whole_arrays import WholeArray, WholeArrays
 from inspector.compilation.compiled import CompiledProgram
@@ -46,6 +47,8 @@ class Resharding:
       advice: what to change.
       array: the argument or the result that this is, and how the whole of it is split before and after; None where it is
         neither.
+      needed_by: what the partitioner did this for, on whole arrays: several where nothing tells which; () where that is lost,
+        and where the compile did not record its passes.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Resharding:
     frames: tuple[Frame, ...]
     advice: str
     array: WholeArray | None = None
+    needed_by: tuple[SplitInstruction, ...] = ()
 
     def __repr__(self) -> str:
         size = "" if isinstance(self.operand_bytes, Unavailable) else f", {format_bytes(self.operand_bytes)}"
@@ -100,6 +104,7 @@ _KINDS: dict[str, Kind] = {
     "array": "text",
     "split_before": "text",
     "split_after": "text",
+    "needed_by": "text",
     "advice": "text",
     "unknown": "reasons",
 }
@@ -113,22 +118,37 @@ def _row(one: Resharding) -> Sequence[object]:
     names = ", ".join(array.names) or None
     return (
         one.name, one.kind, one.axes, one.had, one.needed, one.operand_bytes, file, line, names, array.before or None,
-        array.after or None, one.advice,
+        array.after or None, "; or ".join(map(str, one.needed_by)) or None, one.advice,
     )  # fmt: skip
 
 
-def reshardings(compiled: CompiledProgram, found: Iterable[Collective]) -> Reshardings:
-    """Those of a program with these collectives."""
+def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: Module | None = None) -> Reshardings:
+    """Those of a program with these collectives.
+
+    Args:
+      compiled: the program.
+      found: its collectives.
+      whole: as the partitioner takes it, where that is known.
+    """
     full = full_rematerialisations(compiled)
     arrays = WholeArrays(compiled.module(), shardings(compiled))
-    inserted = [each for each in (resharding(one, arrays) for one in found) if isinstance(each, Resharding)]
+    inside = None if whole is None else SplitInstructions(whole, compiled.program.mesh)
+    inserted = [each for each in (resharding(one, arrays, inside) for one in found) if isinstance(each, Resharding)]
     if isinstance(full, Unavailable):
         return Reshardings(tuple(inserted), str(full))
     return Reshardings((*full, *inserted))
 
 
-def resharding(collective: Collective, arrays: WholeArrays | None = None) -> Resharding | Unavailable:
-    """What a collective changes, where the partitioner inserted it; `arrays` at the program's ends, where they are known."""
+def resharding(
+    collective: Collective, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
+) -> Resharding | Unavailable:
+    """What a collective changes, where the partitioner inserted it.
+
+    Args:
+      collective: of a partitioned program.
+      arrays: those at the program's ends, where they are known.
+      inside: what the partitioner took, where that is known.
+    """
     if isinstance(collective.inserted_by, Unavailable):
         return collective.inserted_by
     if collective.inserted_by != "partitioner":
@@ -158,6 +178,7 @@ def resharding(collective: Collective, arrays: WholeArrays | None = None) -> Res
         frames=collective.origin.frames,
         advice=advice.format(gone=gone, come=come, over=over, combined=combined),
         array=None if arrays is None else arrays.of(collective),
+        needed_by=() if inside is None else inside.needing(collective),
     )
 
 

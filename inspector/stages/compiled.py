@@ -70,12 +70,27 @@ class Compiled(CompiledProgram):
         )
 
     def reshardings(self) -> Reshardings:
-        """Where the partitioner changes how an array is split: from what to what, at which line, and what helps."""
-        return reshardings(self, self.collectives())
+        """Where the partitioner changes how an array is split: from what to what, at which line, and what helps.
+
+        Where the compile recorded its passes (`products=("passes",)`), also for which instruction, on which whole arrays.
+        """
+        return reshardings(self, self.collectives(), self.whole)
 
     def shardings(self) -> Shardings:
-        """How arguments and results of a partitioned program lie over its devices; `Lowered.shardings` has values inside too."""
-        return shardings(self)
+        """How the arrays of a partitioned program lie over its devices: arguments, results, and values inside.
+
+        The values are those that the partitioner takes, which is known where the compile recorded its passes
+        (`products=("passes",)`); `Lowered.shardings` has besides what the user constrains.
+        """
+        return shardings(self, whole=self.whole)
+
+    @property
+    def whole(self) -> Module | None:
+        """The program of whole arrays that the partitioner takes; None without one, and where no passes were recorded."""
+        if isinstance(self.passes, Unavailable) or (self.build_options.num_partitions or 1) == 1:
+            return None
+        found = self.passes.before_partitioning()
+        return None if isinstance(found, Unavailable) else found
 
     def instructions(self) -> pd.DataFrame:
         """Every instruction of the optimized HLO, one row each, with what it costs.

@@ -245,12 +245,12 @@ class Lowered(Deferred, Portable):
         return observing.Observing(request, logged, self.collectives(), args, kwargs)
 
     def shardings(self, compiled: Compiled) -> Shardings:
-        """How arguments, results and constrained values lie over the devices, once this is compiled.
+        """How arguments, results and values inside lie over the devices, once this is compiled.
 
         Args:
           compiled: what it was compiled to, as XLA shards what nobody asked for.
         """
-        return shardings(compiled, self.module())
+        return shardings(compiled, self.module(), compiled.whole)
 
     def line_costs(self, compiled: Compiled, peak: Peak | None = None) -> LineCosts:
         """What each line of source, jaxpr, StableHLO, HLO and optimized HLO costs, once this is compiled.

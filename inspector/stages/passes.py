@@ -19,11 +19,14 @@ from inspector.hlo.module import Module
 if TYPE_CHECKING:
     from inspector.analysis.picture import Picture
 
+_PROPAGATIONS = ("shardy-xla", "sharding-propagation")
+"""Passes that give every value a sharding, just before the program is partitioned; compilers call that by other names."""
+
 
 class CompilerPasses(Passes):
     """The passes of one compile; its fields are those of `Passes`, which a compiler's worker recorded."""
 
-    __slots__ = ("_history",)
+    __slots__ = ("_history", "_whole")
 
     @classmethod
     def of(cls, passes: Passes) -> Self:
@@ -72,6 +75,24 @@ class CompilerPasses(Passes):
 
         one = self.at(chosen)
         return Module.from_proto(reading.hlo_proto(one.before if before else one.after))
+
+    def before_partitioning(self) -> Module | Unavailable:
+        """The program as the partitioner takes it: of whole arrays, each of which says how it is to be split.
+
+        Raises:
+          ModuleError: the installed jaxlib cannot read what the compiler wrote.
+        """
+        known: Module | Unavailable | None = getattr(self, "_whole", None)
+        if known is None:
+            known = self._read_whole()
+            object.__setattr__(self, "_whole", known)
+        return known
+
+    def _read_whole(self) -> Module | Unavailable:
+        spread = [each for each in self if each.name in _PROPAGATIONS]
+        if not spread:
+            return Unavailable(f"no pass is called {' or '.join(_PROPAGATIONS)}, which splits what the user did not")
+        return self.module(spread[-1])
 
     def change(self, chosen: int | Pass) -> PassChange:
         """What a pass did, in words and line by line.

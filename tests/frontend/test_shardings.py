@@ -65,6 +65,30 @@ def test_arrays_are_listed_and_drawn(demo: OpenDemo, theme: str, width: int, tmp
     explorer.close()
 
 
+def test_values_inside_come_with_the_recorded_passes(demo: OpenDemo, tmp_path: Any) -> None:
+    """And with them what a collective was inserted for."""
+    explorer = explored()
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="shardings")
+    rows, record = page.locator(".insp-shardings tbody tr"), page.locator(".insp-shardings .insp-note button")
+    until(page, exchange, rows)
+    count = rows.count()
+    expect(page.locator(".insp-shardings .insp-note")).to_contain_text("Values inside are known once")
+    record.click()
+    until(page, exchange, rows.filter(has_text="value"))
+    expect(record).to_have_count(0)
+    product = rows.filter(has_text="dot_general").filter(has_text="value")
+    assert rows.count() > count
+    expect(product.first).to_contain_text("(data, expert, model)")
+    page.screenshot(path=tmp_path / "values.png")
+    page.locator("[data-tab=collectives]").click()
+    side = page.locator(".insp-needed-by")
+    until(page, exchange, side)
+    expect(side).to_contain_text("dot of f32[")
+    page.screenshot(path=tmp_path / "needed.png")
+    explorer.close()
+
+
 def test_short_parts_and_devices_of_a_permuted_mesh(demo: OpenDemo, tmp_path: Any) -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices())[::-1], ("i",))
     sharding = NamedSharding(mesh, P("i"))

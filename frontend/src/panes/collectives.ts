@@ -14,19 +14,25 @@ import { exchangePlayer } from "./exchange.ts";
 import { meshDrawing } from "./mesh.ts";
 import { ObservedView } from "./observed.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { goesOn } from "../state/synced.ts";
 import { PriceView } from "./price.ts";
+import { recordButton } from "./recording.ts";
 import { sourceLink } from "./sourcelink.ts";
-import { awaited, empty, failure } from "./states.ts";
+import { awaited, empty, failure, spinner } from "./states.ts";
 
 const STAGES: Choice<messages.Stage>[] = [
   { value: "hlo", text: "HLO" },
   { value: "optimized", text: "Optimized HLO" },
 ];
 
+/** Instructions of one line that a collective may be for. */
+const MOST_NEEDING = 4;
+
 class CollectivesPane implements Pane {
   readonly element = h("div", { class: "insp-collectives" });
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
+  private readonly reason = h("div", { class: "insp-needed-by", role: "status" });
   private readonly stages = h("div", { class: "insp-segments", role: "group", "aria-label": "Collectives of" });
   private readonly ends: (() => void)[];
   private stage: messages.Stage = "optimized";
@@ -205,14 +211,34 @@ class CollectivesPane implements Pane {
     if (row) whenLaidOut(row, () => scrollWithin(row));
     const shown = this.listed[this.focused]!;
     this.observed.show(shown, this.stage, this.drawn!.mesh);
+    this.drawReason(shown);
     const { mesh, exchanges, networks } = this.drawn!;
     if (networks?.length) this.price.show(shown, this.stage, networks);
     if (shown !== this.sideRow) {
-      const drawn = meshDrawing(shown, mesh, describe(shown));
+      const drawn = meshDrawing(shown, mesh, describe(shown, this.reason));
       const player = exchangePlayer(shown, exchanges ?? []);
       fill(this.side, ...drawn, this.observed.element, ...player, networks?.length ? this.price.element : null);
     }
     this.sideRow = shown;
+  }
+
+  /** What the partitioner inserted a collective for, or how to know. */
+  private drawReason({ resharding }: messages.Collective): void {
+    const { synced, local } = this.context;
+    const { variant } = local;
+    if (!resharding || resharding.needed_by === undefined) return fill(this.reason); // of a page recorded before this was told
+    if (resharding.needed_by.length) return fill(this.reason, ...neededBy(resharding));
+    if (synced.isAlone || variant?.state !== "done") return fill(this.reason);
+    const recording = synced.latest("recording", { variant: variant.variant, product: "passes" });
+    if (recording && goesOn(recording)) return fill(this.reason, spinner(), " Recording the compiler’s passes.");
+    const told =
+      recording?.state === "done"
+        ? ["Which instruction it is for is lost: the compiler made it of several, or without a name."]
+        : [
+            "Which instruction it is for is known once the compiler’s passes are recorded. ",
+            recordButton(this.context, variant, "passes", "Record"),
+          ];
+    fill(this.reason, h("span", { class: "insp-dim" }, ...told));
   }
 
   private drawStages(): void {
@@ -296,7 +322,7 @@ function onLinks(row: messages.Collective): HTMLElement[] {
   ];
 }
 
-function describe(row: messages.Collective): HTMLElement[] {
+function describe(row: messages.Collective, reason: HTMLElement): HTMLElement[] {
   const facts = [
     row.group_mode.replaceAll("_", " "),
     row.context,
@@ -310,6 +336,7 @@ function describe(row: messages.Collective): HTMLElement[] {
   const changed = row.resharding && [
     h("div", {}, h("strong", {}, row.resharding.had), ", needed: ", h("strong", {}, row.resharding.needed)),
     wholeArray(row.resharding),
+    reason,
     h("details", { class: "insp-dim" }, h("summary", {}, "What helps"), row.resharding.advice),
   ];
   const shapes = `${row.operand_shapes.join(", ")} → ${row.result_shapes.join(", ")}`;
@@ -327,6 +354,13 @@ function wholeArray({ arrays, before, after }: messages.SplitChange): HTMLElemen
   const split = [before, after].filter(Boolean).map((text) => h("code", {}, text));
   const way = split.length > 1 ? [split[0]!, " → ", split[1]!] : before ? [split[0]!] : ["becomes ", split[0]!];
   return h("div", {}, `${arrays.join(" → ")}: `, ...way);
+}
+
+function neededBy({ needed_by: instructions }: messages.SplitChange): (HTMLElement | string)[] {
+  const each = instructions.slice(0, MOST_NEEDING).map((text) => h("li", {}, h("code", {}, text)));
+  const rest = instructions.length - each.length;
+  const title = instructions.length > 1 ? "For one of these, which come from its line:" : "For";
+  return [title, h("ul", {}, ...each, rest > 0 && h("li", {}, plural(rest, "more")))];
 }
 
 /** Scrolls the list alone, not the notebook around it. */

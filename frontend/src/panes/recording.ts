@@ -8,6 +8,16 @@ import type { Context } from "./pane.ts";
 import { textOf } from "./labels.ts";
 import { empty, failure, loading } from "./states.ts";
 
+/** Starts a recording. */
+export function recordButton(
+  { synced }: Context,
+  { variant }: messages.Variant,
+  product: messages.Product,
+  text: string,
+): HTMLElement {
+  return textButton(text, "Compile once more and record", () => synced.send({ type: "record", variant, product }));
+}
+
 /** What stands in the place of a recording that is not there: why, and how to get it. */
 export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
   const { synced, local } = context;
@@ -15,10 +25,7 @@ export function absence(context: Context, product: messages.Product, title: stri
   if (synced.isAlone) return empty(`${title} were not recorded`, synced.remedy);
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
   const recording = synced.latest("recording", { variant: variant.variant, product });
-  const record = (text: string): HTMLElement =>
-    textButton(text, "Compile once more and record", () =>
-      synced.send({ type: "record", variant: variant.variant, product }),
-    );
+  const record = (text: string): HTMLElement => recordButton(context, variant, product, text);
   const cancel = (): void => synced.send({ type: "cancel", variant: variant.variant });
   if (recording && goesOn(recording))
     return loading("Waiting for the compiler", recording, textButton("Cancel", "Stop recording", cancel));

@@ -10,7 +10,9 @@ import type * as messages from "../messages.ts";
 import { COLORS } from "./mesh.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { sourceLink } from "./sourcelink.ts";
-import { awaited, empty, unfinished } from "./states.ts";
+import { goesOn } from "../state/synced.ts";
+import { recordButton } from "./recording.ts";
+import { awaited, empty, spinner, unfinished } from "./states.ts";
 import "../styles/shardings.css";
 
 const SIDE = 240;
@@ -27,6 +29,7 @@ class ShardingsPane implements Pane {
   private readonly drawing = new Drawing(() => this.draw());
   private readonly sorting = new Sorting<Row>(() => this.drawRows());
   private readonly body = h("tbody");
+  private readonly more = h("div", { class: "insp-note", role: "status" });
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
   private readonly border = listSplitter(
     "Width of the list of arrays",
@@ -62,15 +65,39 @@ class ShardingsPane implements Pane {
         unfinished(local.variant, "shardings") ?? awaited(synced, "Reading the shardings", "They were not received");
       return fill(this.element, told ? empty("No array is split", told.note) : absence);
     }
+    this.drawMore(told);
     if (this.told === told) return;
     const before = this.chosen?.name;
     this.told = told;
     this.chosen = told.rows.find(({ name }) => name === before) ?? told.rows[0]!;
-    const more = told.left_out ? h("div", { class: "insp-note" }, `${plural(told.left_out, "more array")}.`) : null;
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
-    fill(this.element, h("div", { class: "insp-collective-list insp-scroll" }, table, more), this.border, this.side);
+    fill(
+      this.element,
+      h("div", { class: "insp-collective-list insp-scroll" }, table, this.more),
+      this.border,
+      this.side,
+    );
     this.drawRows();
     this.drawSide();
+  }
+
+  /** What is not in the list: arrays beyond some hundreds, and values inside before somebody records how the compiler splits them. */
+  private drawMore({ left_out: leftOut, has_values: hasValues }: messages.ShardingList): void {
+    const { synced, local } = this.context;
+    const { variant } = local;
+    const parts: (HTMLElement | string)[] = leftOut ? [`${plural(leftOut, "more array")}. `] : [];
+    if (hasValues === false && variant?.state === "done" && !synced.isAlone) {
+      const recording = synced.latest("recording", { variant: variant.variant, product: "passes" });
+      if (recording && goesOn(recording))
+        parts.push(spinner(), " Recording how the compiler splits the values inside.");
+      else if (recording?.state !== "done")
+        parts.push(
+          "Values inside are known once the compiler’s passes are recorded. ",
+          recordButton(this.context, variant, "passes", "Record"),
+        );
+    }
+    fill(this.more, ...parts);
+    this.more.hidden = !parts.length;
   }
 
   private drawRows(): void {
@@ -310,12 +337,12 @@ function unknown(reason: string): HTMLElement {
 }
 
 function chooser({ kind }: Row): string {
-  return kind === "constraint" ? "in the function" : "XLA chose";
+  return kind === "constraint" ? "in the function" : kind === "value" ? "" : "XLA chose";
 }
 
 const COLUMNS: readonly Column<Row>[] = [
   { name: "name", text: "array", title: "By name", value: ({ name }) => name },
-  { name: "kind", text: "kind", title: "Argument, result, or a constraint inside", value: ({ kind }) => kind },
+  { name: "kind", text: "kind", title: "Argument, result, a constraint or a value inside", value: ({ kind }) => kind },
   { name: "shape", text: "shape", title: "Of the whole array", value: ({ what }) => what },
   {
     name: "split",

@@ -10,6 +10,7 @@ from inspector.analysis import collective as analysis
 from inspector.analysis import resharding
 from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.communication import communication
+from inspector.analysis.needed_by import SplitInstructions
 from inspector.analysis.participation import Participation
 from inspector.analysis.whole_arrays import WholeArrays
 from inspector.errors import AtLeast, Unavailable
@@ -67,6 +68,7 @@ class SplitChange(TypedDict):
     Attributes:
       arrays: the argument, the result or both that it is; none where it is a value inside.
       before, after: how the whole of it is split, "" where nobody tells.
+      needed_by: the instructions on whole arrays that it may be there for; none where no passes are recorded.
     """
 
     had: str
@@ -75,6 +77,7 @@ class SplitChange(TypedDict):
     arrays: list[str]
     before: str
     after: str
+    needed_by: list[str]
 
 
 class Collective(TypedDict):
@@ -126,10 +129,15 @@ class Collective(TypedDict):
     members: list[Member]
 
 
-def rows_of(found: Found, peak: Peak | Unavailable, arrays: WholeArrays | None = None) -> list[Collective]:
-    """All, in order; `arrays` are those at the ends of the program."""
+def rows_of(
+    found: Found, peak: Peak | Unavailable, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
+) -> list[Collective]:
+    """All, in order; `arrays` are those at the ends of the program, `inside` what its partitioner took."""
     groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in found}.items()}
-    return [_row(each, groups[id(each.who)], found, peak, arrays) for each in found]
+    changes = [resharding.resharding(each, arrays, inside) for each in found]
+    return [
+        _row(each, groups[id(each.who)], found, peak, changed) for each, changed in zip(found, changes, strict=True)
+    ]
 
 
 def mesh_of(mesh: hlo.Mesh | None, physical: Sequence[int] | None) -> Mesh | None:
@@ -150,12 +158,12 @@ def _row(
     groups: list[list[int]],
     found: Found,
     peak: Peak | Unavailable,
-    arrays: WholeArrays | None,
+    changed: resharding.Resharding | Unavailable,
 ) -> Collective:
     exchange = communication(collective, peak)
     axes, inserted_by = collective.axes, collective.inserted_by
     executions, source_from = collective.executions, collective.source_from
-    frame, changed = collective.origin.line, resharding.resharding(collective, arrays)
+    frame = collective.origin.line
     return Collective(
         name=collective.name,
         opcode=collective.opcode,
@@ -195,6 +203,7 @@ def _split_change(changed: resharding.Resharding) -> SplitChange:
         arrays=[] if array is None else list(array.names),
         before="" if array is None else array.before,
         after="" if array is None else array.after,
+        needed_by=[str(each) for each in changed.needed_by],
     )
 
 

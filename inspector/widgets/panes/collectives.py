@@ -10,6 +10,7 @@ from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.collectives import collectives
 from inspector.analysis.device_ids import physical_ids
 from inspector.analysis.exchanges.textbook import ALGORITHMS, schedule
+from inspector.analysis.needed_by import SplitInstructions
 from inspector.analysis.peaks import peak_of
 from inspector.analysis.program_shardings import shardings
 from inspector.analysis.resharding import full_rematerialisations
@@ -19,6 +20,7 @@ from inspector.compilation.preview import Preview
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
+from inspector.stages.compiled import Compiled
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.panes.collective_rows import Collective, Mesh, mesh_of, rows_of
@@ -156,6 +158,16 @@ class CollectivesPane(CountedPane):
         yield _message(variant.number, "hlo", known, peak)
         yield _message(variant.number, "optimized", known, peak, WholeArrays(module, shardings(program)))
 
+    def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
+        """What the partitioner inserted each for, once it is known what that took."""
+        known, whole = self._programs.get(variant.number), Compiled.of(compiled).whole
+        if known is not None and whole is not None:
+            arrays = WholeArrays(compiled.module(), shardings(compiled))
+            inside = SplitInstructions(whole, compiled.program.mesh)
+            yield _message(
+                variant.number, "optimized", known, peak_of(compiled.target, compiled.devices), arrays, inside
+            )
+
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
         """What XLA warned of."""
         found = full_rematerialisations(compiled)
@@ -177,7 +189,12 @@ def _resharding(each: resharding.Resharding) -> Resharding:
 
 
 def _message(
-    variant: int, stage: messages.Stage, program: Program, peak: Peak | Unavailable, arrays: WholeArrays | None = None
+    variant: int,
+    stage: messages.Stage,
+    program: Program,
+    peak: Peak | Unavailable,
+    arrays: WholeArrays | None = None,
+    inside: SplitInstructions | None = None,
 ) -> Collectives:
     found = program.stage(stage)
     return Collectives(
@@ -186,7 +203,7 @@ def _message(
         program=stage,
         mesh=mesh_of(found.mesh, program.physical),
         note="" if len(found) else _why_none(found, stage),
-        rows=rows_of(found, peak, arrays),
+        rows=rows_of(found, peak, arrays, inside),
         exchanges=list(_exchanges(found)),
         networks=list(networks_for(program)) if len(found) else [],
     )

@@ -9,13 +9,15 @@ from inspector.analysis.device_ids import physical_ids
 from inspector.analysis.program_shardings import MOST_DEVICES, ArraySharding, shardings
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Unavailable
+from inspector.hlo.module import Module
+from inspector.stages.compiled import Compiled
 from inspector.units import format_array
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.panes.pane import Entry, Pane
 from inspector.widgets.variants import Variant
 
-_MOST: Mapping[str, int] = {"argument": 500, "result": 300, "constraint": 200}
+_MOST: Mapping[str, int] = {"argument": 500, "result": 300, "constraint": 200, "value": 500}
 """Arrays of each kind that are listed."""
 
 
@@ -29,7 +31,7 @@ class ShardedArray(TypedDict):
       text: XLA's words.
     """
 
-    kind: Literal["argument", "result", "constraint"]
+    kind: Literal["argument", "result", "constraint", "value"]
     name: str
     what: str
     shape: list[int]
@@ -50,6 +52,7 @@ class ShardingList(TypedDict):
       ids: of its devices, at each position in row-major order.
       physical_ids: the devices' own by those; None where they are the same.
       left_out: arrays that there are besides.
+      has_values: whether the values inside are among them, which is known once the passes are recorded.
       note: why there are none; "" where there are some.
     """
 
@@ -61,6 +64,7 @@ class ShardingList(TypedDict):
     physical_ids: list[int] | None
     rows: list[ShardedArray]
     left_out: int
+    has_values: bool
     note: str
 
 
@@ -68,9 +72,17 @@ class ShardingsPane(Pane):
     """See the module."""
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
-        """What XLA made of all of them."""
+        """What XLA made of all at the ends and what the user constrains."""
+        yield from self._list(variant, compiled, None)
+
+    def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
+        """The values inside too."""
+        if (whole := Compiled.of(compiled).whole) is not None:
+            yield from self._list(variant, compiled, whole)
+
+    def _list(self, variant: Variant, compiled: CompiledProgram, whole: Module | None) -> Iterator[Entry]:
         assert variant.lowered is not None, "what was compiled was lowered"
-        found = shardings(compiled, variant.lowered.module())
+        found = shardings(compiled, variant.lowered.module(), whole)
         mesh = compiled.program.mesh if len(found) else None
         is_told = mesh is not None and mesh.size <= MOST_DEVICES
         ids = mesh.device_ids or range(mesh.size) if mesh is not None and is_told else ()
@@ -85,6 +97,7 @@ class ShardingsPane(Pane):
             physical_ids=None if physical is None else list(physical),
             rows=[_array(each) for each in rows],
             left_out=len(found) - len(rows),
+            has_values=whole is not None,
             note="" if len(found) else _NONE,
         )
 
