@@ -23,6 +23,7 @@ from inspector.hlo.replica_groups import (
     id_array,
 )
 from inspector.hlo.varint_arrays import varint_ends, varints_at
+from inspector.varints import read_varint
 
 # As a message of groups that hold ids is serialized: the tag of a group and its bytes, the tag of its ids and theirs.
 _HEAD = 4
@@ -30,7 +31,8 @@ _TAG = 1 << 3 | 2  # field 1, bytes that say how many they are
 
 _ID_BYTES = 3  # of the ids below `MAX_IDS`
 
-_PACKED_HEAD = 2  # before integers that are packed: their tag and how many bytes they are
+_LENGTH = 2  # how such a field is written: the low bits of its tag
+_DEVICE_IDS = 2 << 3 | _LENGTH  # of a mesh
 
 # Of fewer bytes, and so integers, they are read sooner one by one.
 _MANY_BYTES = 256
@@ -67,17 +69,23 @@ def _list_groups(groups: Sequence[Any]) -> ListGroups:
 def _mesh_ids(mesh: Any) -> Ids:
     """Those of a `xla.MeshProto`: of many, the integers that they are serialized to, as each costs more as an object."""
     count = len(mesh.device_ids)
-    if count > _MANY_BYTES:
-        alone = type(mesh)()
-        alone.MergeFrom(mesh)
-        alone.ClearField("axes")
-        alone.ClearField("iota_transform")
-        alone.DiscardUnknownFields()
-        data = alone.SerializeToString()
-        ends = varint_ends(data)
-        if len(ends) == _PACKED_HEAD + count:
-            return varints_at(data, ends[_PACKED_HEAD:])
-    return id_array(mesh.device_ids, count)
+    packed = _packed(mesh.SerializeToString(), _DEVICE_IDS) if count > _MANY_BYTES else b""
+    ends = varint_ends(packed)
+    return varints_at(packed, ends) if len(ends) == count else id_array(mesh.device_ids, count)
+
+
+def _packed(message: bytes, tag: int) -> bytes:
+    """The bytes of the first field with a tag, of a message whose fields all tell how many bytes they have; b"" else."""
+    position = 0
+    while position < len(message):
+        found, position = read_varint(message, position)
+        length, position = read_varint(message, position)
+        if found & 7 != _LENGTH:
+            break
+        if found == tag:
+            return message[position : position + length]
+        position += length
+    return b""
 
 
 def alike_groups(data: bytes) -> ListGroups | None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 _MOST_BYTES = 10  # of 64 bits
-_BYTES_OF_31_BITS = 4
-_WORD = np.dtype("<u4")
+_MOST_SHORT = 3  # bytes of most integers that are many
+_GOES_ON, _BITS = 0x80, 0x7F
+_AT_ONCE = 1 << 15  # integers: what is made of them stays in a processor's cache
+
+Octets: TypeAlias = npt.NDArray[np.uint8]
 
 
 def varint_ends(data: bytes) -> npt.NDArray[np.int64]:
@@ -32,36 +38,38 @@ def varints_at(data: bytes, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
     Raises:
       ValueError: one is longer than 64 bits.
     """
-    ends = np.ascontiguousarray(ends)
-    short = _of_three_bytes(data, ends)
-    return _of_any_length(data, ends) if short is None else short.astype(np.int64)
-
-
-def _of_three_bytes(data: bytes, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32] | None:
-    """The same, where none has more bytes: four bytes of each are looked up at once. Else None."""
-    padded = bytes(_WORD.itemsize - 1) + data  # zeros, with which an integer ends
-    words = np.ndarray(len(data), _WORD, padded, strides=(1,))[ends]
-    second, third = words >> 23 & 1, words >> 15 & 1
-    third &= second
-    if (third & words >> 7).any():
-        return None
-    values: npt.NDArray[np.uint32] = np.right_shift(words, 24, dtype=np.uint32)
-    for is_there, byte in ((second, words >> 16 & 0x7F), (third, words >> 8 & 0x7F)):
-        np.left_shift(values, 7 * is_there, out=values)
-        np.bitwise_or(values, byte * is_there, out=values)
+    octets = np.frombuffer(data, np.uint8)
+    values = np.empty(ends.shape, np.int64)
+    step = max(1, _AT_ONCE // max(1, math.prod(ends.shape[1:])))
+    for begin in range(0, len(ends), step):
+        part = np.ascontiguousarray(ends[begin : begin + step])
+        short = _of_three_bytes(octets, part) if len(octets) > _MOST_SHORT else None
+        values[begin : begin + step] = _of_any_length(octets, part) if short is None else short
     return values
 
 
-def _of_any_length(data: bytes, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    octets = np.frombuffer(data, np.uint8)
-    values: npt.NDArray[np.int32] | npt.NDArray[np.int64] = octets[ends].astype(np.int32)
+def _of_three_bytes(octets: Octets, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int32] | None:
+    """The same, where none has more bytes. Else None."""
+    second, third = (
+        octets[ends - 1],
+        octets[ends - 2],
+    )  # before the first byte comes the last one, with which an integer ends
+    has_two = second >= _GOES_ON
+    has_three = has_two & (third >= _GOES_ON)
+    if (has_three & (octets[ends - 3] >= _GOES_ON)).any():
+        return None
+    values = octets[ends].astype(np.int32)
+    values = np.where(has_two, values << 7 | second & _BITS, values)
+    return np.where(has_three, values << 7 | third & _BITS, values)
+
+
+def _of_any_length(octets: Octets, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    values = octets[ends].astype(np.int64)
     going_on: npt.NDArray[np.bool_] = np.ones(1, np.bool_)
     for index in range(1, _MOST_BYTES + 1):
-        before = octets[ends - index]  # before the first byte comes the last one, with which an integer ends
-        going_on = going_on & (before >= 0x80)
+        before = octets[ends - index]
+        going_on = going_on & (before >= _GOES_ON)
         if not going_on.any():
-            return values.astype(np.int64)
-        if index == _BYTES_OF_31_BITS:
-            values = values.astype(np.int64)
-        values = np.where(going_on, values << 7 | before & 0x7F, values)
+            return values
+        values = np.where(going_on, values << 7 | before & _BITS, values)
     raise ValueError(f"an integer has more than {_MOST_BYTES} bytes")
