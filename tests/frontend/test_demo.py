@@ -35,6 +35,12 @@ def sent(page: Page, kind: str) -> list[dict[str, object]]:
     return messages
 
 
+BELOW = """() => {
+  const host = document.getElementById('host');
+  host.insertAdjacentHTML('beforebegin', '<div style="height: 4000px"></div>');
+  host.hidden = false;
+}"""
+
 # ---------------------------------------------------------------------- linked lines
 
 
@@ -193,6 +199,16 @@ def test_it_does_so_when_the_cell_comes_into_the_page_later(demo: OpenDemo) -> N
     page.goto(f"{page.url}&hidden=")
     page.wait_for_selector("[data-pane=optimized] .cm-content", state="attached")
     page.evaluate("document.getElementById('host').hidden = false")
+    expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
+
+
+def test_it_does_so_when_it_was_drawn_below_what_is_on_screen(demo: OpenDemo) -> None:
+    page = demo()
+    page.goto(f"{page.url}&hidden=")
+    page.wait_for_selector("[data-pane=optimized] .cm-content", state="attached")
+    page.evaluate(BELOW)
+    page.wait_for_timeout(500)
+    page.evaluate("document.getElementById('host').scrollIntoView()")
     expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 

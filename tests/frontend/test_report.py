@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from inspector import explore
 from tests.frontend.behind import OpenDemo, behind, until
+from tests.lines import expect_in_view
 from tests.widgets.fakes import finished
 
 Open = Callable[[Path], Page]
@@ -72,6 +74,23 @@ def test_what_is_asked_of_python_was_recorded(written: Path, opened: Open) -> No
     expect(page.get_by_role("treeitem").first).to_be_visible()
     page.get_by_role("tab", name="Outline").click()
     expect(page.get_by_role("tabpanel", name="Outline", exact=True)).to_contain_text("ENTRY")
+
+
+def test_a_long_text_begins_at_its_entry_each_time(tmp_path: Path, opened: Open) -> None:
+    """Lines of a new editor turn out to have another height than it took them to have, in one frame or the other."""
+
+    def long(x: Any) -> Any:
+        return jax.scipy.special.gammaln(jax.nn.softmax(x @ x.T)).sum() + jax.random.normal(jax.random.key(0), (64,))[0]
+
+    explorer = explore(jax.grad(long), jnp.ones((64, 64)), target="cpu")
+    explorer.save_html(tmp_path / "x.html")
+    explorer.close()
+    page = opened(tmp_path / "x.html")
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 3})
+    for _ in range(5):
+        page = opened(tmp_path / "x.html")
+        page.wait_for_timeout(500)
+        expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
 def test_collectives_are_priced(tmp_path: Path, opened: Open) -> None:

@@ -55,6 +55,8 @@ export interface EditorOptions {
 }
 
 /** A line of which less is seen, or of a shorter one not all, is scrolled to sideways. */
+/** Until a new editor is where it was put, and that it stays there. */
+const [MOST_FRAMES, STEADY_FRAMES] = [20, 4];
 const LEAST_SEEN_PX = 160;
 const DARK: Lights = { chosen: -1, levels: null, hover: null };
 const setLights = StateEffect.define<Lights>();
@@ -185,9 +187,20 @@ function revealPosition(view: EditorView, position: number, place: "middle" | "t
   const scroll = (top: number): void => {
     if (!isThere(top)) scroller.scrollTop = top;
   };
+  const estimated = view.defaultLineHeight;
+  const settle = (): void => {
+    scroll(find());
+    if (view.defaultLineHeight !== estimated) keepInPlace(view, () => isThere(find()) || (scroll(find()), false));
+  };
   scroll(find());
   // Heights of lines never drawn are estimates; once drawn they are known, and the editor keeps its own place then.
-  view.requestMeasure({ read: find, write: (top) => (scroll(top), requestAnimationFrame(() => scroll(find()))) });
+  view.requestMeasure({ read: find, write: (top) => (scroll(top), requestAnimationFrame(settle)) });
+}
+
+/** A new editor, whose lines turn out to have another height, moves by the difference, in one of the frames that follow. */
+function keepInPlace(view: EditorView, isThere: () => boolean, frames = MOST_FRAMES, steady = 0): void {
+  if (!frames || steady === STEADY_FRAMES || !view.dom.isConnected) return;
+  requestAnimationFrame(() => keepInPlace(view, isThere, frames - 1, isThere() ? steady + 1 : 0));
 }
 
 function scrollerOf(view: EditorView): HTMLElement {
