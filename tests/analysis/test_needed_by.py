@@ -58,6 +58,18 @@ def test_what_a_product_needs_is_told_with_both_factors(target: str) -> None:
     assert "dot of f32[16,64] (data, model), f32[64,32] (data+model, -) gives" in str(needed_by[0])
 
 
+def test_so_it_is_with_the_older_partitioner() -> None:
+    before = jax.config.jax_use_shardy_partitioner
+    jax.config.update("jax_use_shardy_partitioner", False)
+    try:
+        found = compiled_with_passes(two_products, *FACTORS).reshardings()
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", before)
+    assert {each.kind for each in found if "dot of f32[16,64] (data, model), f32[64,32]" in str(each.needed_by[0])} == {
+        "all-gather", "all-reduce", "collective-permute",
+    }  # fmt: skip
+
+
 def test_sums_at_the_end_are_of_the_reduction() -> None:
     last = compiled_with_passes(two_products, *FACTORS).reshardings()[-1]
     (reduce,) = last.needed_by
