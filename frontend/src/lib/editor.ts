@@ -55,8 +55,8 @@ export interface EditorOptions {
 }
 
 /** A line of which less is seen, or of a shorter one not all, is scrolled to sideways. */
-/** Until a new editor is where it was put, and that it stays there. */
-const [MOST_FRAMES, STEADY_FRAMES] = [20, 4];
+/** In which a new editor may go back. */
+const MOST_FRAMES = 20;
 const LEAST_SEEN_PX = 160;
 const DARK: Lights = { chosen: -1, levels: null, hover: null };
 const setLights = StateEffect.define<Lights>();
@@ -188,19 +188,24 @@ function revealPosition(view: EditorView, position: number, place: "middle" | "t
     if (!isThere(top)) scroller.scrollTop = top;
   };
   const estimated = view.defaultLineHeight;
+  scroll(find());
+  const first = scroller.scrollTop;
+  const isMoved = (): boolean => Math.abs(scroller.scrollTop - first) < 1 && !isThere(find());
   const settle = (): void => {
     scroll(find());
-    if (view.defaultLineHeight !== estimated) keepInPlace(view, () => isThere(find()) || (scroll(find()), false));
+    if (view.defaultLineHeight !== estimated) keepInPlace(view, () => isMoved() && (scroll(find()), true));
   };
-  scroll(find());
   // Heights of lines never drawn are estimates; once drawn they are known, and the editor keeps its own place then.
   view.requestMeasure({ read: find, write: (top) => (scroll(top), requestAnimationFrame(settle)) });
 }
 
-/** A new editor, whose lines turn out to have another height, moves by the difference, in one of the frames that follow. */
-function keepInPlace(view: EditorView, isThere: () => boolean, frames = MOST_FRAMES, steady = 0): void {
-  if (!frames || steady === STEADY_FRAMES || !view.dom.isConnected) return;
-  requestAnimationFrame(() => keepInPlace(view, isThere, frames - 1, isThere() ? steady + 1 : 0));
+/**
+ * A new editor, whose lines turn out to have another height, goes back by the difference in one of the frames that follow:
+ * to where it was put first. Whoever scrolls it meanwhile is let be.
+ */
+function keepInPlace(view: EditorView, putBack: () => boolean, frames = MOST_FRAMES): void {
+  if (!frames || !view.dom.isConnected) return;
+  requestAnimationFrame(() => keepInPlace(view, putBack, putBack() ? 0 : frames - 1));
 }
 
 function scrollerOf(view: EditorView): HTMLElement {
