@@ -169,24 +169,24 @@ async function bigDocument(pane, language, count, number = 0) {
     ]);
   const lines = ["HloModule big", "", "ENTRY %main.1 (p: f32[128,128]) -> f32[128,128] {"];
   const index = new Int32Array(count).fill(-1);
-  const instructions = [null, null, null];
+  const defining = new Uint8Array(count);
   for (let i = 3; i < count - 1; i++) {
     const origin = (i * 7919) % 20000;
     index[i] = origin;
-    instructions.push(`multiply.${i}`);
+    defining[i] = 1;
     lines.push(
       `  %multiply.${i} = f32[128,128]{1,0} multiply(f32[128,128]{1,0} %add.${i - 1}, f32[128,128]{1,0} %p), metadata={op_name="${origins[origin][0]}" stack_frame_id=${origin}}`,
     );
   }
   lines.push("}");
-  instructions.push(null);
   const text = new TextEncoder();
   const buffers = await Promise.all(
     [
       text.encode(lines.join("\n")),
       index,
       text.encode(JSON.stringify({ files: ["train.py"], origins: origins.map((origin) => [origin]) })),
-      text.encode(JSON.stringify({ labels: null, instructions })),
+      text.encode(JSON.stringify({ labels: null })),
+      defining,
     ].map(gzip),
   );
   return {
@@ -210,7 +210,8 @@ async function bigSource() {
     text.encode(lines.join("\n")),
     Int32Array.from(lines, (_, i) => i),
     text.encode(JSON.stringify({ files: ["train.py"], origins: origins.map((origin) => [origin]) })),
-    text.encode(JSON.stringify({ labels: null, instructions: null })),
+    text.encode(JSON.stringify({ labels: null })),
+    new Uint8Array(),
   ];
   return {
     content: { type: "document", pane: "source", variant: null, language: "python", title: "", line_count: 2001 },

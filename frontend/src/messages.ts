@@ -61,7 +61,6 @@ export interface OriginTable {
 export interface LineTable {
   first_line: number;
   labels: (number | null)[] | null;
-  instructions: (string | null)[] | null;
 }
 
 export interface Unavailable {

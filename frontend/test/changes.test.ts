@@ -4,7 +4,7 @@ import { costOf, costWords, headingWords, itemsOf, namesOf } from "../src/lib/ch
 import { alignedBefore, linesBefore } from "../src/lib/diffing.ts";
 import { Origins } from "../src/lib/origins.ts";
 import type { Change } from "../src/messages.ts";
-import { document, single } from "./helpers.ts";
+import { definingOf, document, single } from "./helpers.ts";
 
 function change(
   kind: string,
@@ -73,7 +73,7 @@ test("the text before is the one after with the lines of its hunks put back, eac
       ["y", [[0, 2]]],
     ],
   });
-  const lines = { labels: null, instructions: [null, "a", "b", "c"] };
+  const lines = definingOf(text);
   const after = document(new Origins(), "optimized", text, [-1, 0, 1, 0], table, lines);
   const hunks: [number, number, number, number][] = [
     [1, 3, 1, 2],
@@ -83,7 +83,10 @@ test("the text before is the one after with the lines of its hunks put back, eac
   const before = alignedBefore({ hunks }, after, removed.join("\n"));
   assert.deepEqual(before.lines, linesBefore(after.lines, hunks, removed));
   assert.deepEqual(before.lines, ["head", removed[0], removed[1], "  %b = sub()", removed[2]]);
-  assert.deepEqual(before.table.instructions, [null, null, "a", "b", "c"]);
+  assert.deepEqual(
+    before.lines.map((_, i) => before.instruction(i)),
+    [null, null, "a", "b", "c"],
+  );
   assert.equal(before.origin(2), after.origin(1));
   assert.equal(before.origin(1), -1);
 });

@@ -4,7 +4,7 @@ import { foldEndsOf, plainText, readDocument } from "../src/lib/documents.ts";
 import { frameBlocks } from "../src/lib/frames.ts";
 import { definedNames, nameAt } from "../src/lib/names.ts";
 import { NONE, Origins } from "../src/lib/origins.ts";
-import { document } from "./helpers.ts";
+import { definingOf, document } from "./helpers.ts";
 
 const HLO = `HloModule jit_f, is_scheduled=true
 
@@ -25,11 +25,13 @@ ENTRY %main.3 (x.1: f32[8]) -> f32[8] {
 }`;
 
 test("instructions are found by name, once their first line", () => {
-  const instructions = [null, "a", "b", "a"];
-  const found = document(new Origins(), "hlo", "h\na\nb\na", [], undefined, { labels: null, instructions });
+  const text = "h (p: f32[]) -> f32[] {\n  %a = f32[] parameter(0)\n  ROOT b.1-x = f32[] add(a, a)\n  %a = f32[] c()";
+  const found = document(new Origins(), "hlo", text, [], undefined, definingOf(text));
   assert.equal(found.lineOfInstruction("a"), 1);
-  assert.equal(found.lineOfInstruction("b"), 2);
+  assert.equal(found.lineOfInstruction("b.1-x"), 2);
   assert.equal(found.lineOfInstruction("c"), -1);
+  const continued = { labels: null, defining: Uint8Array.of(0, 1, 0, 0) };
+  assert.equal(document(new Origins(), "hlo", text, [], undefined, continued).lineOfInstruction("b.1-x"), -1);
 });
 
 test("labels and headings follow the line table", () => {
@@ -39,7 +41,7 @@ test("labels and headings follow the line table", () => {
     "# a.py\nx\n\ny",
     [],
     undefined,
-    { labels: [null, 41, null, 90], instructions: null },
+    { labels: [null, 41, null, 90] },
     "python",
   );
   assert.deepEqual(
@@ -116,7 +118,7 @@ test("the tables around a text are found, the program is not", () => {
   assert.deepEqual(frameBlocks({ lines: ["module {", "}"], language: "mlir" }), []);
 });
 
-test("a document of four buffers has its origins among those of all texts", () => {
+test("a document of five buffers has its origins among those of all texts", () => {
   const bytes = (text: string): ArrayBuffer => new TextEncoder().encode(text).buffer as ArrayBuffer;
   const origins = new Origins();
   origins.add({ files: ["other.py"], origins: [[["before", [[0, 1]]]]], phases: [] });
@@ -124,10 +126,11 @@ test("a document of four buffers has its origins among those of all texts", () =
   const text = readDocument(
     about,
     [
-      bytes("a\nnew"),
+      bytes("a\n  %i1 = f32[] add()"),
       Int32Array.of(-1, 0).buffer,
       bytes(JSON.stringify({ files: ["f.py"], origins: [[["op", [[0, 3]]]]] })),
-      bytes(JSON.stringify({ labels: null, instructions: [null, "i1"] })),
+      bytes(JSON.stringify({ labels: null })),
+      Uint8Array.of(0, 1).buffer,
     ],
     origins,
   );
@@ -135,5 +138,5 @@ test("a document of four buffers has its origins among those of all texts", () =
   assert.equal(origins.operation(text.origin(1)), "op");
   assert.equal(text.origin(0), NONE);
   assert.equal(plainText(about, "x\ny").lineOfInstruction("i1"), -1);
-  assert.throws(() => readDocument(about, [bytes("")], origins), /four buffers/);
+  assert.throws(() => readDocument(about, [bytes("")], origins), /five buffers/);
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { aliveAt, aliveText, operandsOf } from "../src/lib/facts.ts";
 import { Origins } from "../src/lib/origins.ts";
 import type { TextDocument } from "../src/lib/documents.ts";
-import { document } from "./helpers.ts";
+import { definingOf, document } from "./helpers.ts";
 
 const HLO = `HloModule m, is_scheduled=true
 
@@ -27,7 +27,7 @@ ENTRY %main (x: f32[8], y: f32[8]) -> (f32[8], f32[8]) {
 
 function read(text: string): { text: TextDocument; line: (name: string) => number } {
   const names = text.split("\n").map((line) => /^\s+(?:ROOT )?%([\w.]+) = /.exec(line)?.[1] ?? null);
-  const made = document(new Origins(), "optimized", text, [], undefined, { labels: null, instructions: names });
+  const made = document(new Origins(), "optimized", text, [], undefined, definingOf(text));
   return { text: made, line: (name) => names.indexOf(name) };
 }
 

@@ -10,7 +10,7 @@ export function document(
   text: string,
   lineOrigins: number[] = [],
   table: OriginTable = { files: [], origins: [], phases: [] },
-  lines: Lines = { labels: null, instructions: null },
+  lines: Lines = { labels: null },
   language: Language = "hlo",
 ): TextDocument {
   const ids = origins.add(table);
@@ -18,6 +18,12 @@ export function document(
   const interned = Int32Array.from({ length: count }, (_, i) => ids[lineOrigins[i] ?? -1] ?? -1);
   const message = { type: "document", pane, variant: null, language, title: "", line_count: count } as const;
   return new TextDocument(message, text, interned, lines);
+}
+
+/** Of lines as they are in HLO: those inside of a computation that name something define it. */
+export function definingOf(text: string): Lines {
+  const isDefining = (line: string): boolean => /^\s+(ROOT )?%?[\w.-]+ = /.test(line);
+  return { labels: null, defining: Uint8Array.from(text.split("\n"), (line) => Number(isDefining(line))) };
 }
 
 /** A table whose lines have one origin each. */

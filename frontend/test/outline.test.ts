@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { LineCosts } from "../src/lib/linecosts.ts";
 import { Outline } from "../src/lib/outline.ts";
 import { Origins } from "../src/lib/origins.ts";
-import { document } from "./helpers.ts";
+import { definingOf, document } from "./helpers.ts";
 
 const HLO = `HloModule m
 
@@ -33,7 +33,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 }`;
 const lines = HLO.split("\n");
 const names = lines.map((line) => /^\s+(?:ROOT )?%([\w.]+) = /.exec(line)?.[1] ?? null);
-const text = document(new Origins(), "optimized", HLO, [], undefined, { labels: null, instructions: names });
+const text = document(new Origins(), "optimized", HLO, [], undefined, definingOf(HLO));
 const line = (name: string): number => names.indexOf(name);
 
 function costs(amounts: Record<string, number>): LineCosts {
@@ -96,9 +96,8 @@ test("the entry is open at first where that leaves room for others", () => {
   assert.equal(rows(outline)[1], "- x");
   const many = Array.from({ length: 40 }, (_, i) => `  %n${i} = f32[] constant(0)`).join("\n");
   const large = `ENTRY %main () -> f32[] {\n${many}\n}`;
-  const instructions = large.split("\n").map((each) => /%(n\d+)/.exec(each)?.[1] ?? null);
   const other = new Outline(
-    document(new Origins(), "optimized", large, [], undefined, { labels: null, instructions }),
+    document(new Origins(), "optimized", large, [], undefined, definingOf(large)),
     null,
     new Set(),
   );
@@ -109,18 +108,8 @@ test("the entry is open at first where that leaves room for others", () => {
 test("220,000 instructions open within a moment, and rows are found without a look at all", () => {
   const count = 220_000;
   const body = Array.from({ length: count }, (_, i) => `  %n${i} = f32[] constant(0)`);
-  const instructions = [null, ...body.map((_, i) => `n${i}`), null];
-  const big = document(
-    new Origins(),
-    "optimized",
-    ["ENTRY %main () -> f32[] {", ...body, "}"].join("\n"),
-    [],
-    undefined,
-    {
-      labels: null,
-      instructions,
-    },
-  );
+  const all = ["ENTRY %main () -> f32[] {", ...body, "}"].join("\n");
+  const big = document(new Origins(), "optimized", all, [], undefined, definingOf(all));
   const outline = new Outline(big, null, new Set(["main"]));
   assert.equal(outline.length, count + 1);
   assert.equal(outline.at(count).line, count);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { computationsOf } from "../src/lib/computations.ts";
 import { Origins } from "../src/lib/origins.ts";
 import { isFiltered, parseQuery, search } from "../src/lib/search.ts";
-import { document, single } from "./helpers.ts";
+import { definingOf, document, single } from "./helpers.ts";
 
 const HLO = `HloModule m
 
@@ -38,7 +38,7 @@ const table = single({
   ],
 });
 const lineOrigins = lines.map((line) => (line.includes("exp.10 =") ? 0 : line.includes("%r =") ? 1 : -1));
-const text = document(origins, "optimized", HLO, lineOrigins, table, { labels: null, instructions: names });
+const text = document(origins, "optimized", HLO, lineOrigins, table, definingOf(HLO));
 
 function found(query: string, amounts: Record<string, number> = {}): string[] {
   const task = search(text, parseQuery(query), origins, (_, line) => amounts[names[line] ?? ""] ?? 0);

@@ -45,13 +45,15 @@ const variant = (number: number, state: messages.State = "done") => ({
   no_run: "",
 });
 
+/** A text whose lines define `i0`, `i1` and so on. */
 function documentMessage(pane: messages.TextPane, variantNumber: number | null, text: string): [object, Uint8Array[]] {
-  const lines = text.split("\n");
+  const lines = text.split("\n").map((line, i) => `  i${i} = ${line}`);
   const tables = [
-    text,
+    lines.join("\n"),
     new Uint8Array(Int32Array.from(lines, (_, i) => i).buffer),
     JSON.stringify({ files: ["f.py"], origins: lines.map((_, i) => [[`op${i}`, [[0, i + 1]]]]) }),
-    JSON.stringify({ labels: null, instructions: lines.map((_, i) => `i${i}`) }),
+    JSON.stringify({ labels: null }),
+    new Uint8Array(lines.length).fill(1),
   ];
   const content = {
     type: "document",
@@ -88,8 +90,8 @@ test("documents unpack, and a variant's own comes before the shared one", async 
   emit(...documentMessage("hlo", null, "shared"));
   emit(...documentMessage("hlo", 2, "own\ntwo"));
   await until(() => !!synced.document("hlo", 1) && synced.document("hlo", 2)?.lines.length === 2);
-  assert.deepEqual(synced.document("hlo", 1)?.lines, ["shared"]);
-  assert.deepEqual(synced.document("hlo", 2)?.lines, ["own", "two"]);
+  assert.deepEqual(synced.document("hlo", 1)?.lines, ["  i0 = shared"]);
+  assert.deepEqual(synced.document("hlo", 2)?.lines, ["  i0 = own", "  i1 = two"]);
   assert.equal(synced.document("hlo", 2)?.instruction(1), "i1");
 });
 
@@ -99,7 +101,7 @@ test("of two documents for one slot the later stays, whichever unpacks first", a
   emit(...documentMessage("hlo", null, "new"));
   await until(() => synced.document("hlo", null)?.lines.length === 1);
   await settled();
-  assert.deepEqual(synced.document("hlo", null)?.lines, ["new"]);
+  assert.deepEqual(synced.document("hlo", null)?.lines, ["  i0 = new"]);
   emit({ type: "unavailable", pane: "hlo", variant: null, reason: "gone", remedy: "" });
   assert.equal(synced.document("hlo", null), null);
 });

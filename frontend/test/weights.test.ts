@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Origins } from "../src/lib/origins.ts";
 import { heaviest, weigh } from "../src/lib/weights.ts";
-import { document } from "./helpers.ts";
+import { definingOf, document } from "./helpers.ts";
 
 const HLO = `HloModule m
 
@@ -30,16 +30,7 @@ ENTRY %main (x: f32[1024,1024]) -> f32[1024,1024] {
 }`;
 
 function hlo(text = HLO) {
-  const lines = text.split("\n");
-  const instructions = lines.map((line) => /^\s+(?:ROOT )?%([\w.]+) = /.exec(line)?.[1] ?? null);
-  return document(
-    new Origins(),
-    "optimized",
-    text,
-    [],
-    { files: [], origins: [], phases: [] },
-    { labels: null, instructions },
-  );
+  return document(new Origins(), "optimized", text, [], { files: [], origins: [], phases: [] }, definingOf(text));
 }
 
 /** The name of the line that is chosen among those of some instructions. */
@@ -75,7 +66,7 @@ test("HLO begins at its entry computation, other texts at their first line", () 
   const text = hlo();
   assert.match(text.lines[text.firstLine]!, /^ENTRY %main/);
   assert.equal(document(new Origins(), "jaxpr", "x\nENTRY y", [], undefined, undefined, "jaxpr").firstLine, 0);
-  const cell = { labels: null, instructions: null, first_line: 2 };
+  const cell = { labels: null, first_line: 2 };
   const source = document(
     new Origins(),
     "source",

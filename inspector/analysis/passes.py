@@ -188,7 +188,7 @@ def listing_after(change: PassChange, lowered: Module, root: Root, places: Seque
     trimmed: dict[str, tuple[Origin, ...]] = {"": ()}
     lines: list[str] = []
     origins: list[tuple[Origin, ...]] = []
-    names: list[str | None] = []
+    defining: list[bool] = []
     for place in range(len(change.new)) if places is None else places:
         number = int(change.new[place]) if place >= 0 else -1
         line, metadata = parts_of(snapshots.lines[number]) if place >= 0 else (_gap(-place), "")
@@ -198,9 +198,9 @@ def listing_after(change: PassChange, lowered: Module, root: Root, places: Seque
             trimmed[operation] = root.trim(o for part in operation.split(";") for o in known.get(part, (Origin(part),)))
         lines.append(line)
         origins.append(trimmed[operation])
-        names.append(snapshots.names[number] if place >= 0 else None)
+        defining.append(place >= 0 and snapshots.names[number] is not None)
     labels = () if places is None else [place + 1 if place >= 0 else None for place in places]
-    return Listing.of("\n".join(lines), origins, names, labels)
+    return Listing.of("\n".join(lines), origins, defining, labels)
 
 
 _ORIGINS = 4  # an operation that is called from many places is linked to the first ones

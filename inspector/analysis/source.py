@@ -27,7 +27,7 @@ def hlo_listing(text: str, module: Module, root: Root) -> Listing:
     for code in said[first].tolist():
         entry = root.trim(_split(module.known_origins[code])) if code >= 0 else ()
         indices.append(table.setdefault(entry, len(table)) if entry else -1)
-    return Listing(shown.text, np.array(indices, "<i4")[codes].tobytes(), tuple(table), shown.names)
+    return Listing(shown.text, np.array(indices, "<i4")[codes].tobytes(), tuple(table), shown.defining.tobytes())
 
 
 def _split(origin: Origin) -> tuple[Origin, ...]:

@@ -74,7 +74,7 @@ def shown_text(hlo: str, module: Module) -> Shown:
         shown.NAMES,
         lambda kept: shown.read(kept, module),
         lambda: Shown.of(hlo, module),
-        lambda made: shown.entries(made, module),
+        shown.entries,
     )
 
 

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from inspector.hlo.source import Origin
+from inspector.hlo.text import defined_name
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -22,15 +23,14 @@ class Listing:
       line_origins: little-endian int32, one a line: an index into `origins`, or -1.
       origins: the distinct places that lines come from. More than one origin in an entry: the line
         stands for several, as inside of a function that is called twice.
-      instructions: what each line defines (an instruction's name) or None; empty when the language
-        has no instruction names.
+      defining: one byte a line, 1 where it defines an instruction, else 0; empty when the language has no instructions.
       labels: the number to show beside each line or None for a heading; empty for 1, 2, 3, ...
     """
 
     text: str
     line_origins: bytes
     origins: tuple[tuple[Origin, ...], ...]
-    instructions: tuple[str | None, ...] = ()
+    defining: bytes = b""
     labels: tuple[int | None, ...] = ()
 
     @classmethod
@@ -38,7 +38,7 @@ class Listing:
         cls,
         text: str,
         origins: Iterable[Sequence[Origin]],
-        instructions: Sequence[str | None] = (),
+        defining: Iterable[bool] = (),
         labels: Sequence[int | None] = (),
     ) -> Listing:
         """A listing from the origins of each line, none or more."""
@@ -53,7 +53,7 @@ class Listing:
             return found
 
         indices = array.array("i", map(index, lines))
-        return cls(text, indices.tobytes(), tuple(table), tuple(instructions), tuple(labels))
+        return cls(text, indices.tobytes(), tuple(table), bytes(defining), tuple(labels))
 
     def __str__(self) -> str:
         return self.text
@@ -66,6 +66,14 @@ class Listing:
     def line_count(self) -> int:
         """Number of lines."""
         return len(self.line_origins) // 4
+
+    @property
+    def instructions(self) -> tuple[str | None, ...]:
+        """What each line defines (an instruction's name, without `%`) or None; empty when the language has no instructions."""
+        if not self.defining:
+            return ()
+        pairs = zip(self.text.split("\n"), self.defining, strict=True)
+        return tuple(defined_name(line) if defines else None for line, defines in pairs)
 
     def origins_of(self, line: int) -> tuple[Origin, ...]:
         """Where a line (from 0) came from; `()` when nothing says."""

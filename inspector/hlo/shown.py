@@ -1,4 +1,4 @@
-"""A module's text for reading, with the instruction that each of its lines defines."""
+"""A module's text for reading, with which of its lines define an instruction, and which."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Shown:
 
     Attributes:
       text: without metadata and without the tables of source frames.
-      names: for each line, the instruction that it defines (without `%`), or None.
+      defining: whether each line defines an instruction.
       rows: of that in the module's columns; -1 where there is none.
     """
 
     text: str
-    names: tuple[str | None, ...]
+    defining: npt.NDArray[np.bool_]
     rows: npt.NDArray[np.int32]
 
     @classmethod
@@ -40,12 +40,13 @@ class Shown:
         display = display_text(hlo)
         known: dict[str | None, int] = {name: row for row, name in enumerate(module.columns.names)}
         names = display.instruction_names
-        return cls(display.text, names, np.array([known.get(name, -1) for name in names], np.int32))
+        defining = np.array([name is not None for name in names])
+        return cls(display.text, defining, np.array([known.get(name, -1) for name in names], np.int32))
 
 
-def entries(shown: Shown, module: Module) -> dict[str, bytes] | None:
+def entries(shown: Shown) -> dict[str, bytes] | None:
     """A text as bytes by name, all of `NAMES`; None where it defines what the module has not."""
-    if _names(shown.rows, module) != shown.names:
+    if (shown.defining != (shown.rows >= 0)).any():
         return None
     return {"text": shown.text.encode("utf-8", "surrogatepass"), "rows": shown.rows.astype("<i4").tobytes()}
 
@@ -63,9 +64,4 @@ def read(kept: Mapping[str, bytes], module: Module) -> Shown:
         raise ModuleError(f"What was kept of a text is damaged: {e}.") from e
     if len(rows) != text.count("\n") + 1 or rows.min() < -1 or rows.max() >= len(module.columns):
         raise ModuleError("What was kept of a text has other lines.")
-    return Shown(text, _names(rows, module), rows)
-
-
-def _names(rows: npt.NDArray[np.int32], module: Module) -> tuple[str | None, ...]:
-    names: list[str | None] = [*module.columns.names, None]
-    return tuple(map(names.__getitem__, rows.tolist()))
+    return Shown(text, rows >= 0, rows)

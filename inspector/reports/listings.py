@@ -97,7 +97,11 @@ def _read(plain: PlainListing) -> Listing:
             raise ValueError(f"{len(given)} {name} for a text of {count}")
     if lines.min(initial=0) < -1 or lines.max(initial=-1) >= len(entries):
         raise ValueError(f"lines with origins beyond {len(entries)}")
-    return Listing(plain.text, plain.lines, entries, plain.instructions, plain.labels)
+    defining = bytes(name is not None for name in plain.instructions)
+    listing = Listing(plain.text, plain.lines, entries, defining, plain.labels)
+    if listing.instructions != plain.instructions:
+        raise ValueError("instructions that its lines do not define")
+    return listing
 
 
 class _Table:

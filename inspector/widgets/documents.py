@@ -39,7 +39,7 @@ class TextDocument:
         frames, innermost first, each (index into `files`, line from 1).
         A line of the source pane has one frame, itself; its operation name is "".
       labels: the line number shown for each line, None for a heading; None: 1, 2, 3, ...
-      instructions: the name of the instruction that each line defines, without `%`, or None.
+      defining: for each line whether it defines an instruction, which it then names; None where the language has none.
       title: of the pane, such as a file name.
       first_line: at which a reader begins, from 0.
       phases: for each index the part of a differentiated program, "" where it is not known; () where none is.
@@ -53,7 +53,7 @@ class TextDocument:
     files: Sequence[str] = ()
     origins: Sequence[Sequence[tuple[str, Sequence[tuple[int, int]]]]] = ()
     labels: Sequence[int | None] | None = None
-    instructions: Sequence[str | None] | None = None
+    defining: Sequence[bool] | npt.NDArray[np.bool_] | None = None
     title: str = ""
     first_line: int = 0
     phases: Sequence[str] = ()
@@ -75,7 +75,7 @@ class TextDocument:
         )
 
     def buffers(self) -> list[bytes]:
-        """The message's four buffers.
+        """The message's five buffers.
 
         Raises:
           ValueError: a table has not one entry a line, or an origin does not exist.
@@ -92,13 +92,13 @@ class TextDocument:
         lines: messages.LineTable = {
             "first_line": self.first_line,
             "labels": None if self.labels is None else list(self.labels),
-            "instructions": None if self.instructions is None else list(self.instructions),
         }
-        texts = (self.text.encode("utf-8", "replace"), origin_of_line.tobytes(), _json(origins), _json(lines))
+        defining = b"" if self.defining is None else np.asarray(self.defining, np.bool_).tobytes()
+        texts = (self.text.encode("utf-8", "replace"), origin_of_line.tobytes(), _json(origins), _json(lines), defining)
         return [gzip.compress(t, _GZIP_LEVEL, mtime=0) for t in texts]
 
     def _check(self, origin_of_line: npt.NDArray[np.int32]) -> None:
-        tables = {"line_origins": origin_of_line, "labels": self.labels, "instructions": self.instructions}
+        tables = {"line_origins": origin_of_line, "labels": self.labels, "defining": self.defining}
         for name, table in tables.items():
             if table is not None and len(table) != self.line_count:
                 raise ValueError(
@@ -132,7 +132,7 @@ def document(
         origins=origins,
         phases=[_phase(entry) for entry in listing.origins] if pane in _WITH_WHOLE_NAMES else (),
         labels=listing.labels or None,
-        instructions=listing.instructions or None,
+        defining=np.frombuffer(listing.defining, np.bool_) if listing.defining else None,
     )
 
 

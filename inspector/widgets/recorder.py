@@ -68,9 +68,11 @@ class Recorder:
         """See `StoredOutput.display`; a cell that is run for its outputs gets all at once."""
         if is_batch():
             self._ask_new()
-        is_first = not is_batch() and len(self._compiles.lowered.program.module) > _QUICK_BYTES
-        self._stored.display(widget, self._form(has_texts=not is_first))
-        if not is_batch():
+        is_large = not is_batch() and len(self._compiles.lowered.program.module) > _QUICK_BYTES
+        self._stored.display(widget, self._form(has_texts=not is_large))
+        if is_large:
+            self._compiles.board.behind(self._compiles.variants[0], self.refresh)
+        elif not is_batch():
             self.refresh()
 
     def refresh(self) -> None:

@@ -137,11 +137,11 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     ready(app)
     document = TextDocument(
         "optimized", 0, "hlo", "ENTRY\n  é = add()\n}", np.array([-1, 1, -1]), ["a.py", "b.py"],
-        [[("x", [])], [("jit(f)/add", [(1, 7), (0, 2)])]], [None, 10, 11], [None, "é", None], "title",
+        [[("x", [])], [("jit(f)/add", [(1, 7), (0, 2)])]], [None, 10, 11], [False, True, False], "title",
     )  # fmt: skip
     app.publish_document(document)
     content, buffers = sent[-1]
-    body, origins, table, lines = (gzip.decompress(b) for b in buffers)
+    body, origins, table, lines, defining = (gzip.decompress(b) for b in buffers)
     assert content == {
         "type": "document", "pane": "optimized", "variant": 0, "language": "hlo", "title": "title", "line_count": 3,
     }  # fmt: skip
@@ -152,7 +152,8 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
         "origins": [[["x", []]], [["jit(f)/add", [[1, 7], [0, 2]]]]],
         "phases": [],
     }
-    assert json.loads(lines) == {"first_line": 0, "labels": [None, 10, 11], "instructions": [None, "é", None]}
+    assert json.loads(lines) == {"first_line": 0, "labels": [None, 10, 11]}
+    assert defining == bytes([0, 1, 0])
     assert messages.problem(content, messages.Document) is None
 
 
@@ -161,6 +162,7 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     [
         ({"line_origins": [0]}, "line_origins of the hlo document has 1 entries; the text has 2 lines"),
         ({"labels": [1, 2, 3]}, "labels of the hlo document has 3 entries"),
+        ({"defining": [True]}, "defining of the hlo document has 1 entries"),
         ({"line_origins": [0, 1]}, "runs from 0 to 1; expected -1 to 0, an index into origins"),
     ],
 )

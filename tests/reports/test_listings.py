@@ -15,9 +15,9 @@ from tests.reports.recorded import exploration
 
 FRAMES = (Frame("a.py", 3, "f"), Frame("b.py", 0))
 LISTING = Listing.of(
-    "x\ny\nz",
+    "  a = x()\ny\n  ROOT %c = z()",
     [[Origin("jit(f)/add", FRAMES), Origin("jit(f)/mul", FRAMES[:1])], [], [Origin("")]],
-    ["a", None, "c"],
+    [True, False, True],
     [1, None, 3],
 )
 
@@ -48,7 +48,7 @@ def of(*numbers: int) -> bytes:
         {"names": ()}, {"frames": of(0, 0)}, {"frames": of(0, 0, -1)}, {"frames": of(-1, 0, 0)},
         {"stacks": (of(1), of(9))}, {"stacks": (of(-1), of())}, {"stacks": (of(2**31 - 1, 2**31 - 1), of())},
         {"origins": of(0, 99)}, {"entries": (of(2), of(0))}, {"entries": (of(1), of(-1))}, {"labels": (1,)},
-        {"instructions": ("a",)}, {"stacks": (bytes(4 << 21), b"")},
+        {"instructions": ("a",)}, {"instructions": ("a", "y", None)}, {"instructions": ("a", None, "b")}, {"stacks": (bytes(4 << 21), b"")},
     ],
 )  # fmt: skip
 def test_numbers_that_do_not_go_together_are_refused(changes: dict[str, object]) -> None:

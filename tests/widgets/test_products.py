@@ -139,12 +139,12 @@ def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer
     drain(explorer)
     reply = box.last("pass_change", id=5)
     (found,) = (buffers for content, buffers in box.buffers if content["type"] == "pass_change")
-    after, _, origins, lines, removed = (gzip.decompress(b).decode("utf-8", "replace") for b in found)
+    after, _, origins, _, defining, removed = (gzip.decompress(b).decode("utf-8", "replace") for b in found)
     assert reply["error"] is None
     assert len(reply["hunks"]) == 1
     (a0, a1, b0, b1) = reply["hunks"][0]
     assert (a1 - a0, b1 - b0, removed.count("f32") - after.split("\n")[b0].count("f32")) == (1, 1, 1)
-    assert len(json.loads(lines)["instructions"]) == after.count("\n") + 1
+    assert [" = " in line for line in after.split("\n")] == [byte == "\x01" for byte in defining]
     assert any(name.startswith("jit(") for entry in json.loads(origins)["origins"] for name, _ in entry)
     box.send({"type": "pass", "id": 6, "variant": 0, "index": 99, "since": None, "whole": True})
     drain(explorer)

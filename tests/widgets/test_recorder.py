@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.compilation.engine import READING_CACHE
 from inspector.errors import ClosedError, CompilationError, ParameterError
 from inspector.widgets import recorder
 from inspector.widgets.code import code, code_name
@@ -69,6 +70,25 @@ def test_a_variant_that_is_gone_is_not_kept() -> None:
     (table,) = tables(kept._form()["text/html"])
     assert table["replies"]
     assert {entry["message"].get("variant") for entry in table["replies"]} == {0}
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+def test_a_large_programs_texts_are_written_behind_what_is_read_from_the_cache(
+    is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "_QUICK_BYTES", 0 if is_large else 1 << 20)
+    work = FakeWork()
+    work.stage = READING_CACHE
+    explorer = work.explorer()
+    box, written = Mailbox(explorer), list[list[str]]()
+    monkeypatch.setattr(explorer._recorder._stored, "display", lambda *_: None)
+    monkeypatch.setattr(explorer._recorder, "refresh", lambda: written.append([m["pane"] for m in box.of("document")]))
+    explorer._recorder.display({})
+    assert written == ([] if is_large else [[]])
+    work.finish_all()
+    explorer.wait()
+    explorer._drain(None)
+    assert (["optimized", "stablehlo", "hlo"] in written) == is_large
 
 
 def test_names_of_the_user_are_text(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import { diff } from "@codemirror/merge";
 import type { Diff } from "../messages.ts";
 import { TextDocument } from "./documents.ts";
+import { definedInstruction } from "./names.ts";
 import { NONE } from "./origins.ts";
 
 type Range = [fromA: number, toA: number, fromB: number, toB: number];
@@ -65,22 +66,20 @@ export function linesBefore(after: readonly string[], hunks: Diff["hunks"], remo
 export function alignedBefore(diff: Pick<Diff, "hunks">, after: TextDocument, removed: string): TextDocument {
   const lines = linesBefore(after.lines, diff.hunks, removed.split("\n"));
   const origins = new Int32Array(lines.length).fill(NONE);
-  const instructions = new Array<string | null>(lines.length).fill(null);
+  const defining = new Uint8Array(lines.length);
   let [a, b] = [0, 0];
   const keep = (end: number): void => {
-    for (; b < end; a++, b++) [origins[a], instructions[a]] = [after.origin(b), after.instruction(b)];
+    for (; b < end; a++, b++) [origins[a], defining[a]] = [after.origin(b), Number(after.defines(b))];
   };
   for (const [, a1, b0, b1] of diff.hunks) {
     keep(b0);
     for (; a < a1; a++) {
-      const line = after.lineOfInstruction(DEFINED.exec(lines[a]!)?.[1] ?? "");
-      if (line >= b0 && line < b1) [origins[a], instructions[a]] = [after.origin(line), after.instruction(line)];
+      const line = after.lineOfInstruction(definedInstruction(lines[a]!) ?? "");
+      if (line >= b0 && line < b1) [origins[a], defining[a]] = [after.origin(line), Number(after.defines(line))];
     }
     b = b1;
   }
   keep(after.lines.length);
   const about = { pane: after.pane, variant: after.variant, language: after.language, title: after.title };
-  return new TextDocument(about, lines.join("\n"), origins, { labels: null, instructions });
+  return new TextDocument(about, lines.join("\n"), origins, { labels: null, defining });
 }
-
-const DEFINED = /^\s*(?:ROOT )?%?([\w.-]+) = /;

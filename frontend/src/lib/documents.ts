@@ -3,12 +3,16 @@
 import { Text } from "@codemirror/state";
 import type { Document, Language, LineTable, OriginTable, Pane } from "../messages.ts";
 import { Gradual, PIECE } from "./gradual.ts";
-import { definedNames, definitionKey } from "./names.ts";
+import { definedInstruction, definedNames, definitionKey } from "./names.ts";
 import { NONE, type Origins } from "./origins.ts";
 import { decodeInt32, decodeJson, decodeText } from "./transport.ts";
 
-/** Who makes a text here knows of no line at which to begin. */
-export type Lines = Omit<LineTable, "first_line"> & { readonly first_line?: number };
+/** Who makes a text here knows of no line at which to begin, and maybe of none that defines an instruction. */
+export type Lines = Omit<LineTable, "first_line"> & {
+  readonly first_line?: number;
+  /** For each line whether it defines an instruction, not 0; what is missing defines none. */
+  readonly defining?: Uint8Array;
+};
 type About = Pick<Document, "variant" | "language" | "title"> & { readonly pane: Pane };
 
 /** Lines count from 0 throughout. */
@@ -39,7 +43,7 @@ export class TextDocument {
     this.title = message.title;
     this.lines = text.split("\n");
     this.text = Text.of(this.lines as string[]);
-    this.instructionLines = new Gradual(indexNames(table.instructions ?? []));
+    this.instructionLines = new Gradual(indexInstructions(this));
     this.definitions = new Gradual(indexDefinitions(this.lines, this.language));
   }
 
@@ -54,8 +58,14 @@ export class TextDocument {
     return this.lineOrigins[line] ?? NONE;
   }
 
+  /** Whether a line defines an instruction. */
+  defines(line: number): boolean {
+    return Boolean(this.table.defining?.[line]);
+  }
+
+  /** The name of the instruction that a line defines, or null. */
   instruction(line: number): string | null {
-    return this.table.instructions?.[line] ?? null;
+    return this.defines(line) ? definedInstruction(this.lines[line]!) : null;
   }
 
   /** The lines of some origins, in order. */
@@ -144,25 +154,26 @@ function inOrder(found: Int32Array, count: number): Int32Array {
   return found;
 }
 
-/** The text of a `Document`'s four buffers, unpacked; its origins become known to all texts. */
+/** The text of a `Document`'s five buffers, unpacked; its origins become known to all texts. */
 export function readDocument(about: About, parts: readonly ArrayBuffer[], origins: Origins): TextDocument {
-  const [text, lineOrigins, table, lines] = parts;
-  if (!text || !lineOrigins || !table || !lines) throw new Error("a document has four buffers");
+  const [text, lineOrigins, table, lines, defining] = parts;
+  if (!text || !lineOrigins || !table || !lines || !defining) throw new Error("a document has five buffers");
   const ids = origins.add(decodeJson<OriginTable>(table));
   const interned = decodeInt32(lineOrigins).map((origin) => ids[origin] ?? NONE);
-  return new TextDocument(about, decodeText(text), interned, decodeJson<LineTable>(lines));
+  const known = { ...decodeJson<LineTable>(lines), defining: new Uint8Array(defining) };
+  return new TextDocument(about, decodeText(text), interned, known);
 }
 
 /** A text of which nothing is known. */
 export function plainText(about: About, text: string): TextDocument {
   const count = text.split("\n").length;
-  const table = { labels: null, instructions: new Array<null>(count).fill(null) };
-  return new TextDocument(about, text, new Int32Array(count).fill(NONE), table);
+  return new TextDocument(about, text, new Int32Array(count).fill(NONE), { labels: null });
 }
 
-function* indexNames(names: readonly (string | null)[]): Generator<void, Map<string, number>> {
+function* indexInstructions(document: TextDocument): Generator<void, Map<string, number>> {
   const lines = new Map<string, number>();
-  for (const [line, name] of names.entries()) {
+  for (let line = 0; line < document.lines.length; line++) {
+    const name = document.instruction(line);
     if (name !== null && !lines.has(name)) lines.set(name, line);
     if (line % PIECE === 0) yield;
   }

@@ -35,7 +35,7 @@ export interface Alive {
 export function aliveAt(document: TextDocument, line: number): Alive | null {
   const isScheduled = document.lines[0]?.includes("is_scheduled=true");
   const computation = isScheduled ? computationsOf(document).at(line) : null;
-  if (!computation || computation.kind !== "run" || document.instruction(line) === null) return null;
+  if (!computation || computation.kind !== "run" || !document.defines(line)) return null;
   const first = computation.first + 1;
   const last = lastUse(document, line, computation.last - 1);
   return { from: line - first, to: last - first, length: computation.last - first };

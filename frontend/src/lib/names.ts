@@ -31,6 +31,14 @@ export function definedNames(line: string, language: Language): string[] {
   return [];
 }
 
+/** The name in a line of HLO that defines an instruction, or null. */
+export function definedInstruction(line: string): string | null {
+  const equals = line.indexOf(" = ");
+  if (equals < 0) return null;
+  const start = line.lastIndexOf(" ", equals - 1) + 1;
+  return bareName(line.slice(start, equals));
+}
+
 /** The key under which a use finds its definition: result numbers and sigils of HLO do not count. */
 export function definitionKey(name: string, language: Language): string {
   if (language === "hlo") return bareName(name);

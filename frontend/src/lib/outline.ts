@@ -121,7 +121,7 @@ export class Outline {
 
 function instructionLines(document: TextDocument, { first, last }: Computation): Int32Array {
   const lines = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-  return Int32Array.from(lines.filter((line) => document.instruction(line) !== null));
+  return Int32Array.from(lines.filter((line) => document.defines(line)));
 }
 
 function branchesOf(document: TextDocument, costs: LineCosts | null): Branch[] {
@@ -138,7 +138,7 @@ function branchesOf(document: TextDocument, costs: LineCosts | null): Branch[] {
 
 function countOf(document: TextDocument, { first, last }: Computation): number {
   let count = 0;
-  for (let line = first; line <= last; line++) if (document.instruction(line) !== null) count += 1;
+  for (let line = first; line <= last; line++) if (document.defines(line)) count += 1;
   return count;
 }
 

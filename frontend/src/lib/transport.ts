@@ -21,8 +21,11 @@ export async function gunzip(buffer: DataView | ArrayBuffer | Uint8Array): Promi
     ? new Uint8Array(buffer.buffer as ArrayBuffer, buffer.byteOffset, buffer.byteLength)
     : new Uint8Array(buffer);
   if (unpacked.has(buffer)) return bytes.buffer;
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return await new Response(stream).arrayBuffer();
+  const stream = new DecompressionStream("gzip");
+  const writer = stream.writable.getWriter();
+  const whole = new Response(stream.readable).arrayBuffer();
+  await Promise.all([writer.write(bytes), writer.close(), whole]); // whichever fails tells why
+  return await whole;
 }
 
 export function decodeText(bytes: ArrayBuffer): string {

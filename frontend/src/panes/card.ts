@@ -21,6 +21,6 @@ export function describe(
     place ? `Source: ${shortSource({ file: origins.files[place.file] ?? "", line: place.line })}` : "",
     alive ? `Alive: ${aliveText(alive)}` : "",
     ...(variant === null ? [] : local.costs.describe(document, variant, line)),
-    isCounting && document.instruction(line) !== null ? "What it costs is being counted" : "",
+    isCounting && document.defines(line) ? "What it costs is being counted" : "",
   ].filter(Boolean);
 }

@@ -17,6 +17,7 @@ import {
   setWrapping,
 } from "../lib/editor.ts";
 import { best, levelsFor } from "../lib/linking.ts";
+import { definedInstruction } from "../lib/names.ts";
 import { decodeText } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 import { anchorAt } from "../state/local.ts";
@@ -69,8 +70,7 @@ export class PassDiff {
   }
 
   private placeOfRemoved(name: string): number {
-    const marks = [`  %${name} = `, `  ROOT %${name} = `];
-    const line = this.before.findIndex((text) => marks.some((mark) => text.startsWith(mark)));
+    const line = this.before.findIndex((text) => definedInstruction(text) === name);
     const hunk = this.hunks.find(([a0, a1]) => a0 <= line && line < a1);
     return hunk ? hunk[2] : -1;
   }
@@ -112,7 +112,7 @@ export class PassDiff {
     const parts = synced.parts(change);
     const about = { pane: "passes", variant: change.variant, language: "hlo", title: "" } as const;
     const after = readDocument(about, parts, synced.origins);
-    const removed = decodeText(parts[4]!);
+    const removed = decodeText(parts[5]!);
     const before = linesBefore(after.lines, change.hunks, removed.split("\n"));
     [this.before, this.hunks] = [before, change.hunks];
     return { before: plainText(about, before.join("\n")), after };

@@ -55,10 +55,11 @@ class Focus(TypedDict):
 
 
 class Document(TypedDict):
-    """A text, in four buffers.
+    """A text, in five buffers.
 
     The buffers are gzip of: UTF-8 text; one little-endian int32 per line, an index into
-    `OriginTable.origins` or -1; an `OriginTable` as JSON; a `LineTable` as JSON.
+    `OriginTable.origins` or -1; an `OriginTable` as JSON; a `LineTable` as JSON; one byte per line, 1 where it
+    defines an instruction and so names it, else 0; nothing where the language has no instructions.
 
     Attributes:
       variant: the variant it belongs to, None when all variants share it.
@@ -98,12 +99,10 @@ class LineTable(TypedDict):
     Attributes:
       first_line: at which a reader begins, from 0; of HLO, where this says 0, it is that of the entry computation.
       labels: the line number shown for each line, None for a heading; None: 1, 2, 3, ...
-      instructions: the name of the instruction that each line defines, or None.
     """
 
     first_line: int
     labels: list[int | None] | None
-    instructions: list[str | None] | None
 
 
 class Unavailable(TypedDict):

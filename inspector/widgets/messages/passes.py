@@ -96,7 +96,7 @@ class PassEvent(TypedDict):
 class PassChange(TypedDict):
     """The reply to `PassRequest` number `id`: what a pass changed, or an error.
 
-    Without an error there are five buffers: the four of a `Document`, of the text after the pass or an excerpt of it, and
+    Without an error there are six buffers: the five of a `Document`, of the text after the pass or an excerpt of it, and
     gzip of the lines that the hunks took out of the text before, in order.
 
     Attributes:

@@ -138,6 +138,14 @@ class Board:
             if job.stage != READING_CACHE and not job.done():
                 self._go_on(baseline)
 
+    def behind(self, baseline: Variant, task: Callable[[], object]) -> None:
+        """Does a task on the Explorer's thread, after the program before the compiler, which may itself wait."""
+        with self._lock:
+            if baseline.number in self._behind:
+                self._behind[baseline.number].append(task)
+            else:
+                self._context.later(task)
+
     def begin(self, variant: Variant) -> None:
         """A variant is there; what its kernels are is told later, as it has to be counted."""
         self.publish(variant.message())
