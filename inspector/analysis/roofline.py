@@ -228,28 +228,24 @@ class _Timed:
       kernel: which.
       cost: what it costs.
       exchange: with other devices; None for none.
+      memory_bytes: through the main memory; of a collective outside of fusions nothing: the links are slower.
+      compute_s, memory_s: at the roofs; `AtLeast` where a part is not known, unavailable where nothing is.
       algorithm: as in `Point`.
       filled: as in `Point`.
-      compute_s, memory_s: at the roofs; `AtLeast` where a part is not known, unavailable where nothing is.
     """
 
     kernel: Kernel
     cost: InstructionCost
     exchange: _Exchange | None
-    algorithm: str
+    memory_bytes: float | Unavailable
     compute_s: float | Unavailable
     memory_s: float | Unavailable
+    algorithm: str = ""
     filled: float | Unavailable = NO_PRODUCT
 
     @property
     def flops(self) -> float | Unavailable:
         return self.cost.flops
-
-    @property
-    def memory_bytes(self) -> float | Unavailable:
-        """Of a collective outside of fusions nothing: the links are slower."""
-        alone = self.exchange is not None and self.kernel.instruction.opcode != "fusion"
-        return 0.0 if alone else self.cost.main_memory_bytes
 
     @property
     def link_s(self) -> float:
@@ -280,23 +276,23 @@ def _timed(
     exchange: _Exchange | None,
 ) -> _Timed:
     cost = costs[kernel.instruction.name]
-    timed = _Timed(kernel, cost, exchange, "", 0.0, 0.0)
+    is_alone = exchange is not None and kernel.instruction.opcode != "fusion"
+    moved = 0.0 if is_alone else cost.main_memory_bytes
     if isinstance(peak, Unavailable):
-        return dataclasses.replace(timed, compute_s=peak, memory_s=peak)
-    moved = timed.memory_bytes
+        return _Timed(kernel, cost, exchange, moved, peak, peak)
     memory_s = moved if isinstance(moved, Unavailable) else moved / peak.memory_bytes_per_s
-    if exchange is not None and kernel.instruction.opcode != "fusion":
-        return dataclasses.replace(timed, memory_s=memory_s)
-    compute_s, algorithm = _computing(kernel.instruction, multiplied, costs, peak)
-    share = _filled(kernel.instruction, multiplied, costs, peak)
-    return dataclasses.replace(timed, compute_s=compute_s, memory_s=memory_s, algorithm=algorithm, filled=share)
+    if is_alone:
+        return _Timed(kernel, cost, exchange, moved, 0.0, memory_s)
+    inside = [*multiplied.of(kernel.instruction)]
+    compute_s, algorithm = _computing(kernel.instruction, inside, costs, peak)
+    return _Timed(
+        kernel, cost, exchange, moved, compute_s, memory_s, algorithm, _filled(inside, costs, peak.matrix_unit)
+    )
 
 
-def _filled(
-    kernel: Instruction, multiplied: Fused, costs: Mapping[str, InstructionCost], peak: Peak
-) -> float | Unavailable:
+def _filled(inside: Sequence[Instruction], costs: Mapping[str, InstructionCost], side: int) -> float | Unavailable:
     """The share of the matrix unit that a kernel's products fill at most, each by its flops."""
-    found = [(filled(product, peak.matrix_unit), costs[product.name].flops) for product in multiplied.of(kernel)]
+    found = [(filled(product, side), costs[product.name].flops) for product in inside]
     known = [(share, _number(flops)) for share, flops in found if not isinstance(share, Unavailable) and flops]
     if len(known) < len(found) or not known:
         return next((share for share, _ in found if isinstance(share, Unavailable)), NO_PRODUCT)
@@ -304,13 +300,13 @@ def _filled(
 
 
 def _computing(
-    instruction: Instruction, multiplied: Fused, costs: Mapping[str, InstructionCost], peak: Peak
+    instruction: Instruction, inside: Sequence[Instruction], costs: Mapping[str, InstructionCost], peak: Peak
 ) -> tuple[float | Unavailable, str]:
     """The least time of all operations of a kernel, matrix products beside the others, and by which arithmetic."""
     whole = costs[instruction.name].flops
     if isinstance(whole, Unavailable):
         return whole, ""
-    counted = [(algorithm_of(product, peak), costs[product.name].flops) for product in multiplied.of(instruction)]
+    counted = [(algorithm_of(product, peak), costs[product.name].flops) for product in inside]
     known = [(a, f) for a, f in counted if isinstance(a, Algorithm) and not isinstance(f, Unavailable)]
     seconds = sum(float(flops) * a.passes / peak.flops_per_s[a.peak_name] for a, flops in known)
     rest = float(whole) - sum(float(f) for _, f in counted if not isinstance(f, Unavailable))
