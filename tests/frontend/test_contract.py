@@ -87,6 +87,11 @@ def test_it_asks_no_more_than_a_model(page: Page, explorer: Explorer) -> None:
     page.locator("[data-pane=optimized] .cm-line", has_text="ROOT").last.click()
     page.get_by_role("tab", name="Instructions").click()
     until(page, exchange, page.locator("[data-pane=instructions] [role=row], [data-pane=instructions] tr"))
+    for _ in range(50):  # it is told at most once in a fifth of a second
+        exchange()
+        if explorer.selection is not None:
+            break
+        page.wait_for_timeout(100)
     assert explorer.selection is not None
     assert explorer.selection["pane"] == "optimized"
 

@@ -93,6 +93,23 @@ def test_a_long_text_begins_at_its_entry_each_time(tmp_path: Path, opened: Open)
         expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
+def test_a_text_whose_entry_is_near_its_end_begins_there(tmp_path: Path, opened: Open) -> None:
+    """Higher than the editor took them to be, all lines above have no room yet when it is put there."""
+
+    def chain(x: Any) -> Any:
+        for i in range(40):
+            x = jax.jit(lambda y, i=i: jnp.sin(y) * i + jnp.cos(y))(x)
+        return x
+
+    explorer = explore(chain, jnp.ones(8), target="cpu")
+    explorer.save_html(tmp_path / "x.html")
+    explorer.close()
+    page = opened(tmp_path / "x.html")
+    page.get_by_role("tab", name="HLO", exact=True).click()
+    page.wait_for_timeout(500)
+    expect_in_view(page.locator("[data-pane=hlo] .cm-line", has_text=re.compile("^ENTRY")))
+
+
 def test_collectives_are_priced(tmp_path: Path, opened: Open) -> None:
     explorer = explore(lambda x: jax.lax.psum(x, "i"), jnp.ones((64, 64)), axis_env=[("i", 8)])
     explorer.save_html(tmp_path / "x.html")

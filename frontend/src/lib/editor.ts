@@ -55,8 +55,8 @@ export interface EditorOptions {
 }
 
 /** A line of which less is seen, or of a shorter one not all, is scrolled to sideways. */
-/** In which a new editor may go back. */
-const MOST_FRAMES = 20;
+/** Editors that know how high lines are, and keep their place when a line drawn is higher than it was taken to be. */
+const measured = new WeakSet<EditorView>();
 const LEAST_SEEN_PX = 160;
 const DARK: Lights = { chosen: -1, levels: null, hover: null };
 const setLights = StateEffect.define<Lights>();
@@ -187,25 +187,15 @@ function revealPosition(view: EditorView, position: number, place: "middle" | "t
   const scroll = (top: number): void => {
     if (!isThere(top)) scroller.scrollTop = top;
   };
-  const estimated = view.defaultLineHeight;
-  scroll(find());
-  const first = scroller.scrollTop;
-  const isMoved = (): boolean => Math.abs(scroller.scrollTop - first) < 1 && !isThere(find());
-  const settle = (): void => {
-    scroll(find());
-    if (view.defaultLineHeight !== estimated) keepInPlace(view, () => isMoved() && (scroll(find()), true));
+  // A new editor that is scrolled before it has measured a line goes elsewhere once it has.
+  if (measured.has(view)) scroll(find());
+  const write = (top: number): void => {
+    measured.add(view);
+    scroll(top);
+    requestAnimationFrame(() => (scroll(find()), view.requestMeasure())); // what is scrolled while it measures, it may miss
   };
   // Heights of lines never drawn are estimates; once drawn they are known, and the editor keeps its own place then.
-  view.requestMeasure({ read: find, write: (top) => (scroll(top), requestAnimationFrame(settle)) });
-}
-
-/**
- * A new editor, whose lines turn out to have another height, goes back by the difference in one of the frames that follow:
- * to where it was put first. Whoever scrolls it meanwhile is let be.
- */
-function keepInPlace(view: EditorView, putBack: () => boolean, frames = MOST_FRAMES): void {
-  if (!frames || !view.dom.isConnected) return;
-  requestAnimationFrame(() => keepInPlace(view, putBack, putBack() ? 0 : frames - 1));
+  view.requestMeasure({ read: find, write });
 }
 
 function scrollerOf(view: EditorView): HTMLElement {

@@ -33,6 +33,7 @@ export class ScrollPlaces {
         this.restoring = null;
         view.scrollDOM.scrollTop = place.top;
         view.scrollDOM.scrollLeft = place.left;
+        requestAnimationFrame(() => view.requestMeasure()); // what is scrolled while it measures, it may miss
       },
     });
   }
