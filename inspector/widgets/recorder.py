@@ -191,7 +191,7 @@ class Recorder:
         if _with_code is None or _with_code() is None:
             _with_code = weakref.ref(self)
         replies = [said for each in list(self._replies.values()) for said in each]
-        transcript = self._transcript(replies).within(_STORED_BYTES, _IN_NOTEBOOK).repacked()
+        transcript = self._transcript(replies).within(_STORED_BYTES, _IN_NOTEBOOK)
         stored = element(
             self.html(has_texts=has_texts),
             transcript,

@@ -66,32 +66,37 @@ class Transcript:
         return dataclasses.replace(self, said=tuple(map(_repacked, self.said)))
 
     def within(self, limit_bytes: int, remedy: str) -> Transcript:
-        """The same in at most so many bytes: what is largest is left out, texts last, and of these the baseline's.
+        """The same as small as it gets, and in at most so many bytes; of a text that there is no room for, readers are told.
+
+        What is read first is kept first, and what there is no room for leaves it to what is smaller.
 
         Args:
           limit_bytes: of `to_bytes`, as near as it can be known before.
           remedy: what a reader can do about what is left out.
         """
-        sizes = [s.size for s in self.said]
-        excess = sum(sizes) - limit_bytes
+        optional = [i for i, s in enumerate(self.said) if s.buffers or s.request is not None]
+        kept: dict[int, Said | None] = dict(enumerate(self.said))
+        room = limit_bytes - sum(s.size for i, s in enumerate(self.said) if i not in {*optional})
         baseline = min((v for s in self.said if (v := s.message.get("variant")) is not None), default=None)
-        order = sorted(
-            range(len(sizes)),
-            key=lambda i: (
-                (message := self.said[i].message)["type"] == "document",
-                message.get("variant") in (None, baseline),
-                -sizes[i],
-            ),
-        )
-        left_out = set[int]()
-        for i in order:
-            if excess <= 0:
-                break
-            if self.said[i].buffers or self.said[i].request is not None:
-                left_out.add(i)
-                excess -= sizes[i]
-        kept = (_without(s, remedy) if i in left_out else s for i, s in enumerate(self.said))
-        return dataclasses.replace(self, said=tuple(s for s in kept if s is not None))
+        for i in sorted(optional, key=lambda i: _rank(self.said[i], baseline)):
+            said = self.said[i]
+            small = _repacked(said) if said.size <= _MOST_GAINED * room else said
+            kept[i] = small if small.size <= room else _without(said, remedy)
+            room -= small.size if kept[i] is small else 0
+        return dataclasses.replace(self, said=tuple(s for s in kept.values() if s is not None))
+
+
+_MOST_GAINED = 4
+"""Times that texts get smaller when they are packed as small as they get; to try larger ones takes seconds."""
+_READ_FIRST = ("optimized", "source")
+
+
+def _rank(said: Said, baseline: int | None) -> tuple[int, bool, int]:
+    """What is kept first has the least: what is read first, what nobody has to ask for, other texts, and replies."""
+    message = said.message
+    kind = 3 if said.request is not None else 2 if message["type"] == "document" else 1
+    kind = 0 if kind == 2 and message["pane"] in _READ_FIRST else kind
+    return kind, message.get("variant") not in (None, baseline), said.size
 
 
 def _without(said: Said, remedy: str) -> Said | None:
