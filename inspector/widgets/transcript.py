@@ -74,15 +74,17 @@ class Transcript:
           limit_bytes: of `to_bytes`, as near as it can be known before.
           remedy: what a reader can do about what is left out.
         """
-        optional = [i for i, s in enumerate(self.said) if s.buffers or s.request is not None]
+        optional = {i for i, s in enumerate(self.said) if s.buffers or s.request is not None}
         kept: dict[int, Said | None] = dict(enumerate(self.said))
-        room = limit_bytes - sum(s.size for i, s in enumerate(self.said) if i not in {*optional})
+        room = limit_bytes - sum(s.size for i, s in enumerate(self.said) if i not in optional)
         baseline = min((v for s in self.said if (v := s.message.get("variant")) is not None), default=None)
         for i in sorted(optional, key=lambda i: _rank(self.said[i], baseline)):
             said = self.said[i]
             small = _repacked(said) if said.size <= _MOST_GAINED * room else said
-            kept[i] = small if small.size <= room else _without(said, remedy)
-            room -= small.size if kept[i] is small else 0
+            if small.size <= room:
+                kept[i], room = small, room - small.size
+            else:
+                kept[i] = _without(said, remedy)
         return dataclasses.replace(self, said=tuple(s for s in kept.values() if s is not None))
 
 
