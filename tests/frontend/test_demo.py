@@ -132,6 +132,8 @@ def test_steps_go_through_the_matches_of_a_pane(demo: OpenDemo) -> None:
 def test_a_double_click_on_a_name_goes_to_its_definition(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=hlo]")
+    line(page, "hlo", "ENTRY").wait_for()  # where it begins
+    page.wait_for_timeout(100)
     page.locator("[data-pane=hlo] .cm-scroller").evaluate("e => e.scrollTop = 0")
     line(page, "hlo", "HloModule").wait_for()
     use = line(page, "hlo", " add(")

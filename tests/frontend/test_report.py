@@ -123,13 +123,13 @@ def test_collectives_are_priced(tmp_path: Path, opened: Open) -> None:
     seen.get_by_label("Algorithm of a textbook").select_option("tree")
     expect(seen.locator("dl")).to_contain_text("6 steps × 1 µs")
     seen.get_by_label("Slice or host").select_option("gpu:b200:8")
-    expect(seen).to_contain_text("Its price was not recorded")
+    expect(seen).to_contain_text("Its price is not kept here")
 
 
 def test_what_was_not_recorded_says_what_to_do(written: Path, opened: Open) -> None:
     page = opened(written)
     page.get_by_role("tab", name="Passes").click()
-    expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes were not recorded")
+    expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes are not kept here")
     expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("inspector.explore")
     expect(page.locator(".insp-spinner")).to_have_count(0)
     expect(page.get_by_role("button", name="Add variant")).to_have_count(0)

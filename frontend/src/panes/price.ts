@@ -104,7 +104,7 @@ export class PriceView {
       algorithm,
     });
     this.shown = null;
-    if (!reply) return fill(this.body, awaited(synced, "Pricing", "Its price was not recorded"));
+    if (!reply) return fill(this.body, awaited(synced, "Pricing", "Its price is not kept here"));
     if (reply.error) return fill(this.body, failure(reply.error, "It cannot be priced there"));
     this.shown = reply;
     this.choose(reply.algorithms, reply.algorithm);

@@ -22,7 +22,7 @@ export function recordButton(
 export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
   const { synced, local } = context;
   const { variant } = local;
-  if (synced.isAlone) return empty(`${title} were not recorded`, synced.remedy);
+  if (synced.isAlone) return empty(`${title} are not kept here`, synced.remedy);
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
   const recording = synced.latest("recording", { variant: variant.variant, product });
   const record = (text: string): HTMLElement => recordButton(context, variant, product, text);

@@ -101,7 +101,7 @@ export class RecordedModel implements Model {
   }
 
   private refuse(): void {
-    const message = `That was not recorded. ${this.recorded.remedy}`;
+    const message = `That is not kept here. ${this.recorded.remedy}`;
     this.say({ message: { type: "notice", level: "info", message }, buffers: [] });
   }
 
