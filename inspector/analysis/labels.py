@@ -25,6 +25,7 @@ from inspector.hlo.field_numbers import (
     STATISTICS_VIZ,
 )
 from inspector.hlo.module import Module
+from inspector.hlo.octets import numbered
 from inspector.hlo.shape import Shape
 
 NAMING = (
@@ -84,9 +85,10 @@ def _notes(module: Module, number: Callable[[Hashable], int]) -> list[int]:
     said = [frozenset(columns.message("xla.FrontendAttributes", data).map.items()) for data in attributes.values]
     configs = np.array([*map(number, config.values), number(b"")], np.int64)[config.codes]
     noted = np.array([*map(number, said), number(frozenset())], np.int64)[attributes.codes]
-    _, codes = np.unique(configs * (noted.max(initial=0) + 1) + noted, return_inverse=True)
-    pairs = {c: number((int(configs[i]), int(noted[i]))) for i, c in enumerate(codes.tolist())}
-    return [pairs[c] for c in codes.tolist()]
+    codes, first = numbered(configs * (noted.max(initial=0) + 1) + noted)
+    pairs = [number((int(configs[row]), int(noted[row]))) for row in first.tolist()]
+    found: list[int] = np.array(pairs, np.int64)[codes].tolist()
+    return found
 
 
 def _plain(shape: Shape) -> Shape:

@@ -70,7 +70,7 @@ def alike(
     said, _ = numbered(attribute_numbers * (len(rows) + 1) + sizes)
     calling = np.diff(columns.called.offsets)[rows] > 0
     kinds, alone = np.full(len(rows), -1), np.flatnonzero(~calling)
-    _, firsts, kinds[alone] = np.unique(said[alone], return_index=True, return_inverse=True)
+    kinds[alone], firsts = numbered(said[alone])
     first: list[int] = rows[alone[firsts]].tolist()
     bodies = _Bodies(columns, kinds, finer)
     known: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -93,7 +93,7 @@ def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> Numbers:
     offsets = np.append(0, np.cumsum(counts))
     owners = np.repeat(np.arange(len(rows)), counts)
     taken = links.rows[np.arange(offsets[-1]) + (links.offsets[rows] - offsets[:-1])[owners]]
-    _, first, which = np.unique(owners * (len(columns) + 1) + taken, return_index=True, return_inverse=True)
+    which, first = numbered(owners * (len(columns) + 1) + taken)
     numbers = np.empty((len(taken) + len(rows), 2), np.int32)  # an instruction's own, then its operands'
     own = offsets[:-1] + np.arange(len(rows))
     numbers[own, 0], numbers[own, 1] = of_shapes[rows], -1

@@ -47,6 +47,24 @@ def test_lists_of_integers() -> None:
     assert [each.tolist() for each in octets.lists(spans([]))] == [[0], []]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_lists_of_all_lengths(seed: int) -> None:
+    source = random.Random(seed)
+    lists = [[source.choice(EDGES) for _ in range(source.choice([1, 2, 3, 4, 5, 6, 90]))] for _ in range(300)]
+    written = [b"".join(map(write_varint, each)) for each in lists]
+    offsets, values = Octets(written).lists(spans([*map(len, written)]))
+    assert np.diff(offsets).tolist() == [*map(len, lists)]
+    assert values.tolist() == [signed(value) for each in lists for value in each]
+    cut = spans([*map(len, written)])
+    longest = max(range(300), key=lambda number: len(lists[number]))
+    cut.lengths[longest] = len(b"".join(map(write_varint, lists[longest][:-1]))) + 1
+    lists[longest][-1] = 1 << 40  # so that its first byte is not its last
+    written[longest] = b"".join(map(write_varint, lists[longest]))
+    cut.begins[:] = np.cumsum([0, *map(len, written)])[:-1]
+    with pytest.raises(ModuleError, match="does not end"):
+        Octets(written).lists(cut)
+
+
 def spans(lengths: list[int]) -> Spans:
     ends = np.cumsum(np.array(lengths, np.int64))
     return Spans(ends - lengths, np.array(lengths, np.int64))
@@ -93,3 +111,17 @@ def test_values_are_numbered_as_they_come() -> None:
     codes, first = numbered(np.array([7, 3, 7, 9, 3]))
     assert (codes.tolist(), first.tolist()) == ([0, 1, 0, 2, 1], [0, 1, 3])
     assert [len(each) for each in numbered(np.array([], np.int64))] == [0, 0]
+
+
+@pytest.mark.parametrize("values", [3, 50, 5000])
+@pytest.mark.parametrize("odds", [None, 0, 1])
+def test_values_that_meet_are_told_apart(values: int, odds: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if odds is not None:  # as if all tries were in vain: then they are sorted
+        monkeypatch.setattr("inspector.hlo.octets._ODDS", np.ones(odds, np.uint64))
+    source = random.Random(values)
+    some = [source.choice([source.randrange(values), -source.randrange(values)]) for _ in range(4000)]
+    codes, first = numbered(np.array(some))
+    known: dict[int, int] = {}
+    assert codes.tolist() == [known.setdefault(value, len(known)) for value in some]
+    assert [some[place] for place in first.tolist()] == [*known]
+    assert [some.index(value) for value in known] == first.tolist()
