@@ -38,11 +38,16 @@ class Deferred:
 
     def changed(self, **fields: Any) -> Self:
         """The same with other fields; what is not made yet stays so."""
-        names = {field.name for field in dataclasses.fields(self)}  # type: ignore[arg-type]  # every heir is a dataclass
-        missing = _missing(self) - fields.keys()
-        later = {name: functools.partial(_of, self, name) for name in missing}
-        known = {name: getattr(self, name) for name in names - missing - fields.keys()}
-        return type(self).deferred(later, **known, **fields)
+        return type(self).like(self, **fields)
+
+    @classmethod
+    def like(cls, other: Deferred, **fields: Any) -> Self:
+        """The fields of another value, but for those that are given; what is not made yet stays so."""
+        names = {field.name for field in dataclasses.fields(other)}  # type: ignore[arg-type]  # every heir is a dataclass
+        missing = _missing(other) - fields.keys()
+        later = {name: functools.partial(_of, other, name) for name in missing}
+        known = {name: getattr(other, name) for name in names - missing - fields.keys()}
+        return cls.deferred(later, **known, **fields)
 
     if not TYPE_CHECKING:  # else every name would be an attribute
 

@@ -19,6 +19,12 @@ def give_back() -> None:
 
 def give_back_soon() -> None:
     """Gives back a moment later, when whoever still held a part has let go of it, such as the variable of a caller."""
-    timer = threading.Timer(_SOON_S, give_back)
+    give_back_in(_SOON_S)
+
+
+def give_back_in(wait_s: float) -> threading.Timer:
+    """Gives back so many seconds later, unless what is returned is cancelled before."""
+    timer = threading.Timer(wait_s, give_back)
     timer.daemon = True
     timer.start()
+    return timer

@@ -57,6 +57,20 @@ def test_another_with_other_fields_shares_what_is_made() -> None:
     assert Text("t", "b", 1).changed(length=2) == Text("t", "b", 2)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Heading(Text):
+    level: int = 1
+
+
+def test_the_same_as_another_class_makes_nothing() -> None:
+    made: list[str] = []
+    value = text(made)
+    heading = Heading.like(value, level=2)
+    assert (heading.title, heading.level, made) == ("t", 2, [])
+    assert heading.body is value.body
+    assert Heading.like(Text("t", "b", 1)) == Heading("t", "b", 1)
+
+
 def test_what_fails_is_tried_again_and_lets_go_of_nothing() -> None:
     tries: list[int] = []
 

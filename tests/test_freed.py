@@ -43,3 +43,10 @@ def test_what_others_hold_a_moment_longer_is_given_back_then(monkeypatch: pytest
     freed.give_back_soon()
     assert not given.is_set()
     assert given.wait(10)
+
+
+def test_what_is_wanted_again_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = threading.Event()
+    monkeypatch.setattr(freed, "give_back", given.set)
+    freed.give_back_in(0.1).cancel()
+    assert not given.wait(0.3)

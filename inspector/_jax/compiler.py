@@ -160,7 +160,7 @@ class Compiler:
             "compile_s": reading - compiling,
             "read_s": time.perf_counter() - reading,
         }
-        return runnable, dataclasses.replace(report, timings=timings)
+        return runnable, report.changed(timings=timings)
 
     def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
         """The devices of a program, [num_replicas, num_partitions]."""

@@ -186,7 +186,7 @@ def compile_with(
             raise
         return None, _without_code(early.report, early.cost, compiler.versions, tools)
     if isinstance(tools, Unavailable):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
-        report = dataclasses.replace(report, executable=tools)
+        report = report.changed(executable=tools)
     return executable, report
 
 

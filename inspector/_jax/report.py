@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inspector._jax.values import Facts
+from inspector.deferred import Deferred
 from inspector.errors import Unavailable
 
 Costing = Callable[[bytes, Mapping[str, float] | Unavailable], Facts | Unavailable]
@@ -20,8 +20,8 @@ def as_reported(_: bytes, reported: Mapping[str, float] | Unavailable) -> Facts 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Report:
-    """What is read from one executable.
+class Report(Deferred):
+    """What is read from one executable, which it holds until it is asked for the serialized one.
 
     Attributes:
       hlo: the optimized HLO, as JAX's `as_text()` gives it.
@@ -96,25 +96,23 @@ def read_report(
       costing: makes the operation counts.
     """
     memory, assignment = _memory(raw)
-    with concurrent.futures.ThreadPoolExecutor(1) as beside:
-        executable = beside.submit(_serialized, raw, host_callbacks)  # takes as long as all the rest
-        modules = raw.hlo_modules()
-        text = _text(raw, modules)
-        told = early.report
-        known = told if told is not None and told.hlo == text else None  # the same module
-        hlo_proto = known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto()
-        counted = early.cost if known else None
-        return Report(
-            hlo=known.hlo if known else text,
-            hlo_proto=hlo_proto,
-            memory=memory,
-            cost=costing(hlo_proto, _cost(raw)) if counted is None else counted,
-            executable=executable.result(),
-            timings={},
-            versions=versions,
-            devices=devices,
-            buffer_assignment=told.buffer_assignment if told is not None else assignment,
-        )
+    modules = raw.hlo_modules()
+    text = _text(raw, modules)
+    told = early.report
+    known = told if told is not None and told.hlo == text else None  # the same module
+    hlo_proto = known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto()
+    counted = early.cost if known else None
+    return Report.deferred(
+        {"executable": lambda _: _serialized(raw, host_callbacks)},  # takes as long as all the rest
+        hlo=known.hlo if known else text,
+        hlo_proto=hlo_proto,
+        memory=memory,
+        cost=costing(hlo_proto, _cost(raw)) if counted is None else counted,
+        timings={},
+        versions=versions,
+        devices=devices,
+        buffer_assignment=told.buffer_assignment if told is not None else assignment,
+    )
 
 
 def _text(raw: Any, modules: Sequence[Any]) -> str:

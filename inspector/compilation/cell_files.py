@@ -8,7 +8,6 @@ The names are read from the string section of MLIR's bytecode (mlir.llvm.org/doc
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -48,7 +47,7 @@ def renamed(compiled: CompiledProgram, module: bytes) -> CompiledProgram:
     hlo = compiled.hlo
     for before, after in names.items():
         hlo = hlo.replace(f'"{before}"', f'"{after}"')
-    return dataclasses.replace(compiled, hlo=hlo, hlo_proto=_renamed_proto(compiled.hlo_proto, names))
+    return compiled.changed(hlo=hlo, hlo_proto=_renamed_proto(compiled.hlo_proto, names))
 
 
 def _renamed_proto(data: bytes, names: Mapping[str, str]) -> bytes:

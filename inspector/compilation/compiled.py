@@ -18,6 +18,7 @@ from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
+from inspector.deferred import Deferred
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.units import format_bytes, format_count, format_seconds
@@ -29,7 +30,7 @@ def not_asked_for(product: str) -> Unavailable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
-class CompiledProgram:
+class CompiledProgram(Deferred):
     """A compiled program.
 
     Attributes:
@@ -44,7 +45,8 @@ class CompiledProgram:
       timings: seconds by stage: `compile_s` (XLA), `queue_s`, `parse_s`, `read_s`, `total_s`. Of a
         program that was compiled before and remembered, those of that time, and `cache_s` (fetching
         it) and `saved_s` (what that spared).
-      executable: XLA's serialized executable, or why there is none.
+      executable: XLA's serialized executable, or why there is none. A worker writes it when all else has been told, so
+        who asks for it at once may wait a moment.
       versions: `jax`, `jaxlib`, `platform_version` of the compiler.
       warnings: what the compiler warned of, a line each. A compile in this process (engine "inline") does not hear XLA,
         and says so in a line.

@@ -21,6 +21,8 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply
 from inspector.engines import messages
+from inspector.engines.awaited import Awaited
+from inspector.engines.last_words import warnings_in
 from inspector.engines.readable import readable
 from inspector.errors import CompilationError, OptionError, TargetError, Unavailable
 from inspector.platforms import PLATFORMS
@@ -99,7 +101,7 @@ def make_compiled(
     total_s: float,
     warnings: tuple[str, ...],
 ) -> CompiledProgram:
-    """A `Compiled` from what was read of the executable.
+    """A `Compiled` from what was read of the executable, which is asked for when somebody asks for it.
 
     Args:
       request: what was asked.
@@ -110,7 +112,9 @@ def make_compiled(
       warnings: of the request, and what the compiler said.
     """
     recorded: dict[str, Any] = {name: _recorded(report, name, kind.from_bytes) for name, kind in RECORDS.items()}
-    return CompiledProgram(
+    rest = report.changed(recorded={})  # which is held until somebody asks, and the products are large
+    return CompiledProgram.deferred(
+        {"executable": lambda _: rest.executable},
         program=request.program,
         options=request.options,
         target=request.target,
@@ -120,7 +124,6 @@ def make_compiled(
         memory=readable("memory", lambda: _memory(report, recorded["buffers"], request.program.platform)),
         cost=readable("cost", lambda: _cost(report.cost)),
         timings={**report.timings, "queue_s": queue_s, "total_s": total_s},
-        executable=report.executable,
         versions=report.versions,
         devices=report.devices,
         warnings=warnings,
@@ -129,13 +132,35 @@ def make_compiled(
 
 
 class Shower:
-    """Shows a compile's preview on its job: early and without its cost, which follows, or with the result."""
+    """Shows a compile on its job: a preview, early and without its cost, which follows, or with the result; and that.
 
-    def __init__(self, job: Job[CompiledProgram], request: CompileRequest, engine: str) -> None:
-        """For one compile by the engine of that name."""
+    Attributes:
+      executable: what follows the result of a worker.
+    """
+
+    def __init__(
+        self,
+        job: Job[CompiledProgram],
+        request: CompileRequest,
+        engine: str,
+        queue_s: float = 0.0,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        """For one compile by the engine of that name.
+
+        Args:
+          job: where it is shown.
+          request: what was asked.
+          engine: its name.
+          queue_s: seconds from submission until work began.
+          warnings: of the request.
+        """
         self._job = job
         self._request = request
         self._engine = engine
+        self._warnings = warnings
+        self._queue_s = queue_s
+        self.executable = Awaited()
         self._told: EarlyReport | None = None
         self._preview: Preview | None = None
 
@@ -150,7 +175,7 @@ class Shower:
 
     def report(self, header: messages.Header, blobs: Sequence[bytes]) -> Report:
         """That report, which refers to what came before it."""
-        return messages.read_report(header, blobs, self._told)
+        return messages.read_report(header, blobs, self.executable.wait, self._told)
 
     def failed(self, error: CompilationError) -> None:
         """There is none: the error takes along what was told of the buffers, as of a program that does not fit."""
@@ -158,12 +183,22 @@ class Shower:
             proto = joined_hlo_proto(self._told.hlo_proto, self._told.buffer_assignment)
             error.buffers = Buffers.of(proto).to_bytes()
 
-    def result(self, compiled: CompiledProgram) -> None:
-        """There is a result, which has all that was not shown before."""
+    def result(self, report: Report, said: str = "") -> None:
+        """There is a result, which has all that was not shown before, and ends the job.
+
+        Args:
+          report: of the compiler.
+          said: what XLA wrote meanwhile.
+        """
+        compiled = make_compiled(
+            self._request, self._engine, report, queue_s=self._queue_s, total_s=self._job.elapsed_s,
+            warnings=(*self._warnings, *warnings_in(said)),
+        )  # fmt: skip
         if self._preview is None:
             self._job.show(Preview.of(compiled, self._job.elapsed_s))
         else:
             self._show_counted(self._preview, compiled.cost)
+        self._job.resolve(compiled)
 
     def _show_counted(self, preview: Preview, cost: Cost | Unavailable) -> None:
         self._job.show(dataclasses.replace(preview, cost=cost))

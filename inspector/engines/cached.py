@@ -19,6 +19,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import READING_CACHE, Engine, Job
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.engines.awaited import LOST
 from inspector.engines.lane import Lane, advance, forward
 from inspector.settings import Settings
 
@@ -112,17 +113,19 @@ class CachedEngine:
             return
         compiled = job.result()
         # Each asker has a binding of its own, which may hold models.
-        compiled = dataclasses.replace(compiled, program=dataclasses.replace(compiled.program, binding=None))
-        if not chosen.cache_directory or not is_large(compiled, chosen.cache_memory_bytes):
-            self._memory.put(key, compiled, chosen.cache_memory_bytes)
-        if chosen.cache_directory:
-            self._write(key, compiled, chosen)
+        self._remember(key, compiled.changed(program=dataclasses.replace(compiled.program, binding=None)), chosen)
 
-    def _write(self, key: str, compiled: CompiledProgram, chosen: Settings) -> None:
-        """Writes it to disk, or where that cannot be remembers it after all."""
+    def _remember(self, key: str, compiled: CompiledProgram, chosen: Settings) -> None:
+        """Keeps it in memory, on disk or both, once its executable has come; where the disk cannot have it, in memory."""
 
-        def write() -> None:
-            if not DiskCache(chosen.cache_directory).put(key, compiled, chosen.cache_disk_bytes):
+        def keep() -> None:
+            if compiled.executable == LOST:
+                return
+            if not chosen.cache_directory or not is_large(compiled, chosen.cache_memory_bytes):
+                self._memory.put(key, compiled, chosen.cache_memory_bytes)
+            if chosen.cache_directory and not DiskCache(chosen.cache_directory).put(
+                key, compiled, chosen.cache_disk_bytes
+            ):
                 self._memory.put(key, compiled, chosen.cache_memory_bytes)
 
         def forget() -> None:
@@ -131,7 +134,7 @@ class CachedEngine:
         self._writing[key] = compiled
         self._written = Job()
         self._written.add_done_callback(lambda _: forget())
-        self._lane.put(self._written, write)
+        self._lane.put(self._written, keep)
 
 
 def _cacheable(request: CompileRequest) -> bool:
@@ -144,9 +147,7 @@ def _hand_out(job: Job[CompiledProgram], request: CompileRequest, held: Compiled
     before_s = held.timings["total_s"] - held.timings["queue_s"]
     timings = {**held.timings, "cache_s": cache_s, "saved_s": before_s - cache_s}
     # The request's own program: names of arguments and live callbacks are not part of the key.
-    compiled = dataclasses.replace(
-        held, program=request.program, options=request.options, target=request.target, timings=timings
-    )
+    compiled = held.changed(program=request.program, options=request.options, target=request.target, timings=timings)
     job.show(Preview.of(compiled, job.elapsed_s))
     job.resolve(compiled)
 

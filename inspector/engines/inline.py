@@ -61,7 +61,7 @@ class InlineEngine:
     def _compile(self, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.configuration import read_config
         from inspector.compilation.flag_targets import start_warnings
-        from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
+        from inspector.engines.assemble import Shower, check_request, request_warnings
         from inspector.engines.messages import plain_compile
 
         queue_s = job.elapsed_s
@@ -72,9 +72,9 @@ class InlineEngine:
         plain = plain_compile(request, read_config())
         server = self._server(request.target)
         report = server.compile(plain, lambda stage: advance(job, stage), callbacks)
-        compiled = make_compiled(request, self.name, report, queue_s=queue_s, total_s=job.elapsed_s, warnings=warnings)
-        Shower(job, request, self.name).result(compiled)
-        return compiled
+        Shower(job, request, self.name, queue_s, warnings).result(report)
+        _ = report.executable  # or XLA's own lived as long as the result
+        return job.result()
 
     def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
         from inspector._jax.configuration import read_config

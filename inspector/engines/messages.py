@@ -5,7 +5,8 @@
     run      module, executable, inputs          stage    what it is doing now
                                                  preview  the optimized HLO, before there is code
                                                  counted  its cost, after that
-                                                 compiled | ran | error, with "recycle"
+                                                 compiled all but the executable
+                                                 executable | ran | counted | error, the last, with "recycle"
 
 Both sides import this module, so a message is written and read in one place. A worker's first compile waits for it,
 so what only one side needs is imported where that is.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -190,7 +191,7 @@ def read_counted(header: Header) -> Mapping[str, Any] | Unavailable:
 
 
 def write_report(report: Report, told: EarlyReport | None = None) -> Message:
-    """`Report` as a message; what is as it was `told` is not sent again."""
+    """`Report` as a message, without its executable, which follows; what is as it was `told` is not sent again."""
     from inspector._jax.report import EarlyReport
 
     names, recorded = _write_recorded(report.recorded)
@@ -205,39 +206,67 @@ def write_report(report: Report, told: EarlyReport | None = None) -> Message:
         "timings": dict(report.timings),
         "versions": dict(report.versions),
         "devices": list(report.devices),
-        "executable": None if isinstance(report.executable, bytes) else _write_value(report.executable),
     }
-    executable = report.executable if isinstance(report.executable, bytes) else b""
-    return header, [executable, *([] if as_told else write_early(early)[1]), *recorded]
+    return header, [*([] if as_told else write_early(early)[1]), *recorded]
 
 
-def read_report(header: Header, blobs: Sequence[bytes], told: EarlyReport | None = None) -> Report:
+def read_report(
+    header: Header,
+    blobs: Sequence[bytes],
+    executable: Callable[[], bytes | Unavailable],
+    told: EarlyReport | None = None,
+) -> Report:
     """The inverse of `write_report`.
+
+    Args:
+      header: of the message.
+      blobs: of the message.
+      executable: waits for what follows.
+      told: what came before.
 
     Raises:
       WireError: it refers to what was not told.
     """
     from inspector._jax.report import Report
 
-    executable, *rest = blobs
+    rest = list(blobs)
     if header["as_told"]:
         if told is None:
             raise WireError("The report refers to a preview, and none came before it.")
         early = told
     else:
         early, rest = read_early(rest), rest[3:]
-    return Report(
+    return Report.deferred(
+        {"executable": lambda _: executable()},
         hlo=early.hlo,
         hlo_proto=early.hlo_proto,
         memory=_read_value(header["memory"]),
         cost=_read_value(header["cost"]),
-        executable=executable if header["executable"] is None else _read_value(header["executable"]),
         timings=header["timings"],
         versions=header["versions"],
         devices=tuple(header["devices"]),
         buffer_assignment=early.buffer_assignment,
         recorded=_read_recorded(header["recorded"], rest),
     )
+
+
+def write_executable(executable: bytes | Unavailable) -> Message:
+    """`Report.executable` as a message."""
+    if isinstance(executable, Unavailable):
+        return {"reply": "executable", "missing": _write_value(executable)}, []
+    return {"reply": "executable", "missing": None}, [executable]
+
+
+def read_executable(header: Header, blobs: Sequence[bytes]) -> bytes | Unavailable:
+    """The inverse of `write_executable`.
+
+    Raises:
+      WireError: no such message.
+    """
+    if header["reply"] != "executable":
+        raise WireError(f"A serialized executable was to follow, and {header['reply']!r} did.")
+    missing: Unavailable | None = None if header["missing"] is None else _read_value(header["missing"])
+    return blobs[0] if missing is None else missing
 
 
 def write_execution(execution: Execution) -> Message:

@@ -97,7 +97,7 @@ class Server:
         recorded = recording.read(report)
         timings = {**report.timings, "record_s": time.perf_counter() - started}
         assignment = report.buffer_assignment or recording.assignment(report)
-        return dataclasses.replace(report, recorded=recorded, timings=timings, buffer_assignment=assignment)
+        return report.changed(recorded=recorded, timings=timings, buffer_assignment=assignment)
 
     def run(self, request: PlainRun, progress: Progress, callbacks: HostCallbacks | None = None) -> Execution:
         """Runs: the executable still held, else its bytes, else compiled again."""

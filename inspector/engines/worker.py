@@ -124,7 +124,7 @@ class WorkerEngine:
     def _compile(self, lane: WorkerLane, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.configuration import read_config
         from inspector.engines import messages
-        from inspector.engines.assemble import Shower, check_request, make_compiled, request_warnings
+        from inspector.engines.assemble import Shower, check_request, request_warnings
 
         queue_s = job.elapsed_s
         check_request(request)
@@ -133,9 +133,9 @@ class WorkerEngine:
         plain = messages.plain_compile(request, read_config(), slice_of(request.target))
         message = messages.write_compile(plain)
         warnings = request_warnings(request)
-        show = Shower(job, request, self.name)
+        show = Shower(job, request, self.name, queue_s, warnings)
         try:
-            report, said = lane.ask(job, WorkerRequest(message, compiling(request), request.options, show.report, show))
+            lane.ask(job, WorkerRequest(message, compiling(request), request.options, show.report, show))
         except CompilationError as e:
             show.failed(e)
             if not warnings or not isinstance(e, WorkerDiedError):
@@ -144,12 +144,7 @@ class WorkerEngine:
             said_too = type(e)(" ".join([str(e), *warnings]))
             said_too.buffers = e.buffers
             raise said_too from e
-        compiled = make_compiled(
-            request, self.name, report, queue_s=queue_s, total_s=job.elapsed_s,
-            warnings=(*warnings, *warnings_in(said)),
-        )  # fmt: skip
-        show.result(compiled)
-        return compiled
+        return job.result()
 
     def _run(self, lane: WorkerLane, job: Job[RunReply], request: RunRequest) -> RunReply:
         from inspector._jax.configuration import read_config

@@ -14,6 +14,7 @@ from inspector import settings
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.options_text import value_text
+from inspector.engines.awaited import LOST
 from inspector.engines.environment import Environment
 from inspector.engines.fork_server import Starter
 from inspector.engines.lane import Lane, advance, closed_error
@@ -72,7 +73,7 @@ class WorkerRequest(Generic[T_co]):
       what: for messages, such as "compiling 'jit_f' for cpu:8".
       options: the user's, to name them when the worker dies.
       read: makes a value of header and blobs of the answer.
-      show: gets what comes before the answer.
+      show: gets what comes before the answer, and what follows it.
     """
 
     message: Message
@@ -205,7 +206,10 @@ class WorkerLane:
                 elif "preview" in header or "counted" in header:
                     _show(request.show, header, blobs)
                 else:
-                    return worker, _read_reply(header, blobs, request.read, request.what), header.get("recycle") is True
+                    answer = _read_reply(header, blobs, request.read, request.what)
+                    if request.show is not None and header["reply"] == "compiled":
+                        return worker, answer, _tell(request.show, answer, worker)
+                    return worker, answer, header.get("recycle") is True
         except (EOFError, OSError, WireError) as e:
             limit.stop()
             error = self._died(request, limit, e)
@@ -287,6 +291,24 @@ def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:
             show.hear(header, blobs)
     except Exception:  # the conversation goes on to the result
         _log.exception("A preview could not be read.")
+
+
+def _tell(show: Shower, report: Any, worker: Process) -> bool:
+    """Tells what was compiled, and takes the executable that follows; whether the worker is to be replaced."""
+    from inspector.engines import messages
+
+    try:
+        show.result(report, worker.read_log())
+    finally:  # or the next request had it for an answer
+        try:
+            header, blobs = worker.receive()
+            show.executable.come(messages.read_executable(header, blobs))
+            recycle = header.get("recycle") is True
+        except Exception as e:  # the rest of the program is there
+            _log.info("A worker ended before it had sent a program's executable: %s", e)
+            show.executable.come(LOST)
+            recycle = True
+    return recycle
 
 
 def _with_flags(options: Options) -> str:

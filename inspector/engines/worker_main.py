@@ -231,9 +231,12 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
     write_message(writer, {"reply": "ready"})
     limits = _Limits(environment)
     sender = _Sender(writer)
+    spare: threading.Timer | None = None
     with contextlib.suppress(EOFError, OSError):
         while True:
             header, blobs = read_message(reader)
+            if spare is not None:
+                spare.cancel()
             _exit_at_once()
             sender.send({"taken": True})
             with limits.watched():
@@ -244,9 +247,10 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
             recycle = limits.reached() or refused
             sender.send({**reply, "recycle": recycle}, reply_blobs)
             del header, blobs, reply, reply_blobs  # not to hold them while idle
-            if not recycle and limits.is_large():
+            spare_s = None if recycle else limits.spare_s()
+            if spare_s is not None:
                 gc.collect()
-                freed.give_back()
+                spare = freed.give_back_in(spare_s)
 
 
 def _start(environment: dict[str, Any]) -> Any:
@@ -302,7 +306,9 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
                 told.append(early)
 
             watch = Watch(f"{scratch}/hlo", take, lambda cost: sender.send(*messages.write_counted(cost)))
-            return messages.write_report(server.compile(request, progress, watch=watch), *told)
+            report = server.compile(request, progress, watch=watch)
+            sender.send(*messages.write_report(report, *told))
+            return messages.write_executable(report.executable)  # which takes as long again as all else that is read
         if header["do"] == "count":
             return counting.serve(blobs)
         run = messages.read_run(header, blobs)
@@ -322,6 +328,9 @@ class _Limits:
     _LOOK_S = 0.1
     _LARGE_BYTES = 600 << 20
     _LARGE_PART = 3  # of the limit, where that is less
+    _SPARE_S = (
+        30.0  # until memory that is free is given back: a compile that follows soon takes it again, which costs time
+    )
 
     def __init__(self, environment: dict[str, Any]) -> None:
         self._max_requests = environment["max_requests"]
@@ -358,12 +367,15 @@ class _Limits:
         except OSError:  # no /proc here
             return False
 
-    def is_large(self) -> bool:
-        """Whether there may be much to give back."""
-        with contextlib.suppress(OSError):
-            large: int = min(self._LARGE_BYTES, self._memory_limit_bytes // self._LARGE_PART)
-            return _resident_bytes() > large
-        return False
+    def spare_s(self) -> float | None:
+        """Seconds without a request after which free memory is given back; None where there is little."""
+        try:
+            resident, part = _resident_bytes(), self._memory_limit_bytes // self._LARGE_PART
+        except OSError:
+            return None
+        if resident > part:
+            return 0.0
+        return self._SPARE_S if resident > self._LARGE_BYTES else None
 
 
 def _resident_bytes() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 import weakref
@@ -53,10 +52,8 @@ class Compiled(CompiledProgram):
         """The same program with these methods; itself where it has them."""
         if isinstance(program, cls):
             return program
-        fields = {field.name: getattr(program, field.name) for field in dataclasses.fields(program)}
-        if isinstance(program.passes, Passes):
-            fields["passes"] = CompilerPasses.of(program.passes)
-        return cls(**fields)
+        passes = program.passes
+        return cls.like(program, passes=CompilerPasses.of(passes) if isinstance(passes, Passes) else passes)
 
     def collectives(self) -> Collectives:
         """The collectives of the optimized HLO, with their replica groups and the axes that these mean."""

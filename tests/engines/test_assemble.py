@@ -79,6 +79,11 @@ def test_an_odd_preview_costs_no_result(request_: CompileRequest, early: tuple[b
     )
     header, blobs = messages.write_report(report, told)
     read = show.report(header, [bytes(blob) for blob in blobs])
-    assert (read.hlo, read.executable) == (shown.hlo, b"executable")
     show.hear({"counted": {"unknown": 1}}, [])
     assert "could not be read (" in job.preview(timeout=0).cost.reason
+    show.result(read)
+    assert job.result(timeout=0).hlo == shown.hlo
+    with pytest.raises(RuntimeError, match="A callback of a job asked for the executable"):
+        _ = job.result(timeout=0).executable
+    show.executable.come(b"executable")
+    assert job.result(timeout=0).executable == b"executable"

@@ -25,8 +25,9 @@ from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
+from inspector.engines.awaited import LOST
 from inspector.engines.cached import CachedEngine
-from inspector.errors import CancelledError, CompilationError
+from inspector.errors import CancelledError, CompilationError, Unavailable
 from tests.conftest import RunPython
 
 MB = 1 << 20
@@ -331,6 +332,41 @@ def test_what_is_written_to_disk_is_handed_out_meanwhile(monkeypatch: pytest.Mon
         cached.close()
     assert len(inner.requests) == 1
     assert cached._writing == {}
+
+
+@pytest.mark.parametrize("executable", [b"code", LOST])
+@pytest.mark.parametrize("has_disk", [True, False])
+def test_who_asks_does_not_wait_for_an_executable_that_is_to_come(
+    executable: bytes | Unavailable, has_disk: bool, directory: Path
+) -> None:
+    come = threading.Event()
+
+    def wait(_: CompiledProgram) -> bytes | Unavailable:
+        assert come.wait(60)
+        return executable
+
+    class Telling(FakeEngine):
+        def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+            self.requests.append(request)
+            job: Job[CompiledProgram] = Job()
+            whole = compiled(request)
+            fields = {f.name: getattr(whole, f.name) for f in dataclasses.fields(whole) if f.name != "executable"}
+            job.show(Preview.of(whole, 0.1))
+            job.resolve(CompiledProgram.deferred({"executable": wait}, **fields))
+            return job
+
+    inner = Telling()
+    with settings.scope(cache_directory=str(directory) if has_disk else ""):
+        cached = engine(inner)
+        first, second = cached.submit(request()).result(5), cached.submit(request()).result(5)
+        assert second.from_cache
+        assert not come.is_set()
+        come.set()
+        assert first.executable == second.executable == executable
+        assert cached._written is not None
+        cached._written.result(60)
+        assert cached.submit(request()).result(5).from_cache is (executable != LOST)
+    assert len([*directory.glob("*.compiled")] if directory.exists() else []) == (has_disk and executable != LOST)
 
 
 def test_what_is_large_stays_where_no_disk_has_it(tmp_path: Path) -> None:

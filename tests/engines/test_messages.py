@@ -58,28 +58,56 @@ def test_run_requests(executable: bytes | None) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+def executable() -> bytes:
+    return b"executable"
+
+
 def test_reports() -> None:
     header, blobs = sent(messages.write_report(REPORT))
-    assert messages.read_report(header, blobs) == REPORT
-    for unknown in ({"memory": Unavailable("m")}, {"cost": Unavailable("c", "r")}, {"executable": Unavailable("e")}):
+    assert messages.read_report(header, blobs, executable) == REPORT
+    for unknown in ({"memory": Unavailable("m")}, {"cost": Unavailable("c", "r")}):
         report = dataclasses.replace(REPORT, **unknown)
-        assert messages.read_report(*sent(messages.write_report(report))) == report
+        assert messages.read_report(*sent(messages.write_report(report)), executable) == report
+
+
+def test_the_executable_follows_a_report_that_does_not_wait_for_it() -> None:
+    asked: list[str] = []
+
+    def never() -> bytes:
+        asked.append("executable")
+        return b"executable"
+
+    written = Report.deferred(
+        {"executable": lambda _: never()},
+        **{
+            field.name: getattr(REPORT, field.name)
+            for field in dataclasses.fields(Report)
+            if field.name != "executable"
+        },
+    )
+    read = messages.read_report(*sent(messages.write_report(written)), never)
+    assert (read.hlo, read.recorded, asked) == (REPORT.hlo, REPORT.recorded, [])
+    assert (written, read, asked) == (REPORT, REPORT, ["executable"] * 2)
+    for each in (b"", b"executable", Unavailable("e", "r")):
+        assert messages.read_executable(*sent(messages.write_executable(each))) == each
+    with pytest.raises(WireError, match="'ran' did"):
+        messages.read_executable({"reply": "ran"}, [])
 
 
 def test_what_was_told_is_not_sent_again() -> None:
     header, blobs = sent(messages.write_report(REPORT, EARLY))
-    assert list(blobs) == [b"executable", b"p", b"bb"]
-    read = messages.read_report(header, blobs, EARLY)
+    assert list(blobs) == [b"p", b"bb"]
+    read = messages.read_report(header, blobs, executable, EARLY)
     assert read == REPORT
     assert read.hlo is EARLY.hlo
     for told in (dataclasses.replace(EARLY, hlo="HloModule g"), dataclasses.replace(EARLY, buffer_assignment=b"")):
         header, blobs = sent(messages.write_report(REPORT, told))
-        assert messages.read_report(header, blobs, told) == REPORT
+        assert messages.read_report(header, blobs, executable, told) == REPORT
 
 
 def test_a_report_that_refers_to_what_was_not_told_is_refused() -> None:
     with pytest.raises(WireError, match="none came before it"):
-        messages.read_report(*sent(messages.write_report(REPORT, EARLY)))
+        messages.read_report(*sent(messages.write_report(REPORT, EARLY)), executable)
 
 
 def test_previews_and_their_cost() -> None:

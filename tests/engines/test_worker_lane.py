@@ -11,6 +11,7 @@ import pytest
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.engines import worker_lane
+from inspector.engines.awaited import LOST
 from inspector.engines.environment import Environment
 from inspector.engines.fork_server import Starter
 from inspector.engines.last_words import MEMORY_LIMIT
@@ -23,6 +24,7 @@ from inspector.errors import (
     ModuleError,
     StartLimitError,
     TimeLimitError,
+    Unavailable,
     WorkerDiedError,
     WorkerLostError,
 )
@@ -162,6 +164,63 @@ def test_what_comes_before_the_answer_is_shown(caplog: pytest.LogCaptureFixture)
     assert heard == before
     assert "A preview could not be read" in caplog.text
     assert ask(lane).result(60) == ("done", "")
+    lane.close()
+
+
+class Told:
+    """Gets what is compiled, and the executable that follows."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.done: list[Any] = []
+        self.error = error
+        self.executable = self
+
+    def result(self, report: Any, said: str) -> None:
+        self.done.append((report, said))
+        if self.error is not None:
+            raise self.error
+
+    def come(self, executable: Any) -> None:
+        self.done.append(executable)
+
+
+COMPILED = {"reply": "compiled"}
+NONE = Unavailable("no code", "")
+MISSING = {"reply": "executable", "missing": {"unavailable": "no code", "remedy": ""}}
+
+
+def test_an_executable_follows_what_was_told_and_no_other_answer() -> None:
+    worker = FakeWorker(TAKEN, COMPILED, {**MISSING, "recycle": False}, TAKEN, DONE, log="a warning")
+    lane, starter = lane_of(worker)
+    show = Told()
+    assert ask(lane, show=show).result(60)[0] == "compiled"
+    assert show.done == [("compiled", "a warning"), NONE]
+    assert ask(lane).result(60) == ("done", "")
+    assert len(starter.environments) == 1
+    lane.close()
+
+
+@pytest.mark.parametrize(
+    "rest", [DIES, WireError("garbage"), {"reply": "error", "type": "", "text": "no"}, {"taken": True}]
+)
+def test_an_executable_that_never_comes_costs_only_itself(rest: Any) -> None:
+    lane, starter = lane_of(FakeWorker(TAKEN, COMPILED, rest), FakeWorker(TAKEN, DONE))
+    show = Told()
+    assert ask(lane, show=show).result(60)[0] == "compiled"
+    assert show.done == [("compiled", ""), LOST]
+    assert ask(lane).result(60) == ("done", "")
+    assert len(starter.environments) == 2
+    lane.close()
+
+
+def test_what_cannot_be_told_does_not_leave_the_executable_to_the_next() -> None:
+    lane, starter = lane_of(FakeWorker(TAKEN, COMPILED, {**MISSING, "recycle": False}, TAKEN, DONE))
+    show = Told(ValueError("odd"))
+    with pytest.raises(ValueError, match="odd"):
+        ask(lane, show=show).result(60)
+    assert show.done[1:] == [NONE]
+    assert ask(lane).result(60) == ("done", "")
+    assert len(starter.environments) == 1
     lane.close()
 
 

@@ -183,19 +183,26 @@ def test_memory_maps_are_counted_now_and_then(limits: _Limits, monkeypatch: pyte
 def test_without_such_figures_requests_are_counted(limits: _Limits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_main, "_resident_bytes", _no_proc)
     assert [limits.reached() for _ in range(3)] == [False, False, True]
-    assert not limits.is_large()
+    assert limits.spare_s() is None
 
 
 def _no_proc() -> int:
     raise FileNotFoundError("/proc/self/statm")
 
 
-@pytest.mark.parametrize(("limit", "large"), [(2 << 30, 600 << 20), (300 << 20, 100 << 20)])
-def test_what_is_large(limit: int, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("resident", "limit", "spare_s"),
+    [
+        (600 << 20, 3 << 30, None), ((600 << 20) + 1, 3 << 30, _Limits._SPARE_S), (1 << 30, 3 << 30, _Limits._SPARE_S),
+        ((1 << 30) + 1, 3 << 30, 0.0), (100 << 20, 300 << 20, None), ((100 << 20) + 1, 300 << 20, 0.0),
+    ],
+)  # fmt: skip
+def test_the_more_there_is_the_sooner_it_is_given_back(
+    resident: int, limit: int, spare_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limits = _Limits({**ENVIRONMENT, "memory_limit_bytes": limit})
-    for resident in (large, large + 1):
-        monkeypatch.setattr(worker_main, "_resident_bytes", lambda resident=resident: resident)
-        assert limits.is_large() is (resident > large)
+    monkeypatch.setattr(worker_main, "_resident_bytes", lambda: resident)
+    assert limits.spare_s() == spare_s
 
 
 def test_who_grows_too_large_ends_itself_in_a_request_only(
@@ -273,11 +280,11 @@ worker_main.spawned({{"scratch": {str(scratch)!r}}})
 
 
 class FakeLimits:
-    """Of the environment: after how many requests it is enough, and whether much is held then."""
+    """Of the environment: after how many requests it is enough, and when what is free then is given back."""
 
     def __init__(self, environment: Any) -> None:
         self._left = environment["max_requests"]
-        self._large = environment["large"]
+        self._spare_s: float | None = environment["spare_s"]
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -287,8 +294,18 @@ class FakeLimits:
         self._left -= 1
         return bool(self._left <= 0)
 
-    def is_large(self) -> bool:
-        return bool(self._large)
+    def spare_s(self) -> float | None:
+        return self._spare_s
+
+
+class FakeTimer:
+    """Says when it is cancelled."""
+
+    def __init__(self, done: list[str]) -> None:
+        self._done = done
+
+    def cancel(self) -> None:
+        self._done.append("kept")
 
 
 class Serving:
@@ -304,7 +321,7 @@ class Serving:
         monkeypatch.setattr(worker_main, "_Limits", FakeLimits)
         monkeypatch.setattr(worker_main, "_start", self._start)
         monkeypatch.setattr(worker_main, "_answer", self._answer)
-        monkeypatch.setattr(worker_main.freed, "give_back", lambda: self.done.append("given back"))
+        monkeypatch.setattr(worker_main.freed, "give_back_in", self._give_back_in)
 
     def _start(self, environment: Any) -> str:
         if self.error is not None:
@@ -315,13 +332,17 @@ class Serving:
         assert (server, scratch) == ("a server", "/scratch")
         return header, [blobs[0] + b"!"] if blobs else []
 
-    def serve(self, *requests: Any, most: int = 10, large: bool = False) -> list[Any]:
+    def _give_back_in(self, wait_s: float) -> FakeTimer:
+        self.done.append(f"given back in {wait_s:g}")
+        return FakeTimer(self.done)
+
+    def serve(self, *requests: Any, most: int = 10, spare_s: float | None = None) -> list[Any]:
         """The replies to requests, a header each or a header with blobs."""
         reader, writer = io.BytesIO(), io.BytesIO()
         for request in requests:
             write_message(reader, *(request if isinstance(request, tuple) else (request,)))
         reader.seek(0)
-        worker_main._serve(reader, writer, {"scratch": "/scratch", "max_requests": most, "large": large})
+        worker_main._serve(reader, writer, {"scratch": "/scratch", "max_requests": most, "spare_s": spare_s})
         writer.seek(0)
         found: list[Any] = []
         with contextlib.suppress(EOFError):
@@ -359,11 +380,21 @@ def test_a_worker_in_which_xla_refused_something_serves_no_more(serving: Serving
     assert [reply["recycle"] for reply in replies if "recycle" in reply] == [recycle, False]
 
 
-def test_what_is_large_is_given_back_between_requests(serving: Serving) -> None:
-    for most, large, given in ((10, True, 1), (10, False, 0), (1, True, 0)):
-        serving.done.clear()
-        serving.serve({"reply": "one"}, most=most, large=large)
-        assert serving.done.count("given back") == given
+@pytest.mark.parametrize(
+    ("most", "spare_s", "given"),
+    [(10, 7.0, ["given back in 7"]), (10, 0.0, ["given back in 0"]), (10, None, []), (1, 7.0, [])],
+)
+def test_what_is_free_is_given_back_between_requests(
+    serving: Serving, most: int, spare_s: float | None, given: list[str]
+) -> None:
+    serving.serve({"reply": "one"}, most=most, spare_s=spare_s)
+    assert [each for each in serving.done if each.startswith(("given", "kept"))] == given
+
+
+def test_a_request_that_comes_before_finds_it(serving: Serving) -> None:
+    serving.serve({"reply": "one"}, {"reply": "two"}, spare_s=7.0)
+    told = [each for each in serving.done if each.startswith(("given", "kept", "exit"))]
+    assert told == ["exit at once", "given back in 7", "kept", "exit at once", "given back in 7"]
 
 
 def test_a_worker_that_cannot_start_says_why_and_ends(serving: Serving) -> None:
@@ -399,9 +430,11 @@ def test_a_compile_tells_what_it_does_and_what_it_knows_early(monkeypatch: pytes
     monkeypatch.setattr("inspector._jax.configuration.apply_config", configs.append)
     sent = Sent()
     header, blobs = worker_main._answer(Server(), sent, *messages.write_compile(asked), "/scratch")  # type: ignore[arg-type]
-    assert sent.headers == [{"stage": "compiling"}, {"preview": True}, {"counted": {"flops": 1.0}}]
+    *before, compiled = sent.headers
+    assert before == [{"stage": "compiling"}, {"preview": True}, {"counted": {"flops": 1.0}}]
     assert configs == [{"a": 1}]
-    assert (header["reply"], header["as_told"], blobs) == ("compiled", True, [b"code"])
+    assert (compiled["reply"], compiled["as_told"]) == ("compiled", True)
+    assert (header, blobs) == ({"reply": "executable", "missing": None}, [b"code"])
 
 
 def test_runs_counts_and_errors_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:

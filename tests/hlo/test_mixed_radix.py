@@ -40,9 +40,10 @@ def test_dimensions_of_a_reshaped_sequence(sizes: list[int], data: st.DataObject
     permutation = data.draw(st.permutations(range(len(sizes))))
     digits = tuple(radices(sizes)[dimension] for dimension in permutation)
     total, shape = math.prod(sizes), []
-    while total > 1:
+    for _ in range(data.draw(st.integers(0, 6))):
         shape.append(data.draw(st.sampled_from([d for d in range(1, total + 1) if total % d == 0])))
         total //= shape[-1]
+    shape.append(total)
     array = written_out(digits).reshape(shape)
     found = reshaped(digits, shape)
     rows = [np.moveaxis(array, axis, -1).reshape(-1, size) for axis, size in enumerate(shape)]

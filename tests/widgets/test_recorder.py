@@ -88,7 +88,7 @@ def test_a_large_programs_texts_are_written_behind_what_is_read_from_the_cache(
     work.finish_all()
     explorer.wait()
     explorer._drain(None)
-    assert (["optimized", "stablehlo", "hlo"] in written) == is_large
+    assert not is_large or ["optimized", "stablehlo", "hlo"] in written  # other ends may come to the same
 
 
 def test_names_of_the_user_are_text(tmp_path: Path) -> None:
