@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import AtLeast, Unavailable
+from inspector.numbering import numbered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +124,7 @@ def _reasons(columns: Mapping[str, Column]) -> npt.NDArray[Any] | None:
     if not doubtful:
         return None
     codes = [column.spread(np.arange(len(column.cells))) for column in doubtful.values()]
-    _, first, which = np.unique(_combined(codes), return_index=True, return_inverse=True)
+    which, first = numbered(_combined(codes))
     rows = [[c.cells[of[row]] for c, of in zip(doubtful.values(), codes, strict=True)] for row in first.tolist()]
     return np.array([_reason(dict(zip(doubtful, row, strict=True))) for row in rows], object)[which]
 
@@ -138,9 +139,13 @@ def _is_doubtful(kind: type) -> bool:
 
 def _combined(codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
     """One number for each row, equal where all its numbers are."""
-    whole = np.zeros(len(codes[0]), np.int64)
+    whole, count = np.zeros(len(codes[0]), np.int64), 1
     for each in codes:
-        whole = np.unique(whole * (int(each.max(initial=0)) + 1) + each, return_inverse=True)[1]
+        size = int(each.max(initial=0)) + 1
+        if count * size >= 1 << 63:
+            whole, first = numbered(whole)
+            count = len(first)
+        whole, count = whole * size + each, count * size
     return whole
 
 

@@ -27,6 +27,7 @@ BASE = frozenset(
         "files",
         "freed",
         "name_stacks",
+        "numbering",
         "packages",
         "settings",
         "subprocesses",

@@ -25,8 +25,8 @@ from inspector.hlo.field_numbers import (
     STATISTICS_VIZ,
 )
 from inspector.hlo.module import Module
-from inspector.hlo.octets import numbered
 from inspector.hlo.shape import Shape
+from inspector.numbering import numbered
 
 NAMING = (
     NAME, ID, METADATA, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS, CHANNEL_ID, STATISTICS_VIZ,

@@ -7,8 +7,8 @@ import numpy as np
 from inspector.compilation.readings import shown_text
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Module
-from inspector.hlo.octets import numbered
 from inspector.hlo.source import NOWHERE, Origin, Root
+from inspector.numbering import numbered
 
 
 def hlo_listing(text: str, module: Module, root: Root) -> Listing:

@@ -14,7 +14,8 @@ import numpy as np
 from inspector.errors import ModuleError
 from inspector.hlo.columns import Columns
 from inspector.hlo.field_numbers import METADATA, SHAPE
-from inspector.hlo.octets import Numbers, Octets, Spans, numbered
+from inspector.hlo.octets import Numbers, Octets, Spans
+from inspector.numbering import numbered
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

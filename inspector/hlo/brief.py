@@ -17,7 +17,8 @@ import numpy.typing as npt
 from inspector.hlo.alike import Alike
 from inspector.hlo.field_numbers import PARAMETER_NUMBER
 from inspector.hlo.module import Module
-from inspector.hlo.octets import Numbers, numbered
+from inspector.hlo.octets import Numbers
+from inspector.numbering import numbered
 
 PLAIN = frozenset({
     "abs", "add", "and", "atan2", "bitcast", "bitcast-convert", "broadcast", "cbrt", "ceil", "clamp", "compare",

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import ModuleError
+from inspector.numbering import numbered
 from inspector.varints import read_varint
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -44,9 +45,6 @@ _FACTORS, _ODD = (
     for shape in ((2, _LINE // _WORD_BYTES), 2)
 )
 """Random factors of the words of a line, and of what was added before them; for each of two sums."""
-
-_ODDS = np.random.default_rng(1).integers(1 << 62, 1 << 63, 6, dtype=np.uint64) | _WORD(1)
-"""Of the places of values: as many tries as nobody needs whose values are not chosen to meet."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -241,31 +239,6 @@ def _endless() -> ModuleError:
 def _mixed(sums: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     found: npt.NDArray[np.uint64] = sums ^ sums >> _WORD(29)
     return found
-
-
-def numbered(values: npt.NDArray[Any]) -> tuple[Numbers, Numbers]:
-    """Numbers for integers of 64 bits, in the order in which they come, and the first of each.
-
-    A table of places takes a fraction of the time that sorting them would: who comes first at a place has it, and those
-    who meet another value there try again elsewhere.
-    """
-    words, rows = values.view(_WORD), np.arange(len(values))
-    bits = len(values).bit_length() + 1
-    table, firsts = np.empty(1 << bits, np.int64), np.empty(len(values), np.int64)
-    left = rows
-    for odd in _ODDS:
-        if not len(left):
-            break
-        asked = words[left]
-        places = (asked * odd >> _WORD(64 - bits)).view(np.int64)
-        table[places[::-1]] = left[::-1]  # of those at one place the last that is written stays
-        firsts[left] = found = table[places]
-        left = left[words[found] != asked]
-    if len(left):
-        _, first, which = np.unique(words[left], return_index=True, return_inverse=True)
-        firsts[left] = left[first][which]
-    is_first = firsts == rows
-    return (np.cumsum(is_first) - 1)[firsts], np.flatnonzero(is_first)
 
 
 def _everywhere(octets: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from inspector.errors import ModuleError
-from inspector.hlo.octets import Octets, Spans, numbered
+from inspector.hlo.octets import Octets, Spans
 from inspector.varints import write_varint
 
 EDGES = [0, 1, 127, 128, 300, 1 << 14, (1 << 56) - 1, 1 << 56, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
@@ -105,23 +105,3 @@ def test_what_agrees_in_one_sum_is_compared_as_bytes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Octets, "_add", bad)
     codes, first = Octets(written).distinct([spans([*map(len, written)])])
     assert (codes.tolist(), first.tolist()) == ([0, 1, 0, 2], [0, 1, 3])
-
-
-def test_values_are_numbered_as_they_come() -> None:
-    codes, first = numbered(np.array([7, 3, 7, 9, 3]))
-    assert (codes.tolist(), first.tolist()) == ([0, 1, 0, 2, 1], [0, 1, 3])
-    assert [len(each) for each in numbered(np.array([], np.int64))] == [0, 0]
-
-
-@pytest.mark.parametrize("values", [3, 50, 5000])
-@pytest.mark.parametrize("odds", [None, 0, 1])
-def test_values_that_meet_are_told_apart(values: int, odds: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    if odds is not None:  # as if all tries were in vain: then they are sorted
-        monkeypatch.setattr("inspector.hlo.octets._ODDS", np.ones(odds, np.uint64))
-    source = random.Random(values)
-    some = [source.choice([source.randrange(values), -source.randrange(values)]) for _ in range(4000)]
-    codes, first = numbered(np.array(some))
-    known: dict[int, int] = {}
-    assert codes.tolist() == [known.setdefault(value, len(known)) for value in some]
-    assert [some[place] for place in first.tolist()] == [*known]
-    assert [some.index(value) for value in known] == first.tolist()
