@@ -175,7 +175,7 @@ class Shower:
 
     def report(self, header: messages.Header, blobs: Sequence[bytes]) -> Report:
         """That report, which refers to what came before it."""
-        return messages.read_report(header, blobs, self.executable.wait, self._told)
+        return messages.read_report(header, blobs, self.executable.get, self._told)
 
     def failed(self, error: CompilationError) -> None:
         """There is none: the error takes along what was told of the buffers, as of a program that does not fit."""

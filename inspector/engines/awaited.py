@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+from collections.abc import Callable
 
 from inspector.errors import Unavailable
 
@@ -16,24 +17,19 @@ LOST = Unavailable("its worker ended before it had written the executable", "com
 
 
 class Awaited:
-    """An executable to come. Made on the thread that will have it; any other may ask."""
+    """An executable to come. Made on the thread that reads it, behind what it tells before; any thread may ask."""
 
     def __init__(self) -> None:
-        self._future: concurrent.futures.Future[bytes | Unavailable] = concurrent.futures.Future()
+        self._come: concurrent.futures.Future[bytes | Unavailable] = concurrent.futures.Future()
         self._thread = threading.get_ident()
+        self._read: Callable[[], bytes | Unavailable] = lambda: LOST
 
-    def come(self, executable: bytes | Unavailable) -> None:
-        """It is there, or why it will not be."""
-        self._future.set_result(executable)
+    def follow(self, read: Callable[[], bytes | Unavailable]) -> None:
+        """It is next: `read` waits for it on the thread that reads, and raises nothing."""
+        self._read = read
 
-    def wait(self) -> bytes | Unavailable:
-        """The executable, or why there is none.
-
-        Raises:
-          RuntimeError: asked by the thread that would have it next, as in a callback of the job: it would wait for itself.
-        """
-        if threading.get_ident() == self._thread and not self._future.done():
-            raise RuntimeError(
-                "A callback of a job asked for the executable, which comes when the callback has returned."
-            )
-        return self._future.result()
+    def get(self) -> bytes | Unavailable:
+        """The executable, or why there is none. Waits; on the thread that reads, as in a callback of the job, it reads."""
+        if threading.get_ident() == self._thread and not self._come.done():
+            self._come.set_result(self._read())
+        return self._come.result()

@@ -23,7 +23,14 @@ from inspector.engines.machine_memory import worker_limits
 from inspector.engines.messages import Header, Message
 from inspector.engines.process import START_LIMIT_S, Process, StartError, StartTimeoutError
 from inspector.engines.wire import WireError
-from inspector.errors import InspectorError, StartLimitError, TimeLimitError, WorkerDiedError, WorkerLostError
+from inspector.errors import (
+    InspectorError,
+    StartLimitError,
+    TimeLimitError,
+    Unavailable,
+    WorkerDiedError,
+    WorkerLostError,
+)
 
 if TYPE_CHECKING:
     from inspector.engines.assemble import Shower
@@ -297,18 +304,25 @@ def _tell(show: Shower, report: Any, worker: Process) -> bool:
     """Tells what was compiled, and takes the executable that follows; whether the worker is to be replaced."""
     from inspector.engines import messages
 
+    ends = list[bool]()
+
+    def read() -> bytes | Unavailable:
+        try:
+            header, blobs = worker.receive()
+            executable = messages.read_executable(header, blobs)
+        except Exception as e:  # of whatever came: all else of the program is there
+            _log.info("A worker ended before it had sent a program's executable: %s", e)
+            ends.append(True)
+            return LOST
+        ends.append(header.get("recycle") is True)
+        return executable
+
+    show.executable.follow(read)
     try:
         show.result(report, worker.read_log())
     finally:  # or the next request had it for an answer
-        try:
-            header, blobs = worker.receive()
-            show.executable.come(messages.read_executable(header, blobs))
-            recycle = header.get("recycle") is True
-        except Exception as e:  # the rest of the program is there
-            _log.info("A worker ended before it had sent a program's executable: %s", e)
-            show.executable.come(LOST)
-            recycle = True
-    return recycle
+        show.executable.get()
+    return any(ends)
 
 
 def _with_flags(options: Options) -> str:

@@ -856,7 +856,7 @@ def test_a_process_that_is_stopped_is_told_from_one_that_runs_or_is_gone() -> No
 
 @linux
 def test_to_ask_whether_a_worker_lives_does_not_wait(engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine.submit(request(product)).result(120)
+    assert engine.submit(request(product)).result(120).executable  # behind which nothing more is waited for
     waits: list[float] = []
     real = fork_server.select.select
 

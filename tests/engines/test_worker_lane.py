@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -11,7 +12,7 @@ import pytest
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.engines import worker_lane
-from inspector.engines.awaited import LOST
+from inspector.engines.awaited import LOST, Awaited
 from inspector.engines.environment import Environment
 from inspector.engines.fork_server import Starter
 from inspector.engines.last_words import MEMORY_LIMIT
@@ -168,20 +169,25 @@ def test_what_comes_before_the_answer_is_shown(caplog: pytest.LogCaptureFixture)
 
 
 class Told:
-    """Gets what is compiled, and the executable that follows."""
+    """Gets what is compiled; asks for the executable that follows at once, or leaves it."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, *, asks: bool = False) -> None:
         self.done: list[Any] = []
-        self.error = error
-        self.executable = self
+        self.error, self.asks = error, asks
+
+    def hear(self, *_: Any) -> None:
+        raise AssertionError("nothing comes before")
+
+    @functools.cached_property
+    def executable(self) -> Awaited:
+        return Awaited()
 
     def result(self, report: Any, said: str) -> None:
         self.done.append((report, said))
+        if self.asks:
+            self.done.append(self.executable.get())
         if self.error is not None:
             raise self.error
-
-    def come(self, executable: Any) -> None:
-        self.done.append(executable)
 
 
 COMPILED = {"reply": "compiled"}
@@ -189,12 +195,14 @@ NONE = Unavailable("no code", "")
 MISSING = {"reply": "executable", "missing": {"unavailable": "no code", "remedy": ""}}
 
 
-def test_an_executable_follows_what_was_told_and_no_other_answer() -> None:
+@pytest.mark.parametrize("asks", [True, False])
+def test_an_executable_follows_what_was_told_and_no_other_answer(asks: bool) -> None:
     worker = FakeWorker(TAKEN, COMPILED, {**MISSING, "recycle": False}, TAKEN, DONE, log="a warning")
     lane, starter = lane_of(worker)
-    show = Told()
+    show = Told(asks=asks)
     assert ask(lane, show=show).result(60)[0] == "compiled"
-    assert show.done == [("compiled", "a warning"), NONE]
+    assert show.done == [("compiled", "a warning"), *([NONE] if asks else [])]
+    assert show.executable.get() == NONE
     assert ask(lane).result(60) == ("done", "")
     assert len(starter.environments) == 1
     lane.close()
@@ -207,7 +215,8 @@ def test_an_executable_that_never_comes_costs_only_itself(rest: Any) -> None:
     lane, starter = lane_of(FakeWorker(TAKEN, COMPILED, rest), FakeWorker(TAKEN, DONE))
     show = Told()
     assert ask(lane, show=show).result(60)[0] == "compiled"
-    assert show.done == [("compiled", ""), LOST]
+    assert show.done == [("compiled", "")]
+    assert show.executable.get() == LOST
     assert ask(lane).result(60) == ("done", "")
     assert len(starter.environments) == 2
     lane.close()
@@ -218,7 +227,7 @@ def test_what_cannot_be_told_does_not_leave_the_executable_to_the_next() -> None
     show = Told(ValueError("odd"))
     with pytest.raises(ValueError, match="odd"):
         ask(lane, show=show).result(60)
-    assert show.done[1:] == [NONE]
+    assert show.executable.get() == NONE
     assert ask(lane).result(60) == ("done", "")
     assert len(starter.environments) == 1
     lane.close()
