@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
+from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import EnumDescriptor
@@ -88,38 +89,45 @@ READ_FIELDS: dict[str, dict[str, int]] = {
 
 
 class Schema:
-    """Message classes by full name.
+    """Message classes by full name, each made with what it needs when it is first asked for.
 
     Attributes:
       source: where the descriptors came from, for error messages.
     """
 
     def __init__(self, descriptor_set: bytes, source: str) -> None:
-        """Builds the pool.
+        """Takes the descriptors in.
 
         Args:
-          descriptor_set: a serialized `FileDescriptorSet`, dependencies before dependents.
+          descriptor_set: a serialized `FileDescriptorSet`, with all that its files import.
           source: where it came from.
 
         Raises:
-          ModuleError: not a descriptor set, or an incomplete one.
+          ModuleError: not a descriptor set.
         """
         self.source = source
         self._pool = descriptor_pool.DescriptorPool()
         self._messages: dict[str, type[Message]] = {}
+        self._pooled: set[str] = set()
         try:
-            for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file:
-                self._pool.Add(file)
-        except Exception as e:  # protobuf's backends raise TypeError, KeyError or DecodeError
-            raise ModuleError(f"The protobuf descriptors from {source} cannot be used: {e}") from e
+            files: Any = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file
+        except Exception as e:  # protobuf's backends raise TypeError or DecodeError
+            raise self._unusable(e) from e
+        self._files: dict[str, Any] = {file.name: file for file in files}
+        self._defining = {
+            f"{file.package}.{defined.name}": file.name
+            for file in files
+            for defined in (*file.message_type, *file.enum_type)
+        }
 
     def message(self, full_name: str) -> type[Message]:
         """The message class named, such as `"xla.HloModuleProto"`.
 
         Raises:
-          ModuleError: this schema has no such message.
+          ModuleError: this schema has no such message, or is incomplete.
         """
         if full_name not in self._messages:
+            self._define(full_name)
             try:
                 descriptor = self._pool.FindMessageTypeByName(full_name)
             except KeyError as e:
@@ -131,13 +139,35 @@ class Schema:
         """The enum named, such as `"xla.PrimitiveType"`.
 
         Raises:
-          ModuleError: this schema has no such enum.
+          ModuleError: this schema has no such enum, or is incomplete.
         """
+        self._define(full_name)
         try:
             enum: EnumDescriptor = self._pool.FindEnumTypeByName(full_name)
         except KeyError as e:
             raise ModuleError(f"The protobuf schema of {self.source} has no enum {full_name}.") from e
         return enum
+
+    def _define(self, full_name: str) -> None:
+        """Puts what defines a name, or the message that it is in, into the pool."""
+        while full_name and full_name not in self._defining:
+            full_name = full_name.rpartition(".")[0]
+        if full_name:
+            try:
+                self._put(self._defining[full_name])
+            except Exception as e:  # protobuf's backends raise TypeError, and we KeyError
+                raise self._unusable(e) from e
+
+    def _put(self, file: str) -> None:
+        if file in self._pooled:
+            return
+        for needed in self._files[file].dependency:
+            self._put(needed)
+        self._pool.Add(self._files[file])
+        self._pooled.add(file)
+
+    def _unusable(self, why: Exception) -> ModuleError:
+        return ModuleError(f"The protobuf descriptors from {self.source} cannot be used: {why}")
 
 
 @functools.lru_cache(maxsize=1)

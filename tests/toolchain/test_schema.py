@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from google.protobuf import descriptor_pb2
 
+from inspector._jax.descriptors import installed_descriptors
 from inspector.errors import ModuleError
 from inspector.toolchain.schema import READ_FIELDS, Schema, fallback_schema, installed_schema
 
@@ -42,6 +44,26 @@ def test_enum() -> None:
 def test_broken_descriptors() -> None:
     with pytest.raises(ModuleError, match="The protobuf descriptors from a test cannot be used"):
         Schema(b"\xff\xff\xff", "a test")
+
+
+def test_descriptors_that_lack_an_import() -> None:
+    files = descriptor_pb2.FileDescriptorSet()
+    files.file.add(name="a.proto", package="a", syntax="proto3").message_type.add(name="Whole")
+    files.file.add(name="b.proto", package="a", dependency=["c.proto"]).message_type.add(name="Lacking")
+    schema = Schema(files.SerializeToString(), "a test")
+    assert schema.message("a.Whole").DESCRIPTOR.full_name == "a.Whole"
+    with pytest.raises(ModuleError, match=r"The protobuf descriptors from a test cannot be used: .*c\.proto"):
+        schema.message("a.Lacking")
+    with pytest.raises(ModuleError, match=r"has no message a\.Whole\.Inner\."):
+        schema.message("a.Whole.Inner")
+
+
+def test_only_what_is_asked_for_is_defined() -> None:
+    """A program seen before is on screen sooner where XLA's hundred other files are left out."""
+    schema = Schema(installed_descriptors(), "a test")
+    schema.message("xla.CompileOptionsProto")
+    assert "xla/xla.proto" in schema._pooled
+    assert len(schema._pooled) < len(schema._files) / 2
 
 
 def test_modules_load_without_jax() -> None:

@@ -48,7 +48,7 @@ def flag_type(name: str) -> FlagType:
         raise OptionError(f"A flag is named by a text, such as 'xla_cpu_enable_fast_math', got {given!r}.")
     name = given.removeprefix("--")
     if name in _fields():
-        return _types()[name]
+        return _type(name)
     if name in libtpu_flags():
         return _libtpu_type(name)
     raise UnknownFlagError(unknown_flag(name, flag_names(), _libtpu(), _removed_names(), _is_boolean))
@@ -101,11 +101,7 @@ def _fields() -> dict[str, tuple[Home, Any]]:
 
 
 @functools.cache
-def _types() -> dict[str, FlagType]:
-    return {name: _type_of(home, field) for name, (home, field) in _fields().items()}
-
-
-def _type_of(home: Home, field: Any) -> FlagType:
+def _type(name: str) -> FlagType:
     from google.protobuf.descriptor import FieldDescriptor as F
 
     kinds = {
@@ -113,6 +109,7 @@ def _type_of(home: Home, field: Any) -> FlagType:
         F.TYPE_UINT64: "uint64", F.TYPE_FLOAT: "float", F.TYPE_DOUBLE: "double", F.TYPE_STRING: "string",
         F.TYPE_ENUM: "enum", F.TYPE_BYTES: "bytes",
     }  # fmt: skip
+    home, field = _fields()[name]
     kind, repeated = kinds.get(field.type, "message"), _is_repeated(field)
     choices = tuple((v.name, v.number) for v in field.enum_type.values) if kind == "enum" else ()
     if kind == "message" and field.message_type.GetOptions().map_entry:
