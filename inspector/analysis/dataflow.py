@@ -54,7 +54,7 @@ class Dataflow:
         columns = module.columns
         count = len(columns)
         self.module = module
-        self.opcodes: list[str] = [columns.opcodes.values[code] for code in columns.opcodes.codes.tolist()]
+        self.opcodes = columns.opcode_texts
         self._offsets: list[int] = columns.operands.offsets.tolist()
         self._rows: list[int] = columns.operands.rows.tolist()
         self._roots: list[int] = columns.roots.tolist()

@@ -102,7 +102,7 @@ def _hosts(module: Module, owners: Numbers, boxes: Boxes, top: int) -> Numbers:
     counts = np.diff(columns.called.offsets)
     for row in np.flatnonzero(counts > 1).tolist():
         opcode = module.at(row).opcode
-        for position, number in enumerate(columns.called.of(row)):
+        for position, number in enumerate(columns.callees[row]):
             if owners[number] == row and (position or opcode != "while"):
                 title = {"while": "condition", "conditional": f"branch {position}"}.get(opcode)
                 title = title or columns.computation_names[number]

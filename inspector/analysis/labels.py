@@ -70,7 +70,7 @@ def _labels(module: Module, known: dict[Hashable, int]) -> Labels:
     shapes = [(shape, _plain(shape)) for shape in module.known_shapes]
     levels: tuple[list[int], ...] = ([], [], [], [])
     for row, said, channel in zip(first, attributes, has_channel, strict=True):
-        opcode = columns.opcodes.values[columns.opcodes.codes[row]]
+        opcode = columns.opcode_texts[row]
         shape, plain = shapes[columns.shapes.codes[row]]
         keys = (said, channel, shape), (opcode, plain), (said, channel), opcode
         for level, key in zip(levels, keys, strict=True):

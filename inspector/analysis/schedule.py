@@ -66,7 +66,13 @@ class Spent:
         return max(parts, key=lambda bound: parts[bound]) if self.seconds else "nothing"
 
     def __add__(self, other: Spent) -> Spent:
-        return Spent(*(getattr(self, name) + getattr(other, name) for name in _FIELDS))
+        if self is _NOTHING or other is _NOTHING:
+            return self if other is _NOTHING else other
+        return Spent(
+            self.compute_s + other.compute_s, self.memory_s + other.memory_s,
+            self.communication_s + other.communication_s, self.flops + other.flops,
+            self.memory_bytes + other.memory_bytes, self.link_bytes + other.link_bytes,
+        )  # fmt: skip
 
     def times(self, count: int) -> Spent:
         """So often, one after the other."""
@@ -74,8 +80,8 @@ class Spent:
 
     def until(self, end: float, stream: Bound) -> Spent:
         """With the wait for the end of what runs on a stream."""
-        waits = max(0.0, end - self.seconds)
-        return dataclasses.replace(self, **{f"{stream}_s": getattr(self, f"{stream}_s") + waits})
+        waits = end - self.seconds
+        return self + _spent(stream, waits) if waits > 0 else self
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,6 +134,7 @@ class Interval:
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Spent))
+_NOTHING = Spent()
 
 
 def play(module: Module, work: Mapping[str, Work]) -> Played:
@@ -167,7 +174,7 @@ class _Player:
         return self._played[computation.id]
 
     def _play(self, computation: Computation) -> Spent:
-        spent, done_by = Spent(), dones(computation)
+        spent, done_by = _NOTHING, dones(computation)
         free: dict[Bound, float] = {}  # when a stream has done all that was started
         ends: dict[str, tuple[float, Bound]] = {}
         under_way: dict[str, tuple[str, list[str]]] = {}  # by what waits for it: what started it, what runs meanwhile
@@ -225,7 +232,7 @@ class _Player:
             return amounts, alone.seconds, "memory", done.name
         if work is not None:
             return _now(work), 0.0, "nothing", ""
-        return self._called(instruction) if instruction.opcode in FLOW else Spent(), 0.0, "nothing", ""
+        return self._called(instruction) if instruction.opcode in FLOW else _NOTHING, 0.0, "nothing", ""
 
     def _called(self, instruction: Instruction) -> Spent:
         called = [self.play(computation) for computation in instruction.called_computations]
@@ -244,12 +251,16 @@ class _Player:
 
 
 def _now(work: Work) -> Spent:
-    spent = Spent(flops=work.flops, memory_bytes=work.memory_bytes, link_bytes=work.link_bytes)
-    return spent if work.bound_by == "nothing" else dataclasses.replace(spent, **{f"{work.bound_by}_s": work.seconds})
+    return _spent(work.bound_by, work.seconds, work.flops, work.memory_bytes, work.link_bytes)
+
+
+def _spent(on: Bound, seconds: float, *amounts: float) -> Spent:
+    """Seconds on one thing, and amounts."""
+    return Spent(*(seconds if on == each else 0.0 for each in ("compute", "memory", "communication")), *amounts)
 
 
 def _sum(spent: Sequence[Spent]) -> Spent:
-    whole = Spent()
+    whole = _NOTHING
     for each in spent:
         whole += each
     return whole

@@ -71,8 +71,8 @@ class Cost:
     @property
     def missing(self) -> tuple[Missing, ...]:
         """The parts that some of the numbers leave out."""
-        numbers = (getattr(self, field.name) for field in dataclasses.fields(self))
-        return tuple(dict.fromkeys(p for n in numbers if not isinstance(n, Unavailable) for p in missing(n)))
+        numbers = (getattr(self, name) for name in self.__match_args__)
+        return tuple(dict.fromkeys(p for n in numbers if isinstance(n, AtLeast) for p in missing(n)))
 
     def __repr__(self) -> str:
         flops, transcendentals = (_text(n, format_count) for n in (self.flops, self.transcendentals))

@@ -7,7 +7,7 @@ such as what it costs, is asked once for each kind.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def alike(
     order = _callees_first(columns) if finer is None else np.flatnonzero(calling).tolist()
     for number in order:
         row = int(rows[number])
-        key = int(said[number]), bodies.of(columns.called.of(row))
+        key = int(said[number]), bodies.of(columns.callees[row])
         if key not in known:
             known[key] = len(first)
             first.append(row)
@@ -104,6 +104,9 @@ def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> Numbers:
     return codes
 
 
+_PLACE_BYTES = np.dtype(np.int32).itemsize
+
+
 class _Bodies:
     """Numbers of computations, equal for equal ones; of those whose instructions have their kinds.
 
@@ -112,13 +115,17 @@ class _Bodies:
     """
 
     def __init__(self, columns: Columns, kinds: Numbers, finer: Alike | None) -> None:
-        self._columns = columns
         self._kinds = kinds
         self._finer = finer
-        self._known: dict[tuple[bytes, ...], int] = {}
+        self._known: dict[tuple[bytes, bytes, int], int] = {}
+        self._first: list[int] = columns.first.tolist()
+        links = columns.operands
+        self._links: list[int] = links.offsets[columns.first].tolist()
+        self._feeding = (links.rows - columns.first[columns.in_computation[links.rows]]).astype(np.int32).tobytes()
+        self._roots: list[int] = (columns.roots - columns.first[:-1]).tolist()
         self.numbers: dict[int, int] = {}
 
-    def of(self, computations: list[int]) -> tuple[int, ...]:
+    def of(self, computations: Sequence[int]) -> tuple[int, ...]:
         return tuple(map(self._of, computations))
 
     def _of(self, computation: int) -> int:
@@ -127,14 +134,11 @@ class _Bodies:
             self.numbers[computation] = self._known.setdefault(key, len(self._known))
         return self.numbers[computation]
 
-    def _key(self, computation: int) -> tuple[bytes, ...]:
-        columns = self._columns
-        first, last = columns.first[computation : computation + 2].tolist()
-        links = columns.operands
-        feeding = links.rows[links.offsets[first] : links.offsets[last]] - first
-        root = columns.roots[computation] - first
+    def _key(self, computation: int) -> tuple[bytes, bytes, int]:
+        first, last = self._first[computation : computation + 2]
+        begin, end = self._links[computation : computation + 2]
         kinds = self._kinds[first:last] if self._finer is None else self._kinds[self._finer.kinds[first:last]]
-        return kinds.tobytes(), feeding.tobytes(), root.tobytes()
+        return kinds.tobytes(), self._feeding[_PLACE_BYTES * begin : _PLACE_BYTES * end], self._roots[computation]
 
 
 def _callees_first(columns: Columns) -> Iterator[int]:
@@ -148,7 +152,7 @@ def _callees_first(columns: Columns) -> Iterator[int]:
             if computation in finished:
                 waiting.pop()
                 continue
-            needed = [c for row in calling[computation] for c in columns.called.of(row) if c not in finished]
+            needed = [c for row in calling[computation] for c in columns.callees[row] if c not in finished]
             if not needed:
                 finished.add(waiting.pop())
                 yield from calling[computation]

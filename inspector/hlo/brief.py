@@ -63,30 +63,33 @@ class Briefs:
           scalars: for each of the columns' shapes whether it is a number's: constant arrays are read too.
         """
         columns = module.columns
-        self._columns = columns
-        self._kinds = module.alike.kinds
-        self._numbers = columns.integers(PARAMETER_NUMBER)
-        self._is_input = columns.opcode_is("parameter".__eq__)
+        is_input = columns.opcode_is("parameter".__eq__)
         plain = columns.opcode_is(PLAIN.__contains__)
         plain &= ~columns.opcode_is("constant".__eq__) | scalars[columns.shapes.codes]
         links = columns.operands
         taken, takers = links.rows, links.from_rows
-        of_input = np.flatnonzero(self._is_input[taken])
+        of_input = np.flatnonzero(is_input[taken])
         inputs, takers_of, places = taken[of_input], takers[of_input], of_input - links.offsets[takers[of_input]]
         ways = np.zeros(len(columns), np.uint64)
         np.add.at(ways, inputs, _mixed(counted.kinds[takers_of] * (int(places.max(initial=0)) + 1) + places))
-        alone = columns.roots[self._is_input[columns.roots]]
+        alone = columns.roots[is_input[columns.roots]]
         alone = np.append(inputs[~plain[takers_of]], alone)
         computations = columns.in_computation.astype(np.int64)
-        self._reads_as = _representatives(computations, ways, self._is_input, alone)
-        stays = self._reads_as == np.arange(len(columns))
-        stays |= ~plain & ~self._is_input
-        stays[takers[(stays & self._is_input)[taken]]] = True
+        reads_as = _representatives(computations, ways, is_input, alone)
+        stays = reads_as == np.arange(len(columns))
+        stays |= ~plain & ~is_input
+        stays[takers[(stays & is_input)[taken]]] = True
         stays[columns.roots] = True
         tuples = np.zeros(len(columns), bool)
         tuples[columns.roots] = columns.opcode_is("tuple".__eq__)[columns.roots]
         stays[taken[tuples[takers]]] = True
-        self._stays = stays
+        # As lists: most fusions are small.
+        self._rows = [*map(range, columns.first[:-1].tolist(), columns.first[1:].tolist())]
+        self._stays: list[bool] = stays.tolist()
+        self._is_input: list[bool] = is_input.tolist()
+        self._reads_as: list[int] = reads_as.tolist()
+        self._kinds: list[int] = module.alike.kinds.tolist()
+        self._numbers: list[int] = columns.integers(PARAMETER_NUMBER).tolist()
 
     def of(self, computation: int, operands: int) -> Brief | None:
         """A fusion's computation; None where nothing of it would be left out.
@@ -95,22 +98,19 @@ class Briefs:
           computation: its number.
           operands: how many the fusion has.
         """
-        first, last = self._columns.first[computation : computation + 2].tolist()
-        stays = self._stays[first:last]
-        inputs = first + np.flatnonzero(self._is_input[first:last])
-        numbers = self._numbers[inputs]
-        if stays.all() or not np.array_equal(np.sort(numbers), np.arange(operands)):
+        rows, stays, is_input = self._rows[computation], self._stays, self._is_input
+        kept = tuple([row for row in rows if stays[row]])
+        numbered_inputs = [(self._numbers[row], row) for row in rows if is_input[row]]
+        inputs = dict(numbered_inputs)
+        if len(kept) == len(rows) or len(numbered_inputs) > operands or sorted(inputs) != [*range(operands)]:
             return None
-        kept = inputs[stays[inputs - first]]
-        kept = kept[np.argsort(self._numbers[kept])]
-        read_as = np.empty(operands, np.int64)
-        read_as[numbers] = np.searchsorted(self._numbers[kept], self._numbers[self._reads_as[inputs]])
-        left_out = ~stays & ~self._is_input[first:last]
+        kept_inputs = {inputs[number]: number for number in range(operands) if stays[inputs[number]]}
+        places = {row: place for place, row in enumerate(kept_inputs)}
         return Brief(
-            tuple((first + np.flatnonzero(stays)).tolist()),
-            dict(zip(kept.tolist(), self._numbers[kept].tolist(), strict=True)),
-            tuple(read_as.tolist()),
-            dict(collections.Counter(self._kinds[first:last][left_out].tolist())),
+            kept,
+            kept_inputs,
+            tuple([places[self._reads_as[inputs[number]]] for number in range(operands)]),
+            dict(collections.Counter([self._kinds[row] for row in rows if not stays[row] and not is_input[row]])),
         )
 
 

@@ -159,6 +159,11 @@ class Columns:
         """Which computation each instruction is in."""
         return np.repeat(np.arange(len(self.first) - 1, dtype=np.int32), np.diff(self.first))
 
+    @functools.cached_property
+    def opcode_texts(self) -> list[str]:
+        """Of each instruction its opcode."""
+        return [*map(self.opcodes.values.__getitem__, self.opcodes.codes.tolist())]
+
     def opcode_is(self, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
         """Whether each instruction's opcode is one that is wanted."""
         return np.array([*map(wanted, self.opcodes.values)], bool)[self.opcodes.codes]
@@ -246,6 +251,11 @@ class Columns:
             missing = int(ids[np.argmin(numbers)])
             raise ModuleError(f"Module {self.module.name} refers to a computation {missing} that it lacks.")
         return Links(offsets, numbers)
+
+    @functools.cached_property
+    def callees(self) -> dict[int, tuple[int, ...]]:
+        """`called` by row, of those that call any."""
+        return {row: tuple(self.called.of(row)) for row in self.called.having.tolist()}
 
     @functools.cached_property
     def positions(self) -> Numbers:

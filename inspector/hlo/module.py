@@ -281,8 +281,7 @@ class Instruction:
     @property
     def opcode(self) -> str:
         """HLO's, such as `all-gather-start`."""
-        opcodes = self.module.columns.opcodes
-        return str(opcodes.values[opcodes.codes[self.row]])
+        return self.module.columns.opcode_texts[self.row]
 
     @property
     def computation(self) -> Computation:
@@ -325,7 +324,7 @@ class Instruction:
     @property
     def called_computations(self) -> tuple[Computation, ...]:
         """Of a while: body, condition. Of a conditional: the branches. Else what it applies or calls."""
-        return tuple(map(self.module.computations.__getitem__, self.module.columns.called.of(self.row)))
+        return tuple(map(self.module.computations.__getitem__, self.module.columns.callees.get(self.row, ())))
 
     @property
     def to_apply(self) -> Computation | None:

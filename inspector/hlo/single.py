@@ -121,7 +121,7 @@ class _Plain:
         self._codes: list[int] = columns.shapes.codes.tolist()
         self._kinds: list[int] = module.alike.kinds.tolist()
         kept = module.alike.attributes((SHAPE, *_UNCOUNTED, BACKEND_CONFIG))
-        self._attributes = [data + _bytes(SHAPE, self._shape(row)) for data, row in zip(kept, first, strict=True)]
+        self._attributes = [data + _shaped(SHAPE, self._shape(row)) for data, row in zip(kept, first, strict=True)]
 
     @property
     def shape_numbers(self) -> npt.NDArray[np.int64]:
@@ -131,7 +131,7 @@ class _Plain:
 
     def brief(self, row: int, fusions: Briefs) -> Brief | None:
         """What is told of a fusion; None where all is."""
-        called = self._columns.called.of(row)
+        called = self._columns.callees.get(row, ())
         return fusions.of(called[0], len(self._taken(row))) if len(called) == 1 else None
 
     def single(self, row: int, brief: Brief | None = None) -> bytes:
@@ -139,7 +139,7 @@ class _Plain:
         numbers = {computation: number for number, computation in enumerate(self._reached(row), 1)}
         computations, last = [], 0
         for computation in numbers:
-            if brief is not None and computation == self._columns.called.of(row)[0]:
+            if brief is not None and computation == self._columns.callees[row][0]:
                 said, last = self._told(computation, numbers, last, brief)
                 computations.append(said)
                 continue
@@ -149,10 +149,7 @@ class _Plain:
         takes = self._taken(row)
         taken = takes if brief is None else [takes[number] for number in brief.inputs.values()]
         operands = {other: last + n for n, other in enumerate(dict.fromkeys(taken), 1)}
-        parameters = [
-            _named(number) + _PARAMETER + _bytes(SHAPE, self._shape(other)) + _number(PARAMETER_NUMBER, n)
-            for n, (other, number) in enumerate(operands.items())
-        ]
+        parameters = [_parameter(number, self._shape(other), n) for n, (other, number) in enumerate(operands.items())]
         last += len(operands) + 1
         root = self._instruction(row, last, [operands[other] for other in taken], numbers)
         program = self._program([*operands], row)
@@ -166,8 +163,8 @@ class _Plain:
     def _program(self, parameters: Sequence[int], result: int) -> bytes:
         """The serialized shape of a computation with the shapes of these rows."""
         return b"".join(
-            [_bytes(1, self._shape(row)) for row in parameters]
-            + [_bytes(2, self._shape(result))]
+            [_shaped(1, self._shape(row)) for row in parameters]
+            + [_shaped(2, self._shape(result))]
             + [_text(3, f"p{n}") for n in range(len(parameters))]
         )
 
@@ -188,7 +185,7 @@ class _Plain:
         else:
             written = self._attributes[self._kinds[row]] + _packed(OPERAND_IDS, tuple(taking))
         if row in self._calling:
-            written += _packed(CALLED_COMPUTATION_IDS, tuple(numbers[each] for each in self._columns.called.of(row)))
+            written += _packed(CALLED_COMPUTATION_IDS, tuple(numbers[each] for each in self._columns.callees[row]))
         return _named(number) + written
 
     def _taken(self, row: int) -> list[int]:
@@ -197,7 +194,7 @@ class _Plain:
 
     def _reached(self, row: int) -> list[int]:
         """The computations that an instruction leads to; in the module's order, callees before callers."""
-        reached, waiting = set[int](), self._columns.called.of(row)
+        reached, waiting = set[int](), [*self._columns.callees.get(row, ())]
         while waiting:
             computation = waiting.pop()
             if computation not in reached:
@@ -242,12 +239,11 @@ class _Plain:
                 if place is None:
                     place = stand_ins[shape] = last = last + 1
                     stand_in = _CONSTANT if self.are_scalars[self._codes[other]] else _IOTA
-                    written.append(_named(place) + stand_in + _bytes(SHAPE, shape))
+                    written.append(_named(place) + stand_in + _shaped(SHAPE, shape))
                 taking.append(place)
             places[row] = last = last + 1
             if row in inputs:
-                said = _PARAMETER + _bytes(SHAPE, self._shape(row)) + _number(PARAMETER_NUMBER, inputs[row])
-                written.append(_named(last) + said)
+                written.append(_parameter(last, self._shape(row), inputs[row]))
             else:
                 written.append(self._instruction(row, last, taking, numbers))
         root = self._module.computations[computation].root.row
@@ -291,6 +287,18 @@ _IOTA = _text(OPCODE, "iota") + _packed(DIMENSIONS, (0,))
 def _named(number: int) -> bytes:
     """Name and id of an instruction."""
     return _text(NAME, f"i{number}") + _number(ID, number)
+
+
+@functools.lru_cache(1 << 12)
+def _shaped(number: int, shape: bytes) -> bytes:
+    """A field that is a shape: few, which come again."""
+    return _bytes(number, shape)
+
+
+@functools.lru_cache(1 << 12)
+def _parameter(number: int, shape: bytes, place: int) -> bytes:
+    """A serialized parameter."""
+    return _named(number) + _PARAMETER + _bytes(SHAPE, shape) + _number(PARAMETER_NUMBER, place)
 
 
 def _as_operation(call: Instruction, attributes: bytes, operands: Sequence[int]) -> bytes:
