@@ -111,9 +111,6 @@ _NAMES = (
 )  # fmt: skip
 
 
-_DIGEST_BYTES = hashlib.sha256().digest_size
-
-
 class _Digests:
     """Digests of a module's computations, callees before callers."""
 
@@ -122,7 +119,8 @@ class _Digests:
         self._module = module
         self._scheduled = set(module.proto.schedule.sequences)
         self._attributes = [_digest([attributes]) for attributes in module.kind_attributes(_NAMES)]
-        self._kinds = module.alike.kinds.tolist()
+        self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # of what takes nothing
+        self._kinds: list[int] = module.alike.kinds.tolist()
         self._operands, self._called, self._before = (
             (links.offsets.tolist(), links.rows.tolist())
             for links in (columns.operands, columns.called, columns.predecessors)
@@ -151,17 +149,21 @@ class _Digests:
         return body, computation.id in self._scheduled, *called, *counts, *order
 
     def _computation(self, computation: Computation) -> bytes:
-        rows = computation.rows
-        digests, kinds, (offsets, operands) = self._rows, self._kinds, self._operands
-        for row in rows:
-            if row in self._linked:
+        rows, linked, sha256 = computation.rows, self._linked, hashlib.sha256
+        digests, alone, attributes, (offsets, operands) = self._rows, self._alone, self._attributes, self._operands
+        kinds, ends = self._kinds[rows.start : rows.stop], offsets[rows.start + 1 : rows.stop + 1]
+        begin = offsets[rows.start]
+        for row, kind, end in zip(rows, kinds, ends, strict=True):
+            if row in linked:
                 digests[row] = self._instruction(row, computation)
-                continue
-            taken = operands[offsets[row] : offsets[row + 1]]
-            parts = b"".join([digests[other] for other in taken])
-            if len(parts) != len(taken) * _DIGEST_BYTES:
-                raise self._misplaced(row, computation)
-            digests[row] = hashlib.sha256(self._attributes[kinds[row]] + parts).digest()
+            elif begin == end:
+                digests[row] = alone[kind]
+            else:
+                taken = [digests[other] for other in operands[begin:end]]
+                if not all(taken):
+                    raise self._misplaced(row, computation)
+                digests[row] = sha256(attributes[kind] + b"".join(taken)).digest()
+            begin = end
         listed = self._rows[rows.start : rows.stop]
         in_order = listed if computation.id in self._scheduled else sorted(listed)
         return _digest([self._rows[computation.root.row], b"".join(in_order)])

@@ -341,20 +341,23 @@ def _point(timed: _Timed, phases: Phases) -> Point:
 
 def _origin(kernel: Instruction) -> Origin:
     """Of the kernel itself, else of its root, else of the first in it that knows one."""
-    inside = [c for c in kernel.called_computations if kernel.opcode == "fusion"]
-    roots = [computation.root for computation in inside]
-    others = (instruction for computation in inside for instruction in computation.instructions)
-    known = (i.origin for i in itertools.chain([kernel], roots, others))
+    own = kernel.origin
+    if own is not NOWHERE or kernel.opcode != "fusion":
+        return own
+    roots = [computation.root for computation in kernel.called_computations]
+    others = (instruction for root in roots for instruction in root.computation.instructions)
+    known = (i.origin for i in itertools.chain(roots, others))
     return next((origin for origin in known if origin is not NOWHERE), NOWHERE)
 
 
 def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
     """The roof that one execution meets first, and the time there."""
-    unknown = next((s for s in timed.parts.values() if isinstance(s, Unavailable)), None)
-    if unknown is not None:
-        return unknown, unknown
-    parts = {bound: _number(seconds) for bound, seconds in timed.parts.items()}
-    doubts = [part for s in timed.parts.values() if not isinstance(s, Unavailable) for part in missing(s)]
+    parts, doubts = dict[Bound, float](), list[Missing]()
+    for roof, seconds in timed.parts.items():
+        if isinstance(seconds, Unavailable):
+            return seconds, seconds
+        parts[roof] = float(seconds)
+        doubts += missing(seconds)
     bound = max(parts, key=lambda each: parts[each])
     if not parts[bound] and not doubts:
         return "nothing", 0.0

@@ -72,9 +72,10 @@ def _reached(module: Module) -> list[_Reached]:
     for computation in order:
         here = found[computation.id]
         if here.callers:
-            here.runs = _sum([_runs(caller, n, found[caller.computation.id].runs) for caller, n in here.callers])
-            here.at_least = total([_at_least(c, n, found[c.computation.id].at_least) for c, n in here.callers])
-            here.fused = all(found[c.computation.id].fused or c.opcode not in FLOW for c, _ in here.callers)
+            above = [(caller, _times(caller, n), found[caller.computation.id]) for caller, n in here.callers]
+            here.runs = _sum([_product(outer.runs, times) for _, times, outer in above])
+            here.at_least = total([_at_least(caller, times, outer.at_least) for caller, times, outer in above])
+            here.fused = all(outer.fused or caller.opcode not in FLOW for caller, _, outer in above)
         for instruction in computation.calling:
             for position, called in enumerate(_called(instruction)):
                 found[called.id].callers.append((instruction, position))
@@ -110,25 +111,29 @@ def _sum(runs: list[int | Unavailable]) -> int | Unavailable:
     return known
 
 
-def _runs(caller: Instruction, position: int, executions: int | Unavailable) -> int | Unavailable:
-    """How often a caller that runs `executions` times runs what it calls at `position`."""
+def _product(executions: int | Unavailable, times: int | Unavailable) -> int | Unavailable:
     if isinstance(executions, Unavailable):
         return executions
-    if caller.opcode == "while":
+    return times if isinstance(times, Unavailable) else executions * times
+
+
+def _times(caller: Instruction, position: int) -> int | Unavailable:
+    """How often one execution of a caller runs what it calls at `position`."""
+    opcode = caller.opcode
+    if opcode == "while":
         trips = trip_count(caller)
-        return trips if isinstance(trips, Unavailable) else executions * (trips + position)  # body, condition
-    if caller.opcode == "conditional":
+        return trips if isinstance(trips, Unavailable) else trips + position  # body, condition
+    if opcode == "conditional":
         return Unavailable(f"which branch {caller.name} takes is known at run time")
-    if caller.opcode in FLOW or caller.opcode == "fusion":
-        return executions
+    if opcode in FLOW or opcode == "fusion":
+        return 1
     return Unavailable(f"{caller.name} applies it to as many elements as it has to")
 
 
-def _at_least(caller: Instruction, position: int, executions: float) -> float:
-    """The same as a lower bound."""
-    runs = _runs(caller, position, 1)
-    if not isinstance(runs, Unavailable):
-        return executions * runs
+def _at_least(caller: Instruction, times: int | Unavailable, executions: float) -> float:
+    """What a caller that runs at least so often adds to the executions of what it calls."""
+    if not isinstance(times, Unavailable):
+        return executions * times
     if caller.opcode == "while":
         return AtLeast(executions, (*missing(executions), unknown_length(caller)))
     return AtLeast(0, (*missing(executions), Missing(caller.name, caller.opcode)))
