@@ -233,6 +233,9 @@ def _pallas() -> Iterator[Probe]:
     yield Probe("jax._src.core.JaxprEqn.replace", replacing)
     yield Probe("jax.stages.Traced._params", replacing)
     yield Probe("jax.stages.Traced._lojax", replacing)
+    anywhere = "arrays that lie here, for a mesh of devices that are not"
+    yield Probe("jax.stages.Traced._meta_tys_flat", anywhere)
+    yield Probe("jax._src.pjit.MetaTy.replace", anywhere)
 
 
 def _jaxlib() -> Iterator[Probe]:

@@ -2,7 +2,7 @@
 
 Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, devices, debug information),
 `source_info_util.register_exclusion` (our frames are not the user's), `PjitFunction._jit_info`
-(static arguments), `Traced._params` (its jaxpr and donations).
+(static arguments), `Traced._params` (its jaxpr, shardings and donations), `Traced._meta_tys_flat` (where its arrays lie).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import jax
 import numpy as np
 from jax._src import source_info_util
 from jax._src.named_sharding import UNSPECIFIED, UnspecifiedValue
+from jax.sharding import AbstractMesh, NamedSharding
 
 from inspector import platforms
 from inspector._jax import modules
@@ -225,6 +226,35 @@ def donated_arguments(traced: Traced) -> tuple[bool, ...]:
 def with_donated(traced: Traced, donated: tuple[bool, ...]) -> Traced:
     """A traced call that gives away other arrays; one boolean each."""
     return _with_params(traced, donated_invars=donated)
+
+
+def with_arguments_anywhere(traced: Traced) -> Traced:
+    """A traced call whose shardings are over devices that are not here, with arrays that lie on none.
+
+    JAX would hold against an array that it lies here, on one device. Itself where no sharding of the function's own is over
+    an `AbstractMesh`. An array in a memory of another kind than its sharding names stays, for JAX to refuse.
+    """
+    held: Any = traced
+    given, results = held._params["in_shardings"], held._params["out_shardings"]
+    if not any(map(_is_over_nothing, (*given, *results))):
+        return traced
+    other: Any = copy.copy(traced)
+    other._meta_tys_flat = [_anywhere(*each) for each in zip(held._meta_tys_flat, given, strict=True)]
+    other._lojax = None
+    made: Traced = other
+    return made
+
+
+def _anywhere(argument: Any, given: Any) -> Any:
+    own, kind = argument.sharding, getattr(given, "memory_kind", None)
+    if own is None or _is_over_nothing(own) or own.num_devices > 1 or kind not in (None, own.memory_kind):
+        return argument
+    return argument.replace(sharding=None, format=None, committed=False)
+
+
+def _is_over_nothing(sharding: Any) -> bool:
+    """Whether the devices of a sharding are not said."""
+    return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 
 
 def _with_params(traced: Traced, **changed: Any) -> Traced:

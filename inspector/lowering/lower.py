@@ -55,7 +55,8 @@ def lower(
       args: example arguments of a function: arrays, numbers, ShapeDtypeStructs, anything with
         shape and dtype, in any pytree. Values are not read. Leaves that are none of these, such as
         functions, are part of the program; `Lowered.notes` names them. Shardings over devices that are not here: of a
-        `jax.sharding.AbstractMesh` with the `axis_types` of the mesh that will run the program.
+        `jax.sharding.AbstractMesh` with the `axis_types` of the mesh that will run the program. Arrays on one device
+        stand for arrays there.
       kwargs: keyword arguments of the function, those with the names of the parameters here included.
       axis_env: axis names and sizes that collectives may use, as `jax.pmap` would set them up;
         shapes are then those of one replica. Needs no devices.

@@ -229,7 +229,7 @@ def from_traced(
     """
     platform = platform or attached.attached_platform()
     overrides = overrides or Overrides()
-    traced = with_changes(traced, overrides.choose)
+    traced = stages.with_arguments_anywhere(with_changes(traced, overrides.choose))
     if overrides.what_if:
         traced = changed_call(traced, call.paths if call else _paths_of(traced), overrides.what_if)
     names = (platforms.named(platform).lowering,)

@@ -52,6 +52,46 @@ def test_noted_where_it_is_the_default_alone(mesh: Mesh | AbstractMesh, is_noted
     assert is_noted or not program.notes
 
 
+X, W = np.ones((8, 8), np.float32), np.ones((8, 4), np.float32)
+ONE = Mesh(np.array(jax.devices()[:1]), ("only",))
+
+
+def given(x: NamedSharding | None, w: NamedSharding | None, out: NamedSharding | None) -> Any:
+    shardings = {"in_shardings": (x, w)} if x else {}
+    return jax.jit(lambda x, w: jnp.tanh(x @ w), **shardings, **({"out_shardings": out} if out else {}))
+
+
+@pytest.mark.parametrize("types", [EXPLICIT, AUTO], ids=["explicit", "auto"])
+@pytest.mark.parametrize("place", [jnp.asarray, lambda a: jax.device_put(a, jax.devices()[0]), lambda a: jax.device_put(a, NamedSharding(ONE, P()))], ids=["anywhere", "on a device", "on a mesh of one"])  # fmt: skip
+@pytest.mark.parametrize("which", ["arguments", "results", "both"])
+def test_arrays_that_are_here_stand_for_those_that_are_not(types: Any, place: Any, which: str) -> None:
+    mesh = AbstractMesh(SIZES, NAMES, **types)
+    split = NamedSharding(mesh, P("data", None)), NamedSharding(mesh, P(None, "model"))
+    fun = given(
+        *(split if which != "results" else (None, None)),
+        NamedSharding(mesh, P("data", "model")) if which != "arguments" else None,
+    )
+    program = inspector.lower(fun, place(X), place(W), platform="cpu")
+    assert (
+        program.stablehlo
+        == inspector.lower(fun, *map(jax.eval_shape, (lambda: X, lambda: W)), platform="cpu").stablehlo
+    )
+    compiled = program.compile(target="cpu:8")
+    assert compiled.run(X, W).durations_s
+
+
+def test_what_a_mesh_that_is_here_refuses_is_refused_of_one_that_is_not() -> None:
+    mesh = AbstractMesh(SIZES, NAMES, **AUTO)
+    other = NamedSharding(mesh, P("data", None), memory_kind="unpinned_host")
+    with pytest.raises(ValueError, match="Memory kinds"):
+        inspector.lower(given(other, NamedSharding(mesh, P()), None), jnp.asarray(X), jnp.asarray(W))
+    spread = jax.device_put(X, NamedSharding(concrete(), P("data", None)))
+    with pytest.raises(ValueError, match=r"[Mm]emory kind|[Ss]harding"):
+        inspector.lower(
+            given(NamedSharding(mesh, P(None, "model")), NamedSharding(mesh, P()), None), spread, jnp.asarray(W)
+        )
+
+
 def test_axes_that_are_explicit_where_that_is_not_the_default_were_asked_for() -> None:
     notes = lowered(AbstractMesh(SIZES, NAMES, **EXPLICIT)).notes
     assert bool(notes) == (BY_DEFAULT is AxisType.Explicit)
