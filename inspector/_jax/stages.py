@@ -231,12 +231,13 @@ def with_donated(traced: Traced, donated: tuple[bool, ...]) -> Traced:
 def with_arguments_anywhere(traced: Traced) -> Traced:
     """A traced call whose shardings are over devices that are not here, with arrays that lie on none.
 
-    JAX would hold against an array that it lies here, on one device. Itself where no sharding of the function's own is over
-    an `AbstractMesh`. An array in a memory of another kind than its sharding names stays, for JAX to refuse.
+    JAX would hold against an array that it lies here, on one device. Itself where no sharding of the function or its arrays
+    is over an `AbstractMesh`. An array in a memory of another kind than its sharding names stays, for JAX to refuse.
     """
     held: Any = traced
     given, results = held._params["in_shardings"], held._params["out_shardings"]
-    if not any(map(_is_over_nothing, (*given, *results))):
+    own = [argument.sharding for argument in held._meta_tys_flat]
+    if not any(map(_is_over_nothing, (*given, *results, *own))):
         return traced
     other: Any = copy.copy(traced)
     other._meta_tys_flat = [_anywhere(*each) for each in zip(held._meta_tys_flat, given, strict=True)]

@@ -80,6 +80,18 @@ def test_arrays_that_are_here_stand_for_those_that_are_not(types: Any, place: An
     assert compiled.run(X, W).durations_s
 
 
+@pytest.mark.parametrize("types", [EXPLICIT, AUTO], ids=["explicit", "auto"])
+def test_arrays_that_are_here_beside_one_that_is_not(types: Any) -> None:
+    split = jax.ShapeDtypeStruct(
+        (8, 8), jnp.float32, sharding=NamedSharding(AbstractMesh(SIZES, NAMES, **types), P("data"))
+    )
+    here = jax.device_put(W, jax.devices()[0])
+    for fun in (given(None, None, None), lambda x, w: jnp.tanh(x @ w)):
+        program = inspector.lower(fun, split, here, platform="cpu")
+        assert program.program.options.num_partitions == 8
+        assert program.stablehlo == inspector.lower(fun, split, jax.eval_shape(lambda: W), platform="cpu").stablehlo
+
+
 def test_what_a_mesh_that_is_here_refuses_is_refused_of_one_that_is_not() -> None:
     mesh = AbstractMesh(SIZES, NAMES, **AUTO)
     other = NamedSharding(mesh, P("data", None), memory_kind="unpinned_host")
