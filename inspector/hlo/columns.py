@@ -328,6 +328,13 @@ class Columns:
         except DecodeError as e:
             raise ModuleError(f"The module is damaged: {len(data)} bytes in it are no {name}: {e}.") from None
 
+    def messages(self, name: str, data: Sequence[bytes]) -> Sequence[Any]:
+        """Several messages of a kind; errors as `message`."""
+        try:
+            return self._schema.messages(name, data)
+        except DecodeError:
+            return [self.message(name, each) for each in data]  # which says which it is
+
     def _regular(self, found: Outline) -> Parts:
         """The instructions' parts, each singular field once, each list in one piece, and of none too many."""
         end = int(found.instructions.ends.max(initial=0))

@@ -125,8 +125,7 @@ class Module:
         """Where instructions come from, by the codes of `Columns.metadata`; equal ones are the same object."""
         known: dict[tuple[str, int, str, int], Origin] = {}
         origins = []
-        for data in self.columns.metadata.values:
-            metadata = self.columns.message("xla.OpMetadata", data)
+        for metadata in self.columns.messages("xla.OpMetadata", self.columns.metadata.values):
             key = (metadata.op_name, metadata.stack_frame_id, metadata.source_file, metadata.source_line)
             if key not in known:
                 known[key] = self.origin_of(metadata) if any(key) else NOWHERE
@@ -171,7 +170,7 @@ class Module:
     @functools.cached_property
     def known_shapes(self) -> tuple[Shape, ...]:
         """The shapes of results, by the codes of `Columns.shapes`."""
-        return tuple(Shape.from_proto(self.columns.message("xla.ShapeProto", d)) for d in self.columns.shapes.values)
+        return tuple(map(Shape.from_proto, self.columns.messages("xla.ShapeProto", self.columns.shapes.values)))
 
     def __repr__(self) -> str:
         return f"Module({self.name!r}, {len(self.computations)} computations)"

@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError
 from inspector.hlo.octets import Numbers, Spans
-from inspector.varints import read_varint
+from inspector.varints import read_varint, write_varint
 
-_COMPUTATION, _INSTRUCTION = b"\x1a"[0], b"\x12"[0]  # tags of fields 3 and 2, which have a length
+_COMPUTATION, _INSTRUCTION = b"\x1a", b"\x12"  # tags of fields 3 and 2, which have a length
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +46,14 @@ class Outline:
         Raises:
           ValueError: there is no entry computation, or a computation has more instructions.
         """
-        said = _message("Module", module)
-        heads = [each for about in computations if (each := _message("Computation", about)) and not each.instructions]
+        written = [part for about in computations for part in (_COMPUTATION, write_varint(len(about)), about)]
+        said = _message("Heads", b"".join([module, *written]))
+        heads = [] if said is None else [*said.computations]
         ids = [each.id for each in heads]
-        if said is None or len(heads) < len(computations) or said.entry_computation_id not in ids:
-            raise ValueError("no module, or one of other instructions")
+        if len(heads) != len(computations) or said is None or said.entry_computation_id not in ids:
+            raise ValueError("no module")
+        if any(each.instructions for each in heads):
+            raise ValueError("a computation has other instructions")
         names, root_ids = [each.name for each in heads], [each.root_id for each in heads]
         return cls(data, module, computations, names, ids, root_ids, first, instructions)
 
@@ -94,10 +97,10 @@ def _parts(data: bytes) -> Outline | None:
     """The parts of a module; None where it is none, or written in another way than XLA does."""
     runs, sizes = _Runs(), list[int]()
     rest, heads, counts = list[bytes](), list[bytes](), [0]
-    at, end = 0, len(data)
+    at, end, computation = 0, len(data), _COMPUTATION[0]
     try:
         while at < end:
-            start, is_computation = at, data[at] == _COMPUTATION
+            start, is_computation = at, data[at] == computation
             content, at = _field(data, at)
             if not is_computation:
                 rest.append(data[start:at])
@@ -142,12 +145,13 @@ class _Runs:
 
         Passes each instruction of a module, so it calls nothing.
         """
-        while at < end and data[at] != _INSTRUCTION:
+        instruction = _INSTRUCTION[0]
+        while at < end and data[at] != instruction:
             _, at = _field(data, at)
         begin, add = at, sizes.append
         self._begins.append(at)
         self._before.append(len(sizes))
-        while at < end and data[at] == _INSTRUCTION:
+        while at < end and data[at] == instruction:
             size = data[at + 1]
             if size < 0x80:
                 at += size + 2
@@ -215,4 +219,7 @@ _OUTLINE: dict[str, dict[str, tuple[Any, ...]]] = {
         "name": (1, "string"), "computations": (3, "Computation", "repeated"), "entry_computation_id": (6, "int64"),
     },
     "Proto": {"hlo_module": (1, "Module")},
+    # To ask for a list that is not there would take memory of its own (`Schema.messages`).
+    "Head": {"name": (1, "string"), "instructions": (2, "bytes"), "id": (5, "int64"), "root_id": (6, "int64")},
+    "Heads": {"computations": (3, "Head", "repeated"), "entry_computation_id": (6, "int64")},
 }  # fmt: skip

@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from inspector.toolchain.schema import set_fields
+
 _UNSIZED = frozenset({"token", "opaque"})
 
 
@@ -39,12 +41,13 @@ class Layout:
     @classmethod
     def from_proto(cls, proto: Any) -> Layout:
         """A `Layout` from an `xla.LayoutProto`."""
+        said = set_fields(proto)
         return cls(
-            tuple(proto.minor_to_major),
-            tuple(tuple(tile.dimensions) for tile in proto.tiles),
-            proto.memory_space,
-            proto.element_size_in_bits,
-            proto.tail_padding_alignment_in_elements or 1,
+            tuple(said.get("minor_to_major", ())),
+            tuple(tuple(tile.dimensions) for tile in said.get("tiles", ())),
+            said.get("memory_space", 0),
+            said.get("element_size_in_bits", 0),
+            said.get("tail_padding_alignment_in_elements", 0) or 1,
         )
 
     def __str__(self) -> str:
@@ -80,13 +83,14 @@ class Shape:
     @classmethod
     def from_proto(cls, proto: Any) -> Shape:
         """A `Shape` from an `xla.ShapeProto`."""
-        number = proto.element_type
+        said = set_fields(proto)
+        number, dynamic = said.get("element_type", 0), tuple(said.get("is_dynamic_dimension", ()))
         return cls(
             _type_names(proto.DESCRIPTOR).get(number) or f"type{number}",
-            tuple(proto.dimensions),
-            Layout.from_proto(proto.layout) if proto.HasField("layout") else None,
-            tuple(cls.from_proto(element) for element in proto.tuple_shapes),
-            tuple(proto.is_dynamic_dimension) if any(proto.is_dynamic_dimension) else (),
+            tuple(said.get("dimensions", ())),
+            Layout.from_proto(said["layout"]) if "layout" in said else None,
+            tuple(map(cls.from_proto, said.get("tuple_shapes", ()))),
+            dynamic if any(dynamic) else (),
         )
 
     @property

@@ -36,6 +36,8 @@ from inspector.hlo.field_numbers import (
     STATISTICS_VIZ,
 )
 from inspector.hlo.module import Instruction, Module
+from inspector.hlo.shape import Shape
+from inspector.toolchain.schema import set_fields
 from inspector.varints import write_varint
 
 FLOW = frozenset({"while", "call", "conditional", "async-start"})
@@ -115,11 +117,15 @@ class _Plain:
         self._operands: tuple[list[int], list[int]] = columns.operands.offsets.tolist(), columns.operands.rows.tolist()
         self._calling = frozenset(columns.called.having.tolist())
         self._special = self._calling | self.calls
-        messages = [columns.message("xla.ShapeProto", data) for data in columns.shapes.values]
-        self.are_scalars = np.array([not (each.dimensions or each.tuple_shapes) for each in messages], bool)
-        self._shapes: list[bytes] = [_plain_shape(message).SerializeToString() for message in messages]
+        shapes = module.known_shapes
+        self.are_scalars = np.array([not (shape.dimensions or shape.tuple_shapes) for shape in shapes], bool)
+        self._shapes = [
+            data if _is_plain(shape) else _plain_shape(columns.message("xla.ShapeProto", data))
+            for data, shape in zip(columns.shapes.values, shapes, strict=True)
+        ]
         self._codes: list[int] = columns.shapes.codes.tolist()
         self._kinds: list[int] = module.alike.kinds.tolist()
+        self._numbers: list[int] = columns.integers(PARAMETER_NUMBER).tolist()
         kept = module.alike.attributes((SHAPE, *_UNCOUNTED, BACKEND_CONFIG))
         self._attributes = [data + _shaped(SHAPE, self._shape(row)) for data, row in zip(kept, first, strict=True)]
 
@@ -207,8 +213,9 @@ class _Plain:
     def _computation(self, computation: int, numbers: Mapping[int, int], last: int) -> bytes:
         """A serialized computation, whose instructions are numbered from `last` on."""
         found, number = self._module.computations[computation], numbers[computation]
-        rows, proto = found.rows, found.proto
-        before = rows.start - 1 - last
+        rows, root = found.rows, found.root.row
+        before, opcodes = rows.start - 1 - last, self._columns.opcode_texts
+        takes = {self._numbers[row]: row for row in rows if opcodes[row] == "parameter"}
         attributes, kinds, (offsets, operands) = self._attributes, self._kinds, self._operands
         written: list[bytes] = []
         for row in rows:
@@ -219,8 +226,8 @@ class _Plain:
                 said = _named(row - before) + attributes[kinds[row]] + _packed(OPERAND_IDS, taking)
             written += _head(_INSTRUCTIONS, len(said)), said
         return b"".join([
-            _text(1, f"c{number}"), *written, _bytes(4, _plain_program(proto.program_shape).SerializeToString()),
-            _number(5, number), _number(6, found.root.row - before), _number(7, int(proto.is_fusion_computation)),
+            _text(1, f"c{number}"), *written, _bytes(4, self._program([takes[n] for n in sorted(takes)], root)),
+            _number(5, number), _number(6, root - before), _number(7, int(found.proto.is_fusion_computation)),
         ])  # fmt: skip
 
     def _told(self, computation: int, numbers: Mapping[int, int], last: int, brief: Brief) -> tuple[bytes, int]:
@@ -326,30 +333,23 @@ def _as_operation(call: Instruction, attributes: bytes, operands: Sequence[int])
     return bytes(plain.SerializeToString())
 
 
-def _plain_shape(shape: Any) -> Any:
-    """The shape with its layout's order of dimensions and nothing else of it: no tiles, no memory space."""
-    if not shape.tuple_shapes and not (shape.HasField("layout") and (shape.layout.tiles or shape.layout.memory_space)):
-        return shape
-    copy = type(shape)()
-    copy.CopyFrom(shape)
-    for array in _arrays(copy):
+def _is_plain(shape: Shape) -> bool:
+    """Whether layouts say nothing but an order of dimensions."""
+    return not any(leaf.layout and (leaf.layout.tiles or leaf.layout.memory_space) for leaf in shape.leaves)
+
+
+def _plain_shape(shape: Any) -> bytes:
+    """The shape, serialized, with its layout's order of dimensions and nothing else of it: no tiles, no memory space."""
+    for array in _arrays(shape):
         if array.HasField("layout"):
             for field in ("tiles", "memory_space", "tail_padding_alignment_in_elements"):
                 array.layout.ClearField(field)
-    return copy
+    return bytes(shape.SerializeToString())
 
 
 def _arrays(shape: Any) -> Iterator[Any]:
-    if shape.tuple_shapes:
-        for element in shape.tuple_shapes:
-            yield from _arrays(element)
-    else:
+    elements = set_fields(shape).get("tuple_shapes", ())
+    for element in elements:
+        yield from _arrays(element)
+    if not elements:
         yield shape
-
-
-def _plain_program(program: Any) -> Any:
-    copy = type(program)()
-    copy.CopyFrom(program)
-    for shape in (*copy.parameters, copy.result):
-        shape.CopyFrom(_plain_shape(shape))
-    return copy
