@@ -18,7 +18,6 @@ from inspector.hlo.backend_config import product_precision
 from inspector.hlo.fused import Fused
 from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak
-from inspector.toolchain.schema import set_fields
 
 _PRODUCTS = frozenset({"dot", "convolution", "ragged-dot"})
 _CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul")
@@ -84,11 +83,12 @@ def _precision(product: Instruction) -> tuple[str, tuple[int, ...]]:
     if product.opcode == "custom-call" and (noted := product_precision(product)):
         names = [str(name) for name in noted.get("operand_precision", ())]
         return _said(str(noted.get("algorithm", _UNSET))), tuple(_PRECISIONS.get(name, 0) for name in names) or (0,)
-    config = set_fields(product.proto).get("precision_config")
-    if config is None:
+    proto = product.proto
+    if not proto.HasField("precision_config"):
         return "", (0,)
+    config = proto.precision_config
     name = config.DESCRIPTOR.fields_by_name["algorithm"].enum_type.values_by_number[config.algorithm].name
-    return _said(name), tuple(min(int(p), _HIGHEST) for p in set_fields(config).get("operand_precision", ())) or (0,)
+    return _said(name), tuple(min(int(p), _HIGHEST) for p in config.operand_precision) or (0,)
 
 
 def _said(algorithm: str) -> str:
