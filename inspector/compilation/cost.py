@@ -71,7 +71,7 @@ class Cost:
     @property
     def missing(self) -> tuple[Missing, ...]:
         """The parts that some of the numbers leave out."""
-        numbers = (getattr(self, name) for name in self.__match_args__)
+        numbers = (getattr(self, name) for name in self.__match_args__)  # the fields, of which a subclass has more
         return tuple(dict.fromkeys(p for n in numbers if isinstance(n, AtLeast) for p in missing(n)))
 
     def __repr__(self) -> str:
