@@ -4,6 +4,7 @@
     ├── LoweringError                 the function could not be traced or lowered
     │   ├── ArgumentError             an argument is not what the function can be lowered with  (TypeError)
     │   ├── ParameterError            a parameter of ours cannot be honoured                    (ValueError)
+    │   ├── UnsupportedError          JAX has no lowering rule for this platform                (NotImplementedError)
     │   └── UnboundAxisError          a collective names an axis that nothing binds             (NameError)
     ├── ModuleError                   malformed or unreadable HLO, StableHLO or saved file      (ValueError)
     ├── OptionError                   an option that cannot be given to this compiler           (ValueError)
@@ -58,7 +59,11 @@ class LoweringError(InspectorError):
 
 
 class ArgumentError(LoweringError, TypeError):
-    """An argument is not an array, a ShapeDtypeStruct or a pytree of them."""
+    """An argument or a result is not an array, a ShapeDtypeStruct or a pytree of them."""
+
+
+class UnsupportedError(LoweringError, NotImplementedError):
+    """JAX cannot lower an operation of the function for this platform."""
 
 
 class ParameterError(LoweringError, ValueError):

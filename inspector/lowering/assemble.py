@@ -12,7 +12,7 @@ from typing import Any
 from inspector._jax.modules import Contents
 from inspector._jax.traced import JaxprFacts
 from inspector.compilation.program import NamedAxes, Program
-from inspector.errors import InspectorError, LoweringError, Unavailable, UnboundAxisError
+from inspector.errors import InspectorError, Unavailable, UnboundAxisError, UnsupportedError
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
 from inspector.hlo.source import Root
@@ -86,7 +86,7 @@ def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
         ours = next((text for words, text in _NOT_ON_THIS_PLATFORM.items() if words in str(error)), None)
         if ours is None:
             raise
-        raise LoweringError(f"{fun_name(fun)} {ours} JAX: {str(error).splitlines()[0]}") from error
+        raise UnsupportedError(f"{fun_name(fun)} {ours} JAX: {str(error).splitlines()[0]}") from error
     except ZeroDivisionError:
         refuse_empty(parse_axis_env(axis_env))
         raise

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inspector.errors import ExecutionError, ParameterError
+from inspector.errors import ArgumentError, ExecutionError, ParameterError
 from inspector.lowering.arguments import abstract_leaf, looks_like_array, short
 
 # Of Python's numbers, those that are most likely a setting first.
@@ -240,17 +240,32 @@ class Outputs:
     """Results apart, as the arguments: filled in while the function is traced.
 
     Attributes:
-      tree: the pytree structure of what the function returns.
-      fixed: its leaves that are no arrays, by index.
+      strict: refuses results with non-array leaves, as JAX does.
+      tree: the pytree structure of the function's result.
+      fixed: its non-array leaves, by index.
     """
 
+    strict: bool = False
     tree: Any = None
     fixed: dict[int, Any] = dataclasses.field(default_factory=dict)
 
     def keep(self, result: Any) -> Any:
-        """The arrays of a result, in its structure."""
+        """Returns the arrays of a result, in its structure.
+
+        Raises:
+          ArgumentError: a leaf is not an array, and results must be arrays (`strict`).
+        """
         leaves, self.tree = jax.tree_util.tree_flatten(result)
         self.fixed = {i: leaf for i, leaf in enumerate(leaves) if not is_array(leaf)}
+        if self.strict and self.fixed:
+            paths, _ = jax.tree_util.tree_flatten_with_path(result)
+            raise ArgumentError(
+                "; ".join(
+                    f"result{jax.tree_util.keystr(paths[i][0])} is {short(leaf)} of type {type(leaf).__name__}"
+                    for i, leaf in self.fixed.items()
+                )
+                + ", which is not a valid JAX type. Return arrays, numbers or pytrees of them."
+            )
         return jax.tree_util.tree_unflatten(self.tree, [None if i in self.fixed else x for i, x in enumerate(leaves)])
 
     def whole(self, arrays: Sequence[Any]) -> Any:

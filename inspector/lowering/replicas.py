@@ -32,13 +32,23 @@ def lower_replicas(
     tuple_args: bool = False,
     return_tuple: bool = False,
 ) -> Lowered:
-    """Lowers a call for replicas named by `axis_env`; every array stays a parameter."""
+    """Lowers a call for the replicas that `axis_env` names; every array stays a parameter.
+
+    Args:
+      call: the function with its example arguments.
+      axis_env: axis names and sizes.
+      platform: the platform to lower for, by any name; None for the attached device.
+      name: the module's name.
+      overrides: changes to the call and to its Pallas kernels.
+      tuple_args: pass all arguments as one tuple.
+      return_tuple: return a tuple of arrays, as `jax.xla_computation` did. JAX then raises TypeError for other results.
+    """
     leaves = list(call.leaves.abstract.values())
     paths = call.leaves.dynamic_paths
     overrides = overrides or Overrides()
     supposed = overrides.what_if
     is_donated = are_donated(call.is_donated, paths, supposed)
-    outputs = Outputs()
+    outputs = Outputs(strict=return_tuple)
 
     def flat(*arrays: Any) -> Any:
         return outputs.keep(call.apply(arrays))

@@ -10,8 +10,6 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax
-
 from inspector._jax import stages
 from inspector.errors import ParameterError, check_bool
 from inspector.lowering.arguments import positions
@@ -42,8 +40,8 @@ def xla_computation(
         them up: `[('i', 4), ('j', 2)]`. Needs no devices, and any size lowers as fast.
       in_parts: must be None: `sharded_jit`, which it was for, is gone.
       out_parts: must be None likewise.
-      backend: platform to lower for ("cpu", "gpu", "tpu"); None for the default. It must be present
-        unless it is "cpu", as it had to be.
+      backend: platform to lower for ("cpu", "gpu", "tpu"); None for the default. It need not be attached. JAX never
+        checked the name: another name is an error only where a primitive has no rule for all platforms.
       tuple_args: pass all arguments as one tuple. None never tupled in the versions that ran.
       instantiate_const_outputs: must be None: it did nothing, and was an error before the end.
       return_shape: return `(computation, out_shape)`, the second a pytree of objects with shape
@@ -56,7 +54,7 @@ def xla_computation(
 
     Raises:
       ParameterError: a parameter that cannot be honoured (a ValueError).
-      ArgumentError: an example argument is not an array (a TypeError).
+      ArgumentError: an example argument or a result is not an array (a TypeError).
       UnboundAxisError: an axis that `axis_env` does not name (a NameError).
     """
     for name, value in (
@@ -72,8 +70,6 @@ def xla_computation(
     if tuple_args is not None:  # as those who called JAX's own wrote it
         check_bool("tuple_args", tuple_args)
     marks = Marks(positions(static_argnums), donate_argnums=positions(donate_argnums))
-    if backend not in (None, "cpu"):
-        jax.devices(backend)
     stages.hide_own_frames()
 
     def computation_maker(*args: Any, **kwargs: Any) -> Any:

@@ -133,3 +133,35 @@ def test_an_axis_of_size_zero() -> None:
         xla_computation(lambda x: jax.lax.psum(x, "i"), axis_env=[("i", 0)])(jnp.ones(2))
     with pytest.raises(ParameterError, match=r"Expected a positive integer, such as \('i', 4\)"):
         lower(lambda x: x, jnp.ones(2), axis_env=[("i", 0)])
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ("abc", "result is 'abc' of type str, which is not a valid JAX type. Return arrays"),
+        ({"a": 1.0, "b": (b"x", None)}, r"result\['b'\]\[0\] is b'x' of type bytes"),
+        (np.array(["a"]), "of type ndarray"),
+        (len, "of type builtin_function_or_method"),
+    ],
+)
+def test_results_must_be_arrays(result: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        xla_computation(lambda x: result)(1.0)
+    with pytest.raises(TypeError, match=message):
+        xla_computation(lambda x: result, axis_env=[("i", 2)], return_shape=True)(1.0)
+
+
+@pytest.mark.parametrize("backend", ["unknown", "gpu", "cuda", "tpu"])
+def test_backend_need_not_be_attached(backend: str) -> None:
+    text = xla_computation(lambda x: lax.psum(jnp.sin(x), "i"), axis_env=[("i", 2)], backend=backend)(1.0).as_hlo_text()
+    assert "all-reduce(" in text
+
+
+def test_backend_without_a_rule_of_a_primitive() -> None:
+    def kernel(x: jax.Array) -> jax.Array:
+        return lax.platform_dependent(x, cpu=jnp.sin, tpu=jnp.cos)
+
+    assert "sine(" in xla_computation(kernel, backend="cpu")(1.0).as_hlo_text()
+    assert "cosine(" in xla_computation(kernel, backend="tpu")(1.0).as_hlo_text()
+    with pytest.raises(NotImplementedError, match="cannot lower for this platform"):
+        xla_computation(kernel, backend="unknown")(1.0)
