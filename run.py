@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 TOOLS = ROOT / ".tools"
-SUPPORTED = ((3, 11), (3, 13))
+OLDEST, NEWEST = (3, 11), (3, 15)  # inspector needs the first; jaxlib has no wheels beyond the second
 TOUR = "notebooks/00_tour.ipynb"
 QUICK = "not (slow or browser or libraries)"  # what `test` runs; an -m among its arguments takes its place
 IN_TWO = ["-n", "2", "--dist", "loadfile"]  # processes: what a file's tests start, they share
@@ -51,12 +51,16 @@ def install_uv() -> str:
     return uv
 
 
+def runs_here(version: tuple[int, int]) -> bool:
+    """Reports whether inspector and jaxlib can be installed for a version of Python."""
+    return OLDEST <= version <= NEWEST
+
+
 def python_choice() -> list[str]:
-    """This interpreter, where we support it; otherwise uv looks for one, or downloads one."""
-    if SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
+    """Returns uv's choice of Python: this interpreter where jaxlib supports it, else one that uv finds or downloads."""
+    if runs_here(sys.version_info[:2]):
         return ["--python", sys.executable]
-    (major, lowest), (_, highest) = SUPPORTED
-    return ["--python", f">={major}.{lowest},<{major}.{highest + 1}"]
+    return ["--python", f">={OLDEST[0]}.{OLDEST[1]},<{NEWEST[0]}.{NEWEST[1] + 1}"]
 
 
 def uv_arguments(action: str, rest: list[str]) -> list[str]:

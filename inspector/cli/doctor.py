@@ -19,7 +19,7 @@ import click
 from inspector.cli.given import prepare, takes_json
 from inspector.cli.output import say_json, working
 
-_PYTHONS = ((3, 11), (3, 13))
+_OLDEST_PYTHON = (3, 11)
 _LEAST_FREE_BYTES = 1 << 30
 _LEAST_MEMORY_BYTES = 2 << 30
 _LEAST_FILES = 256
@@ -98,9 +98,8 @@ def python() -> Iterator[Row]:
     """Python, the system, inspector itself."""
     from inspector import packages
 
-    version = sys.version_info[:2]
-    fits = _PYTHONS[0] <= version <= _PYTHONS[1]
-    needed = "Python 3.11, 3.12 or 3.13" if not fits else ""
+    fits = sys.version_info[:2] >= _OLDEST_PYTHON
+    needed = "Python 3.11 or later" if not fits else ""
     yield Row("inspector", "ok", f"{packages.version('jax-inspector') or 'not installed as a package'} in {_home()}")
     yield Row("Python", "ok" if fits else "wrong", f"{platform.python_version()} at {sys.executable}", needed)
     yield Row("system", "", f"{platform.system()} {platform.release()} {platform.machine()}")

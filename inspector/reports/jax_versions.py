@@ -22,7 +22,7 @@ _PLATFORMS = {
     "tpu": ("jax[tpu]=={}",),
     "gpu": ("jax[cuda12-local]=={}", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cuda-nvdisasm"),
 }
-_PYTHONS = ("3.13", "3.12", "3.11")
+_PYTHONS = ("3.15", "3.14", "3.13", "3.12", "3.11")
 _LIMIT_S = 1800
 _SAID = 600
 
