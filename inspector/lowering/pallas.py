@@ -9,6 +9,8 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import jax
+
 from inspector import platforms
 from inspector._jax import pallas_device, pallas_params
 from inspector._jax.observing import Limits, Logged
@@ -53,6 +55,13 @@ def fields_of(kernel: Kernel, platform: str) -> tuple[ParamField, ...]:
     return fields(cast(Backend, pallas_params.backend_for(platform, kernel.backend)))
 
 
+_IS_0_11 = jax.__version_info__[:2] == (0, 11)
+_WRONG_INTERPRETER = (
+    "The Pallas interpreter of JAX 0.11 computes wrong values for a kernel that reads num_programs and was traced for another"
+    " shape before in this process. Restart the notebook kernel, or use JAX 0.12."
+)
+
+
 class Overrides:
     """What is put in place of what the program says: of its call, and of its Pallas kernels.
 
@@ -95,8 +104,9 @@ class Overrides:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not as the user's call has it."""
-        return (str(self.what_if),) if self.what_if else ()
+        """The differences from the user's call, and the values that JAX's interpreter may get wrong."""
+        supposed = (str(self.what_if),) if self.what_if else ()
+        return (*supposed, _WRONG_INTERPRETER) if self._names and self._interpret and _IS_0_11 else supposed
 
     def device(self) -> contextlib.AbstractContextManager[None]:
         """While it is open, kernels see the chip; the interpreter's the usual TPU, without which some cannot be traced."""

@@ -279,7 +279,7 @@ def test_options_are_not_changed(one: LoadedExecutable) -> None:
 
 
 def test_compile(one: LoadedExecutable) -> None:
-    if NOW < (0, 12):
+    if NOW < (0, 11):
         with pytest.raises(CompilationError, match="use compile_and_load"):
             one.client.compile(MODULE, [device()])
         return

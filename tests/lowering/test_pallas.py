@@ -399,8 +399,10 @@ def test_the_interpreter_runs_on_the_cpu_what_the_kernel_says() -> None:
     result = inspector.lower(matmul, x, y, platform="cpu", interpret=True)
     assert result.kernels[0].interpret
     assert result.kernels[0].backend == "mosaic_tpu"
+    is_wrong = jax.__version_info__[:2] == (0, 11)
+    assert any("interpreter of JAX 0.11 computes wrong values" in note for note in result.notes) == is_wrong
     outputs = result.compile(target="cpu").run(x, y, repeat=1).outputs
-    assert np.array_equal(outputs[0], x @ y)  # small integers, exact in float32
+    assert np.array_equal(outputs[0], x @ y) or is_wrong  # small integers, exact in float32
 
 
 def test_interpreted_it_gives_what_the_users_own_interpret_gives() -> None:
