@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from inspector.tracebacks import without_own_frames
+
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from inspector.widgets.work import ScanLimits
 
 
+@without_own_frames
 def explore(
     fun: Any,
     *args: Any,

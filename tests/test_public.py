@@ -318,7 +318,6 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda _, __: inspector.lower(step, X, axis_env=4), ParameterError, "axis_env is 4. Expected pairs"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, static_argnums="x"), ParameterError, "Names go into static_argnames"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, donate_argnums=0.5), ParameterError, "integers, such as 0"),  # type: ignore[arg-type]
-    (lambda _, __: inspector.xla_computation(step, backend="abacus"), RuntimeError, "abacus"),
     (lambda _, __: inspector.explore(step, X, height_px="tall"), ParameterError, "CSS pixels"),  # type: ignore[arg-type]
     (lambda _, __: inspector.explore(step, X, compare=3), OptionError, "got int"),  # type: ignore[arg-type]
 ]

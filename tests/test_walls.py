@@ -32,6 +32,7 @@ BASE = frozenset(
         "settings",
         "subprocesses",
         "tables",
+        "tracebacks",
         "units",
         "varints",
     }

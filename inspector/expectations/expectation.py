@@ -32,9 +32,11 @@ from inspector.lowering.pallas import CompilerParams
 from inspector.lowering.retraced import retraces
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
+from inspector.tracebacks import without_own_frames
 from inspector.units import format_count, parse_bytes, parse_count
 
 
+@without_own_frames
 def expect(
     fun: Any,
     *args: Any,

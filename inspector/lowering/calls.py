@@ -25,6 +25,7 @@ from inspector.lowering.leaves import (
     traceable,
 )
 from inspector.lowering.wrappers import TracedCall
+from inspector.tracebacks import calls_users_code
 
 T = TypeVar("T")
 
@@ -126,6 +127,7 @@ class PlainCall:
         keys = (self.leaves.keys[i] for i in self.leaves.abstract)
         return [where.idx == 0 and key.idx in donated for where, key, *_ in keys]
 
+    @calls_users_code
     def apply(self, arrays: Sequence[Any]) -> Any:
         """Calls the function with arrays in their places."""
         given, named = self.leaves.filled(arrays)
@@ -158,6 +160,7 @@ class PlainCall:
         call = Call(self.leaves.dynamic_paths, self.binding(outputs.whole), self.leaves.notes)
         return TracedCall(traced, call)
 
+    @calls_users_code
     def _trace_whole(self, marks: Marks) -> jax.stages.Traced:
         given, named = self.leaves.holed()
         full, keywords = self._whole(given, named)
@@ -176,6 +179,7 @@ class PlainCall:
             full[position] = value
         return full, {**named, **{name: value for name, value in self.kwargs.items() if name in self.static.names}}
 
+    @calls_users_code
     def _trace_arrays(self, outputs: Outputs) -> jax.stages.Traced:
         def call(*args: Any, **kwargs: Any) -> Any:
             return outputs.keep(self.apply(jax.tree_util.tree_leaves((args, kwargs))))

@@ -27,8 +27,10 @@ from inspector.lowering.replicas import lower_replicas
 from inspector.lowering.what_if import changed_arguments
 from inspector.lowering.wrappers import TracedCall, is_jitted, traced_call, unbound
 from inspector.stages.lowered import Again, Lowered
+from inspector.tracebacks import without_own_frames
 
 
+@without_own_frames
 def lower(
     fun: Any,
     *args: Any,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import keyword
 import math
+import re
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -13,7 +16,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.hlo.pallas import MAX_STEPS
 from inspector.lowering.arguments import result_name
-from inspector.lowering.assemble import assemble
+from inspector.lowering.assemble import assemble, fun_name
 from inspector.lowering.axis_env import replica_mesh
 from inspector.lowering.calls import PlainCall
 from inspector.lowering.leaves import Outputs
@@ -53,6 +56,9 @@ def lower_replicas(
     def flat(*arrays: Any) -> Any:
         return outputs.keep(call.apply(arrays))
 
+    # JAX's messages name the function, its file and its arguments after these.
+    flat.__name__, flat.__wrapped__ = fun_name(call.fun, type(call.fun).__name__), call.fun  # type: ignore[attr-defined]
+    flat.__signature__ = _signature(paths)  # type: ignore[attr-defined]
     platform = platform or attached.attached_platform()
     replicas = math.prod(size for _, size in axis_env)
     limits = overrides.limits and dataclasses.replace(overrides.limits, replicas=replicas)
@@ -81,3 +87,14 @@ def lower_replicas(
         program, result.contents, result.jaxpr, call.fun, notes=(*call.leaves.notes, *overrides.notes),
         out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple, overrides=overrides,
     )  # fmt: skip
+
+
+def _signature(paths: Sequence[str]) -> inspect.Signature:
+    """Returns a signature with a parameter per array, named after its path: `params_w` for `params['w']`."""
+    names: dict[str, None] = {}
+    for path in paths:
+        name = re.sub(r"\W+", "_", path).strip("_") or "argument"
+        while not name.isidentifier() or keyword.iskeyword(name) or name in names:
+            name = f"_{name}"
+        names[name] = None
+    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names])

@@ -17,8 +17,10 @@ from inspector.lowering.assemble import mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
 from inspector.lowering.calls import Marks, PlainCall
 from inspector.lowering.replicas import lower_replicas
+from inspector.tracebacks import without_own_frames
 
 
+@without_own_frames
 def xla_computation(
     fun: Callable[..., Any],
     static_argnums: int | Iterable[int] = (),
@@ -72,6 +74,7 @@ def xla_computation(
     marks = Marks(positions(static_argnums), donate_argnums=positions(donate_argnums))
     stages.hide_own_frames()
 
+    @without_own_frames
     def computation_maker(*args: Any, **kwargs: Any) -> Any:
         with mapped_errors(fun, axis_env):
             lowered = lower_replicas(
