@@ -52,7 +52,7 @@ def without_own_frames(fun: Callable[P, T]) -> Callable[P, T]:
 
 def calls_users_code(fun: Callable[P, T]) -> Callable[P, T]:
     """Marks a function that calls the user's, so that an error of that very call, such as a wrong number of arguments, is the user's."""
-    _CALLERS.add(fun.__code__)  # type: ignore[attr-defined]
+    _CALLERS.add(fun.__code__)
     return fun
 
 
