@@ -978,6 +978,7 @@ export interface RetraceChange {
 
 export interface RetraceRow {
   function: string;
+  event: string;
   is_explored: boolean;
   defined_at: SourceLine | null;
   called_at: SourceLine | null;

@@ -7,6 +7,7 @@ import type * as messages from "../src/messages.ts";
 
 const row = (changes: messages.RetraceChange[], more: Partial<messages.RetraceRow> = {}): messages.RetraceRow => ({
   function: "step",
+  event: "trace",
   is_explored: true,
   defined_at: { file: "/home/me/train.py", line: 3 },
   called_at: { file: "/home/me/train.py", line: 12 },
@@ -33,9 +34,9 @@ test("each thing that differed is a row, and a call without any has its cause", 
     ],
   );
   const [head, first, , last] = tabbed(COLUMNS, found).split("\n");
-  assert.equal(head, "function\tcalled_at\tcount\twhat\twhere\tnow\tbefore");
-  assert.equal(first, "step\ttrain.py:12\t2\tshape\tx\tf32[4]\tf32[3]");
-  assert.equal(last, "step\t\t2\tdefined again\t\tdefine it once\t");
+  assert.equal(head, "function\tcalled_at\tcount\tevent\twhat\twhere\tnow\tbefore");
+  assert.equal(first, "step\ttrain.py:12\t2\ttrace\tshape\tx\tf32[4]\tf32[3]");
+  assert.equal(last, "step\t\t2\ttrace\tdefined again\t\tdefine it once\t");
 });
 
 test("a source line is found by its file and number", () => {

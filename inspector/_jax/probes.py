@@ -105,7 +105,23 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{mlir}.LoweringParameters", "lowering under an axis environment", ("override_lowering_rules",))
     yield Probe(f"{mlir}.make_ir_context", "making MLIR's types as JAX does")
     yield Probe(f"{src}.interpreters.pxla.axis_groups", "replica groups of an axis environment")
-    yield Probe(f"{src}.interpreters.partial_eval.logger.log", "hearing why JAX traces again", ("level", "msg"))
+    reasons = "the reasons for traces and compiles"
+    yield Probe(f"{src}.interpreters.partial_eval.logger.log", reasons, ("level", "msg"))
+    yield Probe(f"{src}.interpreters.partial_eval.explain", reasons, ("keys", "fun", "in_avals", "debug_info"))
+    yield Probe(f"{src}.interpreters.partial_eval.diff_tracing_ctx", reasons, ("new_ctx", "old_ctx"))
+    yield Probe(f"{src}.interpreters.partial_eval.diff_trees", reasons, ("new_tree", "old_tree"))
+    yield Probe(f"{src}.interpreters.partial_eval.trace_to_jaxpr.cache_keys", reasons)
+    for name in ("_cached_lowering_to_hlo", "_cached_compilation"):
+        yield Probe(f"{src}.interpreters.pxla.{name}.cache_keys", reasons)
+    yield Probe(
+        f"{src}.interpreters.pxla.UnloadedMeshExecutable.from_hlo", reasons,
+        ("name", "global_in_avals", "in_shardings", "kept_var_idx", "all_args_info"),
+    )  # fmt: skip
+    yield Probe(f"{src}.interpreters.pxla.SemanticallyEqualShardings", reasons, ("shardings", "avals"))
+    yield Probe(f"{src}.interpreters.pxla.MeshComputation.compile", reasons, ("self", "device_assignment"))
+    yield Probe(f"{src}.core.ShapedArray", reasons)
+    yield Probe(f"{src}.source_info_util.is_user_filename", reasons)
+    yield Probe(f"{src}.config.trace_context", reasons)
     for primitive in ("axis_index_p", "ppermute_p", "ragged_all_to_all_p"):
         yield Probe(f"{src}.lax.parallel.{primitive}", "lowering it for replicas")
     for name in ("UNSPECIFIED", "UnspecifiedValue"):

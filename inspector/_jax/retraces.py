@@ -1,7 +1,8 @@
-"""Why JAX traced and compiled a function again: what differed from the closest call before.
+"""The traces and repeated compiles of JAX, each with its differences from the closest call before.
 
-JAX explains it in a warning (`jax_explain_cache_misses`), and only there. It is heard while somebody watches, and
-shown to nobody who did not ask for it.
+A trace and a compile are two events. JAX traces for other types, structures, static values and settings, and explains
+it in a warning (`jax_explain_cache_misses`). XLA compiles a trace again for other shardings, devices and options,
+which JAX explains nowhere. Both are read, in `cache_misses.py`, from JAX's caches while a watch is open.
 """
 
 from __future__ import annotations
@@ -12,26 +13,29 @@ import dataclasses
 import inspect
 import logging
 import pathlib
-import re
 import sysconfig
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
+from jax import monitoring
 from jax._src.interpreters import partial_eval
 
+from inspector._jax import cache_misses
+from inspector._jax.cache_misses import Cause, Event, What
+from inspector._jax.stages import Traced
 from inspector.tables import Kind, Tabular, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _FLAG = "jax_explain_cache_misses"
-_BEGINS = "TRACING CACHE MISS at "
-
-Cause = Literal["first call", "defined again", "arguments", "structure", "context", "unknown"]
-What = Literal["shape", "dtype", "weak type", "sharding", "type", "static value", "structure", "setting"]
+_BEGINS = cache_misses.BEGINS
+_TRACED = "/jax/core/compile/jaxpr_trace_duration"
+_COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,9 +43,10 @@ class Changed:
     """What a call has other than the closest one before.
 
     Attributes:
-      what: differs.
-      where: the argument, as JAX names it, such as `params['w']`, or its place, such as `args[1]`; the setting's name.
-      now, before: its type, static value, structure or setting in both, in JAX's words.
+      what: the property that differs.
+      where: the argument, as JAX names it, such as `params['w']`, or its place, such as `args[1]`; the setting's name; ""
+        of the whole call.
+      now, before: its type, sharding, static value, structure or setting in both, in JAX's words.
     """
 
     what: What
@@ -49,20 +54,27 @@ class Changed:
     now: str
     before: str
 
+    def __str__(self) -> str:
+        return f"{self.what}{f' of {self.where}' if self.where else ''}: {self.now}, before {self.before}"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Retrace:
-    """A call for which JAX had no trace, and so no executable.
+    """A call for which JAX had no trace, or no executable of its trace.
 
     Attributes:
-      fun_name: the function's.
-      defined_at: its file and line; "" where JAX does not say.
+      fun_name: the function's name.
+      defined_at: its file and line; "" where JAX does not record them.
       called_at: the line of the call; where JAX names one of an installed library, the user's that called it.
-      cause: "first call"; "defined again": a new function object of the same line, such as a lambda in a loop;
-        "arguments": other types; "structure": another pytree or static value; "context": other settings of JAX;
-        "unknown": JAX does not say, as JAX 0.12 does not of static values.
-      changes: what differs, by argument; () of a first call.
-      explanation: JAX's own words.
+      cause: "first call"; "defined again": a new function object of the same source, such as a lambda in a loop or
+        another closure of a factory; "cache cleared": the trace was there before `jax.clear_caches()`; "arguments": other
+        types; "structure": another pytree or static value; "context": other settings of JAX; "placement": of a compile,
+        other shardings, devices or layouts, or arguments that are committed to a device where they were not;
+        "unknown": the difference is not recorded.
+      changes: the differences from the closest call before, by argument; () of a first call.
+      explanation: the message of JAX, or of inspector for a compile.
+      event: "trace": JAX traced the function, and XLA compiled it if it was called; "compile": XLA compiled a trace
+        again that JAX had.
     """
 
     fun_name: str
@@ -71,10 +83,24 @@ class Retrace:
     cause: Cause
     changes: tuple[Changed, ...]
     explanation: str
+    event: Event = "trace"
 
     def __str__(self) -> str:
-        said = "; ".join(f"{c.what} of {c.where}: {c.now}, before {c.before}" for c in self.changes)
-        return f"{self.fun_name} at {self.called_at}: {said or self.cause}"
+        event = "compiled: " if self.event == "compile" else ""
+        changes = "; ".join(map(str, self.changes))
+        return f"{self.fun_name} at {self.called_at}: {event}{changes or self.cause}"
+
+
+def compile_between(first: Traced, second: Traced) -> Retrace | None:
+    """Returns the compile that a second call causes although JAX has its trace; None where XLA's program serves both."""
+    miss = cache_misses.compile_between(first, second)
+    return None if miss is None else _retrace(miss)
+
+
+def _retrace(miss: cache_misses.Miss) -> Retrace:
+    changes = tuple(Changed(*each) for each in miss.changes)
+    place = users_place(miss.called_at)
+    return Retrace(miss.fun_name, miss.defined_at, place, miss.cause, changes, miss.explanation, miss.event)
 
 
 class Retraces(Tabular):
@@ -94,35 +120,38 @@ class Retraces(Tabular):
         return self._found[index]
 
     def table(self) -> pd.DataFrame:
-        """One row a change, one of a retrace without any.
+        """Returns a row for each change, and one for an event without any.
 
-        Columns: `function, called_at, cause, what, where, now, before, defined_at`.
+        Columns: `function, called_at, cause, what, where, now, before, defined_at, event`.
         """
         rows: list[tuple[object, ...]] = []
         for each in self:
             changes: list[tuple[str | None, ...]] = [(c.what, c.where, c.now, c.before) for c in each.changes]
             rows += (
-                (each.fun_name, each.called_at, each.cause, *change, each.defined_at)
+                (each.fun_name, each.called_at, each.cause, *change, each.defined_at, each.event)
                 for change in changes or [(None, None, None, None)]
             )
         return make_table(_COLUMNS, rows)
 
     def __repr__(self) -> str:
-        again = sum(each.cause != "first call" for each in self)
+        compiles = sum(each.event == "compile" for each in self)
+        first = sum(each.cause == "first call" for each in self)
         lines = "".join(f"\n  {each}" for each in self if each.cause != "first call")
-        return f"<Retraces: {len(self) - again} first calls, {again} again{lines}>"
+        again = len(self) - compiles - first
+        return f"<Retraces: {first} first calls, {again} traced again, {compiles} compiled again{lines}>"
 
 
 _COLUMNS: Mapping[str, Kind] = {
     "function": "text", "called_at": "text", "cause": "text", "what": "text", "where": "text", "now": "text",
-    "before": "text", "defined_at": "text",
+    "before": "text", "defined_at": "text", "event": "text",
 }  # fmt: skip
 
 
 @contextlib.contextmanager
 def watch_retraces() -> Iterator[Retraces]:
-    """Lists what JAX traces anew in this process, of all threads, while the `with` block runs, and why.
+    """Lists the traces and the repeated compiles of JAX in this process while the `with` block runs, each with its reason.
 
+    All threads are watched. A trace stands for the compile that follows it; a compile is listed where JAX had the trace.
     Functions of JAX itself are left out, as in JAX's own explanations.
     """
     found: list[Retrace] = []
@@ -185,10 +214,10 @@ class _Watcher(Protocol):
 
 
 class _Ear:
-    """Hears JAX's explanations while anyone watches; one for the process, as the flag is.
+    """Receives JAX's explanations of traces and its events of compiles while anyone watches; one for the process.
 
-    It stands in for the logger that JAX explains to, which a level, `logging.disable` or a configuration may have made
-    deaf to them.
+    It stands in for the logger that JAX explains to, because a level, `logging.disable` or a configuration may silence
+    that one.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
@@ -204,14 +233,17 @@ class _Ear:
         with self._lock:
             self._watchers.append(watcher)
             if len(self._watchers) == 1:
+                cache_misses.remember_functions()
                 self._was_on = bool(jax.config.values[_FLAG])
                 jax.config.update(_FLAG, True)
                 partial_eval.logger = self  # type: ignore[assignment]  # what JAX asks of it, it has
+                monitoring.register_event_duration_secs_listener(self._on_duration)
 
     def remove(self, watcher: _Watcher) -> None:
         with self._lock:
             self._watchers = [each for each in self._watchers if each is not watcher]
             if not self._watchers:
+                monitoring.unregister_event_duration_listener(self._on_duration)
                 partial_eval.logger = self._logger
                 jax.config.update(_FLAG, self._was_on)
 
@@ -220,33 +252,38 @@ class _Ear:
         text = str(message)
         is_explanation = text.startswith(_BEGINS)
         if is_explanation:
-            retrace = _read(text)
-            with self._lock:
-                watchers = tuple(self._watchers)
-            for watcher in watchers:
-                watcher.append(retrace)
+            self._report(cache_misses.trace(_caller(), text))
         if self._was_on or not is_explanation:
             self._logger.log(level, message, *args, **rest)
 
+    def _on_duration(self, event: str, duration_secs: float, **kwargs: Any) -> None:  # noqa: ARG002 - JAX names them
+        if event == _TRACED:
+            cache_misses.trace_ended()
+        elif event == _COMPILED:
+            miss = cache_misses.compile_again(_caller())
+            if miss is not None:
+                self._report(miss)
 
-def _read(message: str) -> Retrace:
-    first, *rest = message.split("\n")
-    text = "\n".join(rest)
-    function = re.search(r"^  (?:for |  )(.+?)(?: id=\d+)?(?: defined at (.+))?$", text, re.MULTILINE)
-    changes = tuple(filter(None, map(_change, rest)))
-    return Retrace(
-        fun_name=function[1] if function else "",
-        defined_at=(function[2] or "") if function else "",
-        called_at=_users(re.sub(r"^(.*?):$", r"\1", first.removeprefix(_BEGINS))),
-        cause=_cause(text),
-        changes=changes,
-        explanation=message,
-    )
+    def _report(self, miss: cache_misses.Miss) -> None:
+        retrace = _retrace(miss)
+        with self._lock:
+            watchers = tuple(self._watchers)
+        for watcher in watchers:
+            watcher.append(retrace)
 
 
-def _users(place: str) -> str:
-    """The innermost line on the stack that no library has, in place of a library's, as `equinox.filter_jit`'s is."""
-    frame = inspect.currentframe() if _is_librarys(place) else None
+def _caller() -> FrameType:
+    """Returns the frame that called the function which calls this one."""
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame and frame.f_back
+    assert frame is not None, "CPython has frames"
+    return frame
+
+
+def users_place(place: str) -> str:
+    """Returns the innermost line on the stack that no library has, where a place is a library's or not known."""
+    frame = inspect.currentframe() if not place or _is_librarys(place) else None
     while frame and _is_librarys(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else place
@@ -259,61 +296,5 @@ def _is_librarys(file: str) -> bool:
 
 _PACKAGES = {"site-packages", "dist-packages"}
 _NOT_USERS = (sysconfig.get_path("stdlib"), str(pathlib.Path(__file__).parent.parent), "<frozen ")
-
-
-def _cause(text: str) -> Cause:
-    if "never seen function" in text:
-        return "defined again" if "seen another function defined on the same line" in text else "first call"
-    for words, cause in _CAUSES.items():
-        if words in text:
-            return cause
-    return "unknown"
-
-
-_CAUSES: Mapping[str, Cause] = {
-    "different input types": "arguments",
-    "different input pytree": "structure",
-    "Tracing context doesn't match": "context",
-}
-_TYPES = re.compile(r"  \* at (.+?), now (.+) and before (.+?)(?:https://\S+)?$")
-_PATHS = re.compile(r"  \* at input path (.+?), now (.+) and before (.+), so (.+)$")
-_SETTING = re.compile(r"  \* (.+?) differs: now (.+) and before (.+)$")
-_STATIC = re.compile(r"pytree metadata Static\(val=(.+)\)$")
-_ARRAY = re.compile(r"(\w+)\[([^\]]*)\](\(.*\))?(?:\{weak_type=(\w+)\})?$")
-
-
-def _change(line: str) -> Changed | None:
-    if found := _PATHS.match(line):
-        where, now, before, _ = found.groups()
-        values = [_STATIC.search(text) for text in (now, before)]
-        if values[0] and values[1]:
-            return Changed("static value", _place(where), values[0][1], values[1][1])
-        return Changed("structure", _place(where), now, before)
-    if found := _SETTING.match(line):
-        return Changed("setting", *found.groups())
-    if found := _TYPES.match(line):
-        where, now, before = found.groups()
-        return Changed(_what(now, before), where, now, before)
-    return None
-
-
-def _place(path: str) -> str:
-    """`[0][1]['w']` is `args[1]['w']`, `[1]['n']` is `n`."""
-    path = re.sub(r"^\[0\](\[\d+\])", r"args\1", path)
-    return re.sub(r"^\[1\]\['(\w+)'\]", r"\1", path)
-
-
-def _what(now: str, before: str) -> What:
-    ours, theirs = _ARRAY.match(now), _ARRAY.match(before)
-    if not ours or not theirs:
-        return "type"
-    for group, what in _PARTS.items():
-        if ours[group] != theirs[group]:
-            return what
-    return "type"
-
-
-_PARTS: Mapping[int, What] = {1: "dtype", 2: "shape", 4: "weak type", 3: "sharding"}
-
 
 _ear = _Ear(partial_eval.logger)

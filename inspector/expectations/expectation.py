@@ -242,7 +242,10 @@ class Expectation:
         return self._found(contents.check_no_rematerialisation(self.compiled))
 
     def no_recompile(self, *args: Any, **kwargs: Any) -> Self:
-        """That a call with these arguments is traced no second time, as after the call that is checked.
+        """Checks that a call with these arguments is neither traced nor compiled again after the call that is checked.
+
+        XLA compiles again for other shardings, for other devices, and for arrays that are committed to a device where they
+        were not; give both calls their real arrays.
 
         Raises:
           ParameterError: the program came without its function.
@@ -260,7 +263,8 @@ class Expectation:
         causes = ", ".join(dict.fromkeys(each.cause for each in found))
         got = f"{format_count(len(found))}: {causes}" if found else "none"
         columns = ("differs", "argument", "before", "now", "function")
-        return self._found(Finding("traces for another call", "none", got, not found, columns, lines))
+        event = "compiles" if any(each.event == "compile" for each in found) else "traces"
+        return self._found(Finding(f"{event} for another call", "none", got, not found, columns, lines))
 
     # ------------------------------------------------------------------ baselines
 

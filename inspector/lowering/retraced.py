@@ -1,4 +1,4 @@
-"""What JAX would trace anew for another call of a function: a call with abstract arguments runs nothing."""
+"""The traces and compiles that another call of a function would cause. Both calls are traced and lowered; nothing runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 
-from inspector._jax.retraces import Retrace, watch_retraces
+from inspector._jax import jitted_calls
+from inspector._jax.retraces import Retrace, compile_between, watch_retraces
 from inspector.errors import ParameterError
 from inspector.lowering.assemble import fun_name, mapped_errors
 
@@ -21,7 +22,10 @@ def retraces(
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
 ) -> tuple[Retrace, ...]:
-    """Why a second call of a function is traced again after a first one; () where JAX has its trace by then.
+    """Returns the traces that a second call of a function causes after a first one, or else its compile.
+
+    () where the second call takes the trace and the executable of the first. Shardings, devices and whether arrays are
+    committed count as they do in a call, so concrete arrays say more than their shapes.
 
     Args:
       fun: a function, jitted by JAX or a library; a plain one as `jax.jit` would take it.
@@ -41,9 +45,11 @@ def retraces(
         numbers = static_argnums if isinstance(static_argnums, int) else tuple(static_argnums)
         names = static_argnames if isinstance(static_argnames, str) else tuple(static_argnames)
         jitted = jax.jit(fun, static_argnums=numbers, static_argnames=names)
-    trace = jitted.trace if hasattr(jitted, "trace") else jitted.lower
     with mapped_errors(fun, None):
-        trace(*first[0], **first[1])
+        before = jitted_calls.jitted_call(jitted, *first)
         with watch_retraces() as found:
-            trace(*second[0], **second[1])
-    return tuple(found)
+            now = jitted_calls.jitted_call(jitted, *second)
+        if len(found) or before is None or now is None:
+            return tuple(found)
+        again = compile_between(before.traced, now.traced)
+    return () if again is None else (again,)

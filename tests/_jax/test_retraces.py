@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import monitoring
 from jax._src.interpreters import partial_eval
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector._jax.retraces import Changed, Retraces
+from inspector.lowering.retraced import retraces
 
 ONE = np.ones(3, np.float32)
 
@@ -68,11 +74,8 @@ def test_static_values_and_structures() -> None:
         repeated(ONE, count=2)
         repeated(ONE, count=3)
     (static,) = again(found)
-    if "explanation unavailable" in static.explanation:  # JAX 0.12 does not say it of static values
-        assert (static.cause, static.changes) == ("unknown", ())
-    else:
-        assert static.cause == "structure"
-        assert static.changes == (Changed("static value", "count", "3", "2"),)
+    assert static.cause == "structure"
+    assert static.changes == (Changed("static value", "count", "3", "2"),)
 
     total = jax.jit(lambda tree: jax.tree.reduce(jnp.add, tree))
     with inspector.watch_retraces() as found:
@@ -174,10 +177,176 @@ def test_the_table_has_a_row_for_each_change() -> None:
         added(ONE, ONE)
         added(ONE[:2], ONE[:2])
     table = found.table()
-    assert list(table.columns) == ["function", "called_at", "cause", "what", "where", "now", "before", "defined_at"]
+    columns = ["function", "called_at", "cause", "what", "where", "now", "before", "defined_at", "event"]
+    assert list(table.columns) == columns
+    assert set(table["event"]) == {"trace"}
     assert table["where"].tolist()[1:] == ["x", "y"]
     assert table["what"].isna()[0]
     assert table["now"].tolist()[1:] == ["f32[2]"] * 2
-    assert "1 first calls, 1 again" in repr(found)
+    assert "1 first calls, 1 traced again, 0 compiled again" in repr(found)
     assert "shape of x: f32[2], before f32[3]" in repr(found)
     assert "<table" in found._repr_html_()
+
+
+# ------------------------------------------------------------------ compiles of a trace that JAX has
+
+DEVICES = jax.devices()
+MESH = Mesh(np.array(DEVICES).reshape(4, 2), ("d", "m"))
+REVERSED = Mesh(np.array(DEVICES)[::-1].reshape(4, 2), ("d", "m"))
+SQUARE = jnp.ones((8, 8))
+PLACED = {
+    "uncommitted": SQUARE,
+    "numpy": np.ones((8, 8), np.float32),
+    "device 0": jax.device_put(SQUARE, DEVICES[0]),
+    "device 1": jax.device_put(SQUARE, DEVICES[1]),
+    "rows": jax.device_put(SQUARE, NamedSharding(MESH, P("d"))),
+    "columns": jax.device_put(SQUARE, NamedSharding(MESH, P(None, "m"))),
+    "rows, in other words": jax.device_put(SQUARE, NamedSharding(MESH, P("d", None))),
+    "rows, other devices": jax.device_put(SQUARE, NamedSharding(REVERSED, P("d"))),
+    "replicated": jax.device_put(SQUARE, NamedSharding(MESH, P())),
+    "another shape": jnp.ones((4, 4)),
+}
+
+
+@contextlib.contextmanager
+def compiles_by_xla() -> Iterator[list[str]]:
+    """JAX's own events of compiles of `squared`."""
+    found: list[str] = []
+
+    def listen(event: str, _: float, **about: Any) -> None:
+        if "backend_compile" in event and "squared" in str(about.get("fun_name")):
+            found.append(event)
+
+    monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield found
+    finally:
+        monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.mark.parametrize("first", PLACED)
+@pytest.mark.parametrize("second", PLACED)
+def test_an_event_for_each_compile_of_xla(first: str, second: str) -> None:
+    def squared(x: Any) -> Any:
+        return x @ x.T
+
+    called = jax.jit(squared)
+    called(PLACED[first])
+    with compiles_by_xla() as compiled, inspector.watch_retraces() as found:
+        called(PLACED[second])
+    assert len(compiled) == len(found)
+    predicted = retraces(lambda x: x @ x.T, ((PLACED[first],), {}), ((PLACED[second],), {}))
+    assert [each.event for each in predicted] == [each.event for each in found]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what", "now", "before"),
+    [
+        ("rows", "columns", "sharding", "P(None, 'm') on mesh (d=4, m=2)", "P('d',) on mesh (d=4, m=2)"),
+        ("rows", "rows, other devices", "device", "cpu:7, 6, 5, 4, 3, 2, 1, 0", "cpu:0, 1, 2, 3, 4, 5, 6, 7"),
+        ("device 0", "device 1", "device", "cpu:1", "cpu:0"),
+        ("uncommitted", "device 1", "committed", "cpu:1", "not committed to a device"),
+        ("device 0", "numpy", "committed", "not committed to a device", "cpu:0"),
+    ],
+)
+def test_the_reason_for_a_compile(first: str, second: str, what: str, now: str, before: str) -> None:
+    def squared(x: Any) -> Any:
+        return x @ x.T
+
+    called = jax.jit(squared)
+    called(PLACED[first])
+    with inspector.watch_retraces() as found:
+        called(PLACED[second])
+    (again,) = found
+    assert (again.event, again.cause) == ("compile", "placement")
+    ((change),) = again.changes
+    assert (change.what, change.now, change.before) == (what, now, before)
+    assert __file__ in again.called_at
+    assert __file__ in again.defined_at
+    assert "1 compiled again" in repr(found)
+
+
+def test_an_expectation_names_the_argument() -> None:
+    checked = inspector.expect(lambda x: x @ x.T, PLACED["rows"])
+    checked.no_recompile(PLACED["rows, in other words"])
+    with pytest.raises(inspector.errors.ExpectationError, match=r"compiles for another call") as caught:
+        checked.no_recompile(PLACED["columns"])
+    assert "sharding" in str(caught.value)
+
+
+def test_the_argument_that_is_placed_elsewhere_is_named() -> None:
+    @jax.jit
+    def added(unused: Any, params: Any, x: Any) -> Any:
+        return params["w"] + x
+
+    rows, columns = PLACED["rows"], PLACED["columns"]
+    added(rows, {"w": rows}, rows)
+    with inspector.watch_retraces() as found:
+        added(rows, {"w": columns}, rows)
+    assert [change.where for change in found[0].changes] == ["params['w']"]
+
+
+# ------------------------------------------------------------------ the closest call, and what a function was before
+
+
+def test_a_sharding_of_an_explicit_mesh_is_no_shape() -> None:
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))
+    called = jax.jit(lambda a: a + 1)
+    with inspector.watch_retraces() as found:
+        called(jax.device_put(jnp.ones(4), NamedSharding(mesh, P("d"))))
+        called(jax.device_put(jnp.ones(4), NamedSharding(mesh, P())))
+    assert [each.cause for each in found] == ["first call", "arguments"]
+    assert found[1].changes == (Changed("sharding", "a", "f32[4]", "f32[4@d]"),)
+
+
+def test_the_call_with_the_fewest_differences_is_compared() -> None:
+    called = jax.jit(lambda v: v * 2)
+    with inspector.watch_retraces() as found:
+        called(jnp.float32(3))
+        called(jnp.ones(3))
+        called(3.0)
+    assert found[2].changes == (Changed("weak type", "v", "f32[]{weak_type=True}", "f32[]{weak_type=False}"),)
+
+
+def test_closures_of_one_factory_and_lambdas_of_one_line() -> None:
+    def factory(k: int) -> Any:
+        def scaled(v: Any) -> Any:
+            return v * k
+
+        return jax.jit(scaled)
+
+    with inspector.watch_retraces() as found:
+        factory(2)(ONE)
+        factory(3)(ONE)
+        both = jax.jit(lambda v: v + 7), jax.jit(lambda v: v - 7)
+        both[0](ONE)
+        both[1](ONE)
+    assert [each.cause for each in found] == ["first call", "defined again", "first call", "first call"]
+
+
+def test_a_cleared_cache_is_no_first_call() -> None:
+    called = jax.jit(lambda v: v * 11)
+    called(ONE)  # before the watch
+    with inspector.watch_retraces() as found:
+        jax.clear_caches()
+        called(ONE)
+        jax.clear_caches()
+        called(ONE)
+    assert [each.cause for each in found] == ["cache cleared"] * 2
+
+
+def test_a_trace_that_failed_does_not_count_as_one() -> None:
+    fails = True
+
+    @jax.jit
+    def called(v: Any) -> Any:
+        if fails:
+            raise ValueError("not yet")
+        return v * 13
+
+    with inspector.watch_retraces() as found:
+        with pytest.raises(ValueError, match="not yet"):
+            called(ONE)
+        fails = False
+        called(ONE)
+    assert "cache cleared" not in [each.cause for each in found]

@@ -27,6 +27,7 @@ export const COLUMNS: readonly Column<Difference>[] = [
   { name: "function", text: "function", title: "By function", value: ({ row }) => row.function },
   { name: "called_at", text: "call", title: "By the line of the call", value: ({ row }) => place(row.called_at) },
   { name: "count", text: "times", title: "How often", isNumber: true, value: ({ row }) => row.count },
+  { name: "event", text: "event", title: "JAX traced, or XLA compiled a trace again", value: ({ row }) => row.event },
   { name: "what", text: "what differed", title: "Shape, dtype, weak type, ...", value: ({ what }) => what },
   {
     name: "where",

@@ -102,6 +102,7 @@ class RetracesPane implements Pane {
       ),
       h("td", {}, sourceLink(this.context, row.called_at), h("code", { class: "insp-retraces-call" }, row.call)),
       h("td", { class: "insp-number" }, String(row.count)),
+      h("td", {}, row.event),
       h("td", {}, what),
       h("td", { class: "insp-retraces-value" }, h("code", {}, where)),
       told,

@@ -37,6 +37,7 @@ class RetraceRow(TypedDict):
     """Calls that were traced again for the same reason.
 
     Attributes:
+      event: "trace" or "compile"; see `inspector._jax.retraces.Retrace`.
       is_explored: whether the function is the Explorer's.
       call: the text of the line of the call; "" where it cannot be read.
       remark: what the cause means where nothing else is known; "" beside changes.
@@ -45,6 +46,7 @@ class RetraceRow(TypedDict):
     """
 
     function: str
+    event: str
     is_explored: bool
     defined_at: messages.SourceLine | None
     called_at: messages.SourceLine | None
@@ -163,6 +165,7 @@ class RetracesPane(Pane):
         is_elsewhere = defined is not None and defined[0] == own[0] and defined != own
         return RetraceRow(
             function=_cut(retrace.fun_name),
+            event=retrace.event,
             is_explored=retrace.fun_name == self._explored and not is_elsewhere,
             defined_at=_line(defined),
             called_at=_line(called),
@@ -180,17 +183,19 @@ class RetracesPane(Pane):
 
 _NOT_HERE = "This was loaded from a file, without its function. What this process compiles again says inspector.watch_retraces()."
 _REMARKS: Mapping[str, str] = {
-    "defined again": "a new function object of the same line, as in a loop: define and jit it once",
+    "defined again": "A new function object of the same source, as in a loop or a factory. Define and jit it once.",
+    "cache cleared": "jax.clear_caches() or clear_cache() removed the trace.",
+    "placement": "Other shardings, devices or committed arguments.",
     "arguments": "other types of arguments",
     "structure": "another pytree or static value",
     "context": "other settings of JAX, such as a mesh or a precision",
-    "unknown": "JAX does not say, as 0.12 does not of static values",
+    "unknown": "The difference is not recorded.",
 }
 
 
 def _key(retrace: Retrace) -> tuple[object, ...]:
     changes = tuple((c.what, c.where, c.now, c.before) for c in retrace.changes)
-    return retrace.fun_name, retrace.defined_at, retrace.called_at, retrace.cause, changes
+    return retrace.fun_name, retrace.defined_at, retrace.called_at, retrace.event, retrace.cause, changes
 
 
 def _place(said: str) -> tuple[str, int] | None:
@@ -213,10 +218,10 @@ def retraces_html(told: Retraces) -> str:
         return ""
     if not told["rows"]:
         return "<p>Nothing was compiled again while it was watched.</p>"
-    head = "".join(f"<th>{name}</th>" for name in ("function", "call", "times", "what differed"))
+    head = "".join(f"<th>{name}</th>" for name in ("function", "call", "times", "event", "what differed"))
     rows = "".join(
         f"<tr><td>{html.escape(row['function'])}</td><td>{html.escape(_text(row['called_at']))}</td>"
-        f"<td>{row['count']}</td><td>{html.escape(_said(row))}</td></tr>"
+        f"<td>{row['count']}</td><td>{html.escape(row['event'])}</td><td>{html.escape(_said(row))}</td></tr>"
         for row in told["rows"]
     )
     return f"<details><summary>Compiled again</summary><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>"
