@@ -60,19 +60,26 @@ const LLVM = new RegExp(
   "g",
 );
 
-/** Assembly of any machine: an address, an instruction, registers and numbers. */
-const MACHINE = new RegExp(
-  [
-    String.raw`(?<comment>//.*$|;(?= ).*$|/\*.*?\*/)`,
-    STRING,
-    String.raw`(?<keyword>^\s*\.?[\w.$<>\-]+:(?!\s*\S)|^\s*\.[a-z]\w*|\$region\d+)`,
-    String.raw`(?<attribute>^\s*(?:0x)?[0-9a-f]+\s*:|@!?%?U?P\w*)`,
-    String.raw`(?<op>(?<=^\s*(?:(?:0x)?[0-9a-f]+\s*:\s+(?:\{ )?)?|= |\*/\s+|@!?%?U?P\w* )[A-Za-z][\w.:]*)`,
-    String.raw`(?<name>%[\w.$]+|\b(?:[re]?[a-ds][ixp]|[xyz]mm\d+|U?R\d+|U?P\d|r\d+[dwb]?|[xwvq]\d+)\b)`,
-    NUMBER,
-  ].join("|"),
-  "g",
-);
+/** Assembly with a machine's comments: an address, an instruction, registers and numbers. */
+const assembly = (comment: string): RegExp =>
+  new RegExp(
+    [
+      `(?<comment>${comment})`,
+      String.raw`(?<string>"(?:[^"\\]|\\.)*"|'[^']*')`,
+      String.raw`(?<keyword>^\s*\.?[\w.$<>\-]+:(?!\s*\S)|^\s*\.[a-z]\w*|\$region\d+)`,
+      String.raw`(?<attribute>^\s*(?:0x)?[0-9a-f]+\s*(?:[A-Z]{2})?:|@!?%?U?P\w*)`,
+      String.raw`(?<op>(?<=^\s*(?:(?:0x)?[0-9a-f]+\s*:\s+(?:\{ )?)?|= |; |\*/\s+|@!?%?U?P\w* )[A-Za-z][\w.:]*)`,
+      String.raw`(?<name>%[\w.$]+|\b(?:[re]?[a-ds][ixp]|[xyz]mm\d+|U?R\d+|U?P\d|r\d+[dwb]?|[xwvq]\d+)\b)`,
+      NUMBER,
+    ].join("|"),
+    "g",
+  );
+
+const BLOCK_COMMENT = String.raw`/\*.*?\*/`;
+/** A semicolon ends a statement of PTX and SASS, and two of them the slots of a TPU's bundle. */
+const SLASHES = `//.*$|${BLOCK_COMMENT}`;
+/** As inspector writes the disassembly of a CPU. */
+const SEMICOLON = String.raw`;(?= ).*$`;
 
 /** What says where a line comes from, at its end: shown through links instead. */
 export const DETAILS: Partial<Record<Language, RegExp>> = {
@@ -86,10 +93,10 @@ export const TOKENS: Partial<Record<Language, RegExp>> = {
   mlir: MLIR,
   jaxpr: JAXPR,
   llvm: LLVM,
-  ptx: MACHINE,
-  asm: MACHINE,
-  sass: MACHINE,
-  llo: MACHINE,
+  ptx: assembly(SLASHES),
+  sass: assembly(SLASHES),
+  llo: assembly(SLASHES),
+  asm: assembly(SEMICOLON),
 };
 
 export interface Operation {
