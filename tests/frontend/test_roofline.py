@@ -89,4 +89,8 @@ def test_a_cpu_is_measured_when_asked(demo: OpenDemo, tmp_path: Any) -> None:
     until(page, exchange, page.locator("th", has_text="slowest kernel"))
     assert {"forward", "backward"} & set(rows.locator("th").all_inner_texts())
     assert page.locator(".insp-roof-point").count() > 1  # the picture stays
+    for name in ("Scopes", "Lines", "Roofs", "Opcodes", "Phases"):
+        page.get_by_role("button", name=name, exact=True).click()
+        heading = page.locator("[data-pane=roofline] thead th:first-child")
+        until(page, exchange, heading.filter(has_text=name.lower().removesuffix("s")))
     explorer.close()

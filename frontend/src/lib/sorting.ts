@@ -30,16 +30,19 @@ export class Sorting<Row> {
   show(columns: readonly Column<Row>[], by = ""): void {
     const isSame = columns.length === this.columns.length && columns.every((c, i) => c.name === this.columns[i]!.name);
     this.columns = columns;
-    if (isSame) return;
+    if (isSame) {
+      // The same data under another heading, such as scopes after lines.
+      this.heads = this.heads.map((head, i) => ({ ...head, column: columns[i]! }));
+      return this.draw();
+    }
     if (!columns.some(({ name }) => name === this.by)) {
       this.by = by;
       this.isDescending = columns.find(({ name }) => name === by)?.isNumber ?? false;
     }
     this.heads = columns.map((column) => {
       const onclick = (): void => this.choose(column);
-      const button = h("button", { type: "button", class: "insp-sort", title: column.title, onclick });
-      const isRight = column.isNumber || column.isPlace;
-      const cell = h("th", { scope: "col", class: isRight ? "insp-number" : "" }, button);
+      const button = h("button", { type: "button", class: "insp-sort", onclick });
+      const cell = h("th", { scope: "col" }, button);
       return { column, cell, button };
     });
     fill(this.head, ...this.heads.map(({ cell }) => cell));
@@ -66,8 +69,14 @@ export class Sorting<Row> {
   private draw(): void {
     for (const { column, cell, button } of this.heads) {
       const isSorted = column.name === this.by;
-      update(cell, { "aria-sort": isSorted ? (this.isDescending ? "descending" : "ascending") : "none" });
-      button.textContent = column.text + (isSorted ? (this.isDescending ? " ↓" : " ↑") : "");
+      const isRight = column.isNumber || column.isPlace;
+      update(cell, {
+        class: isRight ? "insp-number" : "",
+        "aria-sort": isSorted ? (this.isDescending ? "descending" : "ascending") : "none",
+      });
+      update(button, { title: column.title ?? "" });
+      const text = column.text + (isSorted ? (this.isDescending ? " ↓" : " ↑") : "");
+      if (button.textContent !== text) button.textContent = text;
     }
   }
 }

@@ -45,6 +45,8 @@ class RooflinePane extends CountedPane<"roofline"> {
   /** Whether this machine's own roofs were asked for. */
   private isMeasured = false;
   private points: { name: string; mark: SVGCircleElement }[] = [];
+  /** What the rows on screen are; others may be on their way. */
+  private shownBy: By = "kernel";
 
   constructor(context: Context) {
     super(context, "roofline");
@@ -61,6 +63,7 @@ class RooflinePane extends CountedPane<"roofline"> {
   protected show(reply: messages.Roofline): void {
     if (!this.rows.element.isConnected) fill(this.element, this.picture, this.border, this.rows.element);
     this.points = [];
+    this.shownBy = this.by.value;
     if (reply.peak) {
       fill(this.picture, captionOf(reply), this.plot);
       this.drawPlot(reply);
@@ -175,7 +178,7 @@ class RooflinePane extends CountedPane<"roofline"> {
   }
 
   private drawTable(reply: messages.Roofline): void {
-    const by = this.by.value;
+    const by = this.shownBy;
     const what = nameOf(by);
     const shown = shownOf(reply);
     this.sorting.show(columnsOf(by, shown), "least_s");
@@ -189,7 +192,7 @@ class RooflinePane extends CountedPane<"roofline"> {
   }
 
   private listed(reply: messages.Roofline): readonly Row[] {
-    return this.sorting.sorted(this.by.value === "kernel" ? reply.points : reply.rows);
+    return this.sorting.sorted(this.shownBy === "kernel" ? reply.points : reply.rows);
   }
 }
 
