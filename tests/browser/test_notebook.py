@@ -179,3 +179,59 @@ def test_combinations_are_the_notebooks_and_letters_the_apps(explored: Explored,
     expect(explorer.locator("[data-pane=source] .cm-search input[name=search]")).to_be_focused()
     assert page.locator(".jp-Cell").count() == cells
     assert seen == Seen()
+
+
+BOXES = """
+import ipywidgets as w
+
+e = explore(step, jnp.ones((64, 64)), target="cpu", height_px=300)
+output = w.Output()
+with output:
+    display(e)
+label = w.Label("a label")
+tab = w.Tab([w.HBox([e]), w.VBox([e])])
+accordion = w.Accordion([w.Box([e])], selected_index=0)
+narrow = w.HBox([explore(step, jnp.ones((64, 64)), target="cpu", height_px=300)])
+narrow.children[0].layout.width = "40%"
+centered = w.VBox([e], layout=w.Layout(align_items="center"))
+"""
+FULL = {  # what is displayed -> how many Explorers share its width, and the pixels that something else has of it
+    "w.HBox([e])": (1, 0),
+    "w.Box([e])": (1, 0),
+    "w.VBox([e])": (1, 0),
+    "w.GridBox([e])": (1, 0),
+    "w.HBox([e, e])": (2, 0),
+    "w.HBox([label, e])": (1, 60),
+    "w.HBox([w.VBox([label]), w.VBox([e])])": (1, 60),
+    "w.HBox([output])": (1, 0),
+    "w.Box([e], layout=w.Layout(flex_flow='column'))": (1, 0),
+    "tab": (1, 0),
+    "accordion": (1, 0),
+    "output": (1, 0),
+}
+WIDTHS = """async source => {
+  const notebook = window.jupyterapp.shell.currentWidget.content;
+  const index = notebook.widgets.findIndex(cell => cell.model.sharedModel.source === source);
+  notebook.activeCellIndex = index;
+  await notebook.scrollToItem(index, 'start');
+  await new Promise(resolve => setTimeout(resolve, 300));
+  const output = notebook.widgets[index].node.querySelector('.jp-OutputArea-output');
+  const shown = [...output.querySelectorAll('.insp')].filter(element => element.getClientRects().length);
+  return [output.clientWidth, shown.map(element => element.offsetWidth), shown.map(element => element.offsetHeight)];
+}"""
+
+
+def test_an_explorer_has_a_width_in_every_box(explored: Explored, page: Page) -> None:
+    """A box of ipywidgets makes its children as wide as their content, of which an Explorer has none."""
+    explored(BOXES, *FULL, "narrow", "centered")
+    for width in (1500, 700):
+        page.set_viewport_size({"width": width, "height": 900})
+        for source, (count, other_px) in FULL.items():
+            room, widths, heights = page.evaluate(WIDTHS, source)
+            assert len(widths) == count, source
+            assert heights == [300] * count, source
+            assert room - 60 <= sum(widths) + other_px <= room + 20, (source, width, room, widths)
+        room, (shown,), _ = page.evaluate(WIDTHS, "narrow")
+        assert 0.35 * room < shown < 0.45 * room, "a width that the user sets stays"
+        room, (shown,), _ = page.evaluate(WIDTHS, "centered")
+        assert shown >= min(room - 20, 1000)
