@@ -3,6 +3,7 @@
 // The field keeps the focus; the list is told to assistive technology by `aria-activedescendant`.
 
 import { fill, h } from "./dom.ts";
+import { MARGIN_PX, visiblePart } from "./overlay.ts";
 
 export interface Suggestion {
   /** What the field becomes when this one is chosen. */
@@ -36,7 +37,7 @@ interface Settings {
 }
 
 const PAGE = 8;
-const MARGIN_PX = 8;
+const LEAST_HEIGHT_PX = 90;
 let count = 0;
 
 export class Combobox {
@@ -173,14 +174,14 @@ export class Combobox {
     this.option(this.active)?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Below the field, inside of the frame, as wide as wanted and as high as there is room. */
+  /** Below the field, inside of the part of the frame that is on screen, as wide as wanted and as high as there is room. */
   private place(): void {
-    const frame = this.settings.frame().getBoundingClientRect();
+    const frame = visiblePart(this.settings.frame());
     const box = this.input.getBoundingClientRect();
-    const width = Math.min(frame.width - 2 * MARGIN_PX, Math.max(box.width, this.settings.width_px ?? 0));
+    const width = Math.min(frame.right - frame.left - 2 * MARGIN_PX, Math.max(box.width, this.settings.width_px ?? 0));
     const left = Math.min(box.left, frame.right - MARGIN_PX - width);
     this.popup.style.width = `${width}px`;
     this.popup.style.left = `${Math.max(left, frame.left + MARGIN_PX) - box.left}px`;
-    this.popup.style.maxHeight = `${Math.max(120, frame.bottom - box.bottom - 3 * MARGIN_PX)}px`;
+    this.popup.style.maxHeight = `${Math.max(LEAST_HEIGHT_PX, frame.bottom - box.bottom - 2 * MARGIN_PX)}px`;
   }
 }

@@ -1,12 +1,14 @@
 // A small card beside the pointer: what stands there.
 
-import type { Extension } from "@codemirror/state";
-import { hoverTooltip, tooltips } from "@codemirror/view";
+import { Compartment, type Extension } from "@codemirror/state";
+import { type EditorView, hoverTooltip, tooltips } from "@codemirror/view";
 import type { TextDocument } from "./documents.ts";
 import { h } from "./dom.ts";
 import { explain, type Explanation } from "./explain.ts";
+import { visiblePart } from "./overlay.ts";
 
 const DELAY_MS = 350;
+const EDGE_PX = 4;
 
 /** Shows what a name stands for and what an operation does, when the pointer rests there. */
 export function hovering(document: TextDocument, describe: (line: number) => string[]): Extension {
@@ -14,6 +16,7 @@ export function hovering(document: TextDocument, describe: (line: number) => str
     (view, position) => {
       const line = view.state.doc.lineAt(position);
       const found = explain(document, line.number - 1, position - line.from);
+      if (found) layOver(view);
       return (
         found && {
           pos: line.from + found.from,
@@ -25,7 +28,26 @@ export function hovering(document: TextDocument, describe: (line: number) => str
     },
     { hoverTime: DELAY_MS },
   );
-  return [card, tooltips({ position: "fixed" })];
+  return [card, layer.of([])];
+}
+
+const layer = new Compartment();
+const layers = new WeakMap<EditorView, HTMLElement>();
+
+/** Has an editor's cards lie over the whole Explorer, of which its pane would cut them off. */
+function layOver(view: EditorView): void {
+  const root = view.dom.closest<HTMLElement>(".insp");
+  if (!root || layers.get(view) === root) return;
+  layers.set(view, root);
+  const tooltipSpace = (): Rect => inner(visiblePart(root));
+  const config = tooltips({ position: "absolute", parent: root, tooltipSpace });
+  view.dispatch({ effects: layer.reconfigure(config) });
+}
+
+type Rect = ReturnType<typeof visiblePart>;
+
+function inner({ top, right, bottom, left }: Rect): Rect {
+  return { top: top + EDGE_PX, right: right - EDGE_PX, bottom: bottom - EDGE_PX, left: left + EDGE_PX };
 }
 
 function cardOf({ title, code, words, url }: Explanation, costs: readonly string[]): HTMLElement {

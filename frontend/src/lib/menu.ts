@@ -1,6 +1,7 @@
 // A menu that drops from a button.
 
 import { h } from "./dom.ts";
+import { visiblePart } from "./overlay.ts";
 
 export interface MenuItem {
   readonly text: string;
@@ -12,10 +13,12 @@ export interface MenuSection {
   readonly items: readonly MenuItem[];
 }
 
+const EDGE_PX = 4;
+
 /** Opens a menu below `button` inside `root`; it closes on a choice, Escape, or a press elsewhere. */
 export function openMenu(root: HTMLElement, button: HTMLElement, sections: readonly MenuSection[]): void {
   root.querySelector(".insp-menu")?.remove();
-  const menu = h("div", { class: "insp-menu", role: "menu" });
+  const menu = h("div", { class: "insp-menu insp-scroll", role: "menu" });
   const close = (): void => {
     menu.remove();
     document.removeEventListener("pointerdown", outside, true);
@@ -35,11 +38,17 @@ export function openMenu(root: HTMLElement, button: HTMLElement, sections: reado
   menu.addEventListener("keydown", (e) => onKey(e, menu, () => (close(), button.focus())));
   const frame = root.getBoundingClientRect();
   const box = button.getBoundingClientRect();
-  menu.style.top = `${box.bottom - frame.top + 2}px`;
-  menu.style.right = `${Math.max(4, frame.right - box.right)}px`;
+  const seen = visiblePart(root);
+  menu.style.maxWidth = `${seen.right - seen.left - 2 * EDGE_PX}px`;
+  menu.style.maxHeight = `${seen.bottom - seen.top - 2 * EDGE_PX}px`;
   root.append(menu);
-  const overflow = menu.getBoundingClientRect().bottom - frame.bottom + 4;
-  if (overflow > 0) menu.style.top = `${Math.max(4, box.bottom - frame.top + 2 - overflow)}px`;
+  // Below the button and flush with its right edge, as far as it is on screen then.
+  const { offsetWidth, offsetHeight } = menu;
+  const within = (place: number, least: number, most: number): number => Math.max(least, Math.min(most, place));
+  const top = within(box.bottom + 2, seen.top + EDGE_PX, seen.bottom - EDGE_PX - offsetHeight);
+  const left = within(box.right - offsetWidth, seen.left + EDGE_PX, seen.right - EDGE_PX - offsetWidth);
+  menu.style.top = `${top - frame.top - root.clientTop}px`;
+  menu.style.left = `${left - frame.left - root.clientLeft}px`;
   document.addEventListener("pointerdown", outside, true);
   menu.querySelector<HTMLElement>("button")?.focus();
 }

@@ -2,6 +2,7 @@
 
 import { toolButton } from "../lib/controls.ts";
 import { h } from "../lib/dom.ts";
+import { keepOnScreen } from "../lib/overlay.ts";
 import type { Command } from "./commands.ts";
 
 const OF_TEXTS: readonly (readonly [string, string])[] = [
@@ -22,6 +23,7 @@ export function openHelp(root: HTMLElement, commands: readonly Command[]): void 
   root.querySelector(".insp-help")?.remove();
   const before = document.activeElement;
   const close = (): void => {
+    release();
     element.remove();
     if (before instanceof HTMLElement && root.contains(before)) before.focus({ preventScroll: true });
   };
@@ -51,5 +53,6 @@ export function openHelp(root: HTMLElement, commands: readonly Command[]): void 
     close();
   });
   root.append(element);
+  const release = keepOnScreen(root, element);
   button.focus();
 }

@@ -3,6 +3,7 @@
 import { fill, h } from "../lib/dom.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import { plural } from "../lib/format.ts";
+import { keepOnScreen } from "../lib/overlay.ts";
 import { isFiltered, parseQuery, type Query, search } from "../lib/search.ts";
 import { type Context, TITLES } from "../panes/pane.ts";
 import type { TextPane } from "../messages.ts";
@@ -36,6 +37,7 @@ export class Palette {
   private turn = 0;
   private isOpen = false;
   private before: Element | null = null;
+  private release = (): void => undefined;
   private readonly end: () => void;
 
   constructor(
@@ -76,9 +78,12 @@ export class Palette {
 
   open(text = ""): void {
     if (!this.isOpen) this.before = document.activeElement;
-    this.isOpen = true;
     this.input.value = text;
-    this.root.append(this.element);
+    if (!this.isOpen) {
+      this.root.append(this.element);
+      this.release = keepOnScreen(this.root, this.element);
+    }
+    this.isOpen = true;
     this.input.focus();
     void this.look();
   }
@@ -88,6 +93,7 @@ export class Palette {
     if (!this.isOpen) return;
     this.isOpen = false;
     this.turn += 1;
+    this.release();
     this.element.remove();
   }
 
