@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest
 from inspector.errors import Unavailable
 from inspector.reports.recorded import Failure, RecordedExploration, RecordedVariant, within_limit
@@ -25,16 +24,13 @@ def record(variants: Sequence[Variant], compiles: Compiles) -> RecordedExplorati
 
 
 def restore(recorded: Sequence[RecordedVariant], compiles: Compiles) -> None:
-    """Starts recorded variants where they are not the baseline, which is there, and shows what was recorded besides."""
+    """Starts recorded variants where they are not the baseline, which is there, and shows their runs."""
     for number, each in enumerate(recorded):
         variant = compiles.variants[0] if number == 0 else compiles.start(each.options, each.target, each.tuning)
         if each.is_pinned and not variant.is_baseline:
             compiles.pin(variant, True)
         if variant.state != "done":
             continue
-        for product in RECORDS:
-            if not isinstance(getattr(variant.compiled, product), Unavailable):
-                compiles.board.record(variant, product)
         if each.outcome is not None:
             count = len(each.outcome.durations_s)
             compiles.board.answer(RunRequest(type="run", variant=variant.number, repeat=count))

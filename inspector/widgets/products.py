@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from inspector.compilation.compiled import CompiledProgram, not_asked_for
-from inspector.compilation.request import CompileRequest
+from inspector.compilation.request import PRODUCTS, CompileRequest
 from inspector.widgets import messages
 from inspector.widgets.variants import Variant, state_of
 
@@ -20,11 +20,12 @@ Show = Callable[[Variant, messages.Product, CompiledProgram], None]
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Recording:
-    """One product of one variant; `job` is None where its compile had it already."""
+    """One product of one variant; `job` is None where the variant's own compile recorded it (`is_known`)."""
 
     variant: Variant
     product: messages.Product
     job: Job[CompiledProgram] | None
+    is_known: bool
     is_shown: bool = False
 
     @property
@@ -66,16 +67,23 @@ class Products:
         is_known = getattr(compiled, product) != not_asked_for(product)
         with self._lock:
             held = self._held.get(key)
-            if held is not None and (held.is_shown or held.goes_on):
+            if held is not None and (held.is_shown or held.goes_on or held.is_known):
                 return
             job = None if is_known else self._submit(request)
-            recording = self._held[key] = _Recording(variant, product, job)
+            recording = self._held[key] = _Recording(variant, product, job, is_known)
         if job is None:
             self._later(lambda: self._fill(recording, compiled))
             return
         job.add_progress_callback(lambda _: self._tell(recording, job))
         job.add_done_callback(lambda _: self._later(lambda: self._end(recording, job)))
         self._tell(recording, job)
+
+    def show_known(self, variant: Variant) -> None:
+        """Shows the products that a variant's own compile recorded, such as the buffers of a device that is not attached."""
+        compiled: CompiledProgram = variant.compiled_now
+        for product in PRODUCTS:
+            if getattr(compiled, product) != not_asked_for(product):
+                self.start(variant, product)
 
     def shown(self, variant: Variant) -> tuple[messages.Product, ...]:
         """The products of a variant that are recorded."""

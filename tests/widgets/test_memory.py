@@ -19,6 +19,7 @@ from inspector.errors import Unavailable
 from inspector.stages.compiled import Compiled
 from inspector.widgets.panes import memory
 from inspector.widgets.panes.memory import MemoryPane
+from tests.absent import needs_tpu
 
 VARIANT: Any = SimpleNamespace(number=3)
 
@@ -105,3 +106,21 @@ def test_what_is_not_there_is_said(compiled: Compiled, buffers: Any, said: str) 
     assert message["rooms"] == []
     assert said in message["note"] or "Cannot read" in message["note"]
     assert none["bytes"] == []
+
+
+@needs_tpu
+def test_the_buffers_that_a_compile_recorded_are_shown_without_asking() -> None:
+    """A compile for a device that is not attached records them; of others they are recorded on request."""
+    explorer = inspector.explore(lambda x: jnp.tanh(x @ x).sum(), jnp.ones((256, 256)), target="tpu:v5e:1x1")
+    attached = explorer.add(target="cpu")
+    explorer.wait(300)
+    said = [said.message for said in explorer._app.said()]
+    memory = {message["variant"]: message for message in said if message["type"] == "memory"}
+    assert memory.keys() == {0}
+    assert {room["name"] for room in memory[0]["rooms"]} >= {"HBM"}
+    assert explorer._compiles.board.products(explorer.baseline) == ("buffers",)
+    assert explorer._compiles.board.products(attached) == ()
+    explorer._compiles.board.record(explorer.baseline, "buffers")  # asked for all the same, nothing is compiled
+    explorer.wait(60)
+    assert not [m for m in said if m["type"] == "recording"]
+    explorer.close()

@@ -289,6 +289,7 @@ class Board:
         self._show_kernels(variant)
         for pane in self._needing("compiled"):
             self.publish_all(pane.compiled(variant, compiled))
+        self._products.show_known(variant)
 
     def _show_preview(self, variant: Variant, preview: Preview) -> None:
         if variant.number not in self._modules:
