@@ -37,7 +37,7 @@ from inspector.widgets.transcript import Said
 
 _USUAL_PANES = [line.name for line in offered(has_kernels=False, has_partitions=False)]
 # What answers a request is asked for again, and has no slot either.
-_NOT_KEPT = ("notice", "variant_removed", "said")
+_NOT_KEPT = ("notice", "variant_removed", "said", "existing")
 _ALONE = ("focus",)
 """Of which only the latest is kept, whatever it is about."""
 _OF_NOW = ("focus", "controls", "flags")

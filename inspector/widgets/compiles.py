@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.errors import ClosedError, ParameterError
+from inspector.widgets import messages
 from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.panes.board import Board
 from inspector.widgets.variants import Variant, labels
@@ -104,7 +105,10 @@ class Compiles:
             raise ClosedError("This Explorer is closed. Call explore() again, or take what you need before close().")
 
     def start(self, options: Options, target: Target, tuning: Tuning) -> Variant:
-        """Starts a variant; one that cannot be lowered becomes a variant that has failed."""
+        """Starts a variant, or returns the one with an equal request, unless that failed or was canceled.
+
+        A variant that cannot be lowered is one that has failed.
+        """
         while True:
             with self._lock:
                 self.check_open()
@@ -117,6 +121,9 @@ class Compiles:
                     self.check_open()
                     return self._register(_Start(options, target, tuning, error=error))
             request = work.request(lowered, options, target)
+            if (existing := self._equal(request.options, request.target, tuning)) is not None:
+                self.board.publish(messages.Existing(type="existing", variant=existing.number))
+                return existing
             job = work.submit(request)
             with self._lock:
                 if not self._is_closed and self.lowerings is lowerings:
@@ -125,6 +132,15 @@ class Compiles:
             job.cancel()  # closed, or lowered again: this was the old program
         self.board.follow(variant, job, self._refresh)
         return variant
+
+    def _equal(self, options: Options, target: Target, tuning: Tuning) -> Variant | None:
+        """The variant with that request, None where there is none worth going back to."""
+        wanted = options, target, tuning
+        for variant in self.variants:
+            if (variant.options, variant.target, variant.tuning) == wanted:
+                if variant.state not in ("failed", "cancelled"):
+                    return variant
+        return None
 
     def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant:
         """As `start`, but what lowering says is raised: it belongs beside what was typed."""

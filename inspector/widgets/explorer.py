@@ -157,6 +157,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def add(self, options: OptionsLike = None, target: str | Target | None = None) -> Variant:
         """Starts compiling a variant and returns at once.
 
+        A variant with an equal request is returned as it is, unless it failed or was canceled.
+
         Args:
           options: its options; an `Options`, a dict of flags, the text of an XLA_FLAGS variable.
           target: for what; None for the baseline's target. For another platform, such as a TPU that is not here,

@@ -13,9 +13,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from inspector import explore
+from inspector.errors import CompilationError
 from tests.frontend.behind import OpenDemo, behind, until
 from tests.lines import expect_in_view
-from tests.widgets.fakes import finished
+from tests.widgets.fakes import FakeWork, finished
 
 Open = Callable[[Path], Page]
 BUSY = re.compile("insp-busy")
@@ -134,6 +135,67 @@ def test_what_was_not_recorded_says_what_to_do(written: Path, opened: Open) -> N
     expect(page.locator(".insp-spinner")).to_have_count(0)
     expect(page.get_by_role("button", name="Add variant")).to_have_count(0)
     expect(page.locator(".insp-hint")).to_contain_text("Recorded 20")
+
+
+def test_a_failed_compile_reads_as_one(tmp_path: Path, chromium: Browser) -> None:
+    """Also in the panes of what is recorded on request, and of texts that there is no preview of."""
+    work = FakeWork()
+    explorer = work.explorer()
+    work.jobs[0].fail(CompilationError("XLA refused the program: no such layout"))
+    explorer.save_html(tmp_path / "x.html")
+    explorer.close()
+    page = chromium.new_page(viewport={"width": 1360, "height": 760})
+    page.goto((tmp_path / "x.html").as_uri())
+    for name in (
+        "Optimized HLO",
+        "Stats",
+        "Memory",
+        "Passes",
+        "Code",
+        "Instructions",
+        "Roofline",
+        "Collectives",
+        "Graph",
+    ):
+        page.get_by_role("tab", name=name, exact=True).click()
+        panel = page.get_by_role("tabpanel", name=name, exact=True)
+        expect(panel).to_contain_text("this variant failed")
+        expect(panel).to_contain_text("XLA refused the program: no such layout")
+        expect(panel).not_to_contain_text(re.compile("not kept|not received"))
+    expect(page.locator(".insp-chip-failed")).to_have_count(1)
+    page.close()
+
+
+GAPS = """cells => cells.map(cell => {
+  const parts = [...cell.children].filter(part => part.textContent && part.getClientRects().length);
+  const gaps = parts.slice(1).map((part, i) => {
+    const range = document.createRange();
+    range.selectNodeContents(parts[i]);
+    return part.getBoundingClientRect().left - range.getBoundingClientRect().right;
+  });
+  return [cell.textContent, Math.min(...gaps)];
+})"""
+
+
+@pytest.mark.parametrize("width", [1360, 700])
+def test_a_number_and_its_note_are_apart(tmp_path: Path, opened: Open, width: int) -> None:
+    def step(x: Any) -> Any:
+        grow = lambda c: (c[0] + 1, jnp.tanh(c[1] @ x))  # noqa: E731
+        return jax.lax.while_loop(lambda c: c[0] < jnp.sum(x), grow, (0.0, x))[1]
+
+    explorer = explore(step, jnp.ones((64, 64)), target="cpu", compare=[{"xla_cpu_enable_fast_math": True}])
+    explorer.save_html(tmp_path / "x.html")
+    explorer.close()
+    page = opened(tmp_path / "x.html")
+    page.set_viewport_size({"width": width, "height": 760})
+    page.get_by_role("tab", name="Stats").click()
+    cells = page.locator(".insp-stats .insp-stat:has(.insp-reason)").evaluate_all(GAPS)
+    assert len(cells) >= 6
+    for text, gap in cells:
+        assert re.fullmatch(r"at least [\d.]+ ?\w* +\d+ loops? of .*", text.strip()), text
+        assert gap >= 6, text
+    heading = page.locator(".insp-stats thead th").nth(1)
+    assert (heading.text_content() or "").startswith("baseline cpu")
 
 
 def test_the_button_saves_what_save_html_writes(demo: OpenDemo, opened: Open, tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_wrong_requests_start_nothing(work: FakeWork, explorer: Explorer, box: M
         explorer.add(None, "moon")
     work.submit_error = CompilationError("no worker")
     with pytest.raises(CompilationError):
-        explorer.add()
+        explorer.add({FAST_MATH: True})
     assert len(explorer.variants) == len(work.requests) == 1
     assert len(box.of("variant")) == 1
 
@@ -506,7 +506,7 @@ def test_an_empty_target_field_stands_for_the_baselines_target(work: FakeWork) -
     explorer = work.explorer(target="cpu:2")
     box = Mailbox(explorer)
     assert box.last("controls")["target"] == "cpu:2"
-    ask_to_add(explorer)
+    ask_to_add(explorer, FAST_MATH, "true")
     ask_to_add(explorer, target=" cpu:4 ")
     assert [str(v.target) for v in explorer.variants] == ["cpu:2", "cpu:2", "cpu:4"]
     ask_to_lower(explorer, "i=8")
@@ -735,3 +735,20 @@ def test_flags_are_read_when_the_first_compile_is_over(work: FakeWork, monkeypat
     work.finish(0)
     assert read.wait(60)
     explorer.close()
+
+
+def test_an_equal_request_is_the_variant_that_is_there(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    first = explorer.add({FAST_MATH: True})
+    other = explorer.add({FAST_MATH: False})
+    for equal in (f"--{FAST_MATH}=true", {FAST_MATH: True}, Options.of({FAST_MATH: True})):
+        assert explorer.add(equal) is first
+        assert box.last("existing")["variant"] == first.number
+    assert explorer.add() is explorer.baseline
+    assert box.last("existing")["variant"] == 0
+    assert len(explorer.variants) == len(work.requests) == 3
+    assert not any(said.message["type"] == "existing" for said in explorer._app.said()), "of no use to a later browser"
+    work.jobs[first.number].fail(CompilationError("XLA refused"))
+    again = explorer.add({FAST_MATH: True})
+    assert again is not first, "a failed compile is tried again"
+    explorer.remove(other)
+    assert explorer.add({FAST_MATH: False}) is not other

@@ -168,8 +168,8 @@ def test_what_was_recorded_is_named_and_escaped_and_cut() -> None:
 def test_the_optimized_hlo_is_shown_from_its_entry_on_and_of_few_variants() -> None:
     shown, work = explorer()
     above = "\n".join(f"%fused_{i} (p: f32[]) -> f32[] {{" for i in range(1000))
-    for value in (True, False) * 3:
-        shown.add({"xla_cpu_enable_fast_math": value})
+    for size in range(1, 7):
+        shown.add({"xla_cpu_multi_thread_eigen": True, "xla_cpu_prefer_vector_width": 64 * size})
     for index in range(7):
         work.finish(index, hlo=f"HloModule m\n\n{above}\nENTRY %main (p: f32[9]) -> f32[9] {{\n" + "  x\n" * 9_000)
     shown.wait(60)

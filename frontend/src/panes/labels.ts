@@ -9,7 +9,7 @@ import { spinner } from "./states.ts";
 /** Its label, and its target where the label does not say it. */
 export function nameOf({ label, target }: messages.Variant): HTMLElement[] {
   const name = h("span", { class: "insp-label", title: label }, label);
-  return label === target ? [name] : [name, h("span", { class: "insp-dim insp-target" }, target)];
+  return label === target ? [name] : [name, h("span", { class: "insp-dim insp-target" }, ` ${target}`)];
 }
 
 /** The same as text. */

@@ -8,6 +8,7 @@ import type { Timed } from "../state/synced.ts";
 import { type BuildForm, buildForm } from "./buildform.ts";
 import { flagTable } from "./flagtable.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
+import { nameOf, textOf } from "./labels.ts";
 import { clock, empty, failure, spinner } from "./states.ts";
 import "../styles/options.css";
 
@@ -36,6 +37,8 @@ class OptionsPane implements Pane {
     { type: "button", class: "insp-button", onclick: () => this.ask("start") },
     "Try all again",
   );
+  /** Which variant is scanned: the active one. */
+  private readonly of = h("span", { class: "insp-scan-of" });
   private readonly said = h("div", { class: "insp-scan-said", role: "status" });
   private readonly bar = h("progress", { class: "insp-scan-bar", max: 1, value: 0 });
   private readonly list = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "Flags that were tried" });
@@ -58,6 +61,7 @@ class OptionsPane implements Pane {
         "div",
         { class: "insp-scan-head" },
         this.start,
+        this.of,
         this.again,
         h("label", { class: "insp-field", title }, "at most", this.limit, "s"),
         h("label", { class: "insp-field", title: codeTitle }, this.code, "machine code too"),
@@ -92,6 +96,7 @@ class OptionsPane implements Pane {
     const isRunning = scan?.state === "running";
     const { isAlone } = synced;
     const canGoOn = !isRunning && (scan?.left ?? 0) > 0;
+    fill(this.of, "of ", ...nameOf(variant));
     this.start.textContent = isRunning
       ? "Stop"
       : canGoOn
@@ -99,22 +104,22 @@ class OptionsPane implements Pane {
         : "What matters here";
     this.start.title = isRunning
       ? "Stops trying, and keeps what was found"
-      : `Tries flags on ${variant.label}, those first that are about its collectives and its target`;
+      : `Tries flags on ${textOf(variant)}, those first that are about its collectives and its target`;
     this.start.disabled = isAlone || (!isRunning && !canGoOn && variant.state === "failed" && !variant.platform);
     this.again.hidden = isRunning || !scan;
     this.again.disabled = this.limit.disabled = this.code.disabled = isRunning || isAlone;
     if (isAlone) this.limit.disabled = this.code.disabled = true;
     this.bar.hidden = !isRunning;
     update(this.bar, { max: String(scan?.total || 1), value: String(scan?.done ?? 0) });
-    fill(this.said, ...this.status(scan));
+    fill(this.said, ...this.status(variant, scan));
     if (scan && scan === this.drawn) return;
     this.drawn = scan;
     fill(this.list, ...this.found(variant, scan));
   }
 
-  private status(scan: Timed<messages.Scan> | null): (HTMLElement | string | false)[] {
+  private status(variant: messages.Variant, scan: Timed<messages.Scan> | null): (HTMLElement | string | false)[] {
     if (!scan || scan.error) return [];
-    const tried = `${grouped(scan.done)} of ${plural(scan.total, "flag")} tried`;
+    const tried = `${grouped(scan.done)} of ${plural(scan.total, "flag")} tried on ${textOf(variant)}`;
     if (scan.state === "running") return [spinner(), h("span", {}, `${tried}, ${scan.stage}`), clock(scan)];
     const left = scan.left
       ? `, ${grouped(scan.left)} not tried ${scan.state === "cancelled" ? "(stopped)" : "(the time was over)"}`
@@ -126,7 +131,7 @@ class OptionsPane implements Pane {
     if (!scan)
       return [
         empty(
-          "Which flags change this program?",
+          `Which flags change ${textOf(variant)}?`,
           "Each is compiled up to the optimized HLO, in processes of its own, those first that are about the program's" +
             " collectives and its target. A crash or a hang becomes a row.",
         ),
@@ -136,7 +141,7 @@ class OptionsPane implements Pane {
       this.context.synced.send({ type: "scan_add", variant: variant.variant, flag: row.flag, value: row.value });
     return [
       scan.rows.length > 0 && flagTable(scan, add),
-      !scan.rows.length && scan.state !== "running" && empty("No flag that was tried changes this program"),
+      !scan.rows.length && scan.state !== "running" && empty(`No flag that was tried changes ${textOf(variant)}`),
       scan.count > scan.rows.length &&
         h("p", { class: "insp-note" }, `The first ${grouped(scan.rows.length)} of ${grouped(scan.count)} are shown.`),
       scan.same.length > 0 && unchanged(scan),

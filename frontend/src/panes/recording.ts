@@ -22,6 +22,8 @@ export function recordButton(
 export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
   const { synced, local } = context;
   const { variant } = local;
+  if (variant?.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);
+  if (variant?.state === "cancelled") return empty(`No ${title.toLowerCase()}`, "This variant was cancelled.");
   if (synced.isAlone) return empty(`${title} are not kept here`, synced.remedy);
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
   const recording = synced.latest("recording", { variant: variant.variant, product });
@@ -30,8 +32,6 @@ export function absence(context: Context, product: messages.Product, title: stri
   if (recording && goesOn(recording))
     return loading("Waiting for the compiler", recording, textButton("Cancel", "Stop recording", cancel));
   if (recording?.state === "done") return loading(`Receiving ${title.toLowerCase()}`, null);
-  if (variant.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);
-  if (variant.state === "cancelled") return empty(`No ${title.toLowerCase()}`, "This variant was cancelled.");
   if (variant.state !== "done") return loading("Compiling", variant);
   if (recording?.state === "failed")
     return h(

@@ -37,10 +37,10 @@ export function unfinished(variant: Timed<messages.Variant> | null, what: string
 /** Why there is no text of a variant. */
 export function missingText(synced: Synced, title: string, number: number | null): HTMLElement {
   const variant = synced.variants.get(number ?? -1) ?? null;
+  if (variant?.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
+  if (variant?.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");
   if (synced.isAlone) return empty(`${title} was not received`, synced.remedy);
   if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
-  if (variant.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
-  if (variant.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");
   return loading(variant.state === "done" ? `Receiving ${title}` : title, variant);
 }
 

@@ -100,6 +100,7 @@ export function content(
       "div",
       { class: "insp-stat-none", title: reason },
       h("span", { class: "insp-unavailable" }, "unavailable"),
+      " ",
       h("span", { class: "insp-reason" }, reason),
     );
   }
@@ -119,7 +120,9 @@ export function content(
       isAtLeast(row) && h("span", { class: "insp-dim" }, "at least "),
       format(row.value, line.unit),
     ),
-    isAtLeast(row) && h("span", { class: "insp-reason" }, row.reason ?? ""),
+    " ",
+    isAtLeast(row) && h("span", { class: "insp-reason", title: row.reason }, row.reason ?? ""),
+    " ",
     against !== null && h("span", { class: `insp-delta insp-${verdict}`, title: `Against ${against}` }, change),
   );
 }

@@ -8,6 +8,7 @@ import type { TextDocument } from "../lib/documents.ts";
 import { best, type Matches, phaseCounts } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import type { TextPane } from "../messages.ts";
+import { textOf } from "../panes/labels.ts";
 import { type Context, TITLES } from "../panes/pane.ts";
 import type { Anchor } from "../state/local.ts";
 
@@ -41,7 +42,7 @@ export class StatusBar {
     this.ends = [
       context.local.signal.on(["selection"], () => draw),
       context.local.signal.on(["active"], draw),
-      context.synced.signal.on(["document", "session"], draw),
+      context.synced.signal.on(["document", "session", "existing", "variant"], draw),
     ];
     this.draw();
   }
@@ -52,12 +53,21 @@ export class StatusBar {
 
   private draw(): void {
     const { selection } = this.context.local;
+    const existing = this.existing();
     fill(this.steps, ...(selection ? this.stepButtons() : []));
     if (!selection) {
       const hint = this.about() ?? h("span", { class: "insp-dim insp-hint", title: HINT }, HINT);
-      return fill(this.text, this.note(), hint);
+      return fill(this.text, existing, this.note(), hint);
     }
-    fill(this.text, ...this.place(selection), ...this.counts(selection));
+    fill(this.text, existing, ...this.place(selection), ...this.counts(selection));
+  }
+
+  /** The word for a variant that was asked for again, while it is the active one. */
+  private existing(): HTMLElement | null {
+    const { synced, local } = this.context;
+    const { variant } = local;
+    if (!variant || variant.variant !== synced.existing) return null;
+    return h("span", { class: "insp-note", role: "status" }, `${textOf(variant)} is already a variant`);
   }
 
   /** Of what was recorded, when and by what, and how to get more. */

@@ -78,6 +78,7 @@ export class Local {
   constructor(private readonly synced: Synced) {
     this.costs = new Costs(synced);
     this.passes = new ChosenPasses(synced, this);
+    synced.signal.on(["existing"], () => () => this.setActive(synced.existing));
     for (const topic of ["focus", "document", "variant"] as const) synced.signal.on([topic], () => () => this.follow());
   }
 
@@ -89,6 +90,7 @@ export class Local {
   setActive(variant: number | null): void {
     if (this.active === variant) return;
     this.active = variant;
+    if (variant !== this.synced.existing) this.synced.existing = null;
     if (variant !== null && this.hidden.delete(variant)) this.signal.emit("columns");
     this.signal.emit("active");
   }

@@ -45,6 +45,8 @@ export class Synced {
   readonly notices: messages.Notice[] = [];
   /** Where Python wants the reader to look; null where it was followed. */
   focused: messages.Focus | null = null;
+  /** The variant that was asked for again, until another becomes the active one. */
+  existing: number | null = null;
   private readonly kept = new Map<string, Kept>();
   private readonly unpacked = new WeakMap<object, readonly ArrayBuffer[]>();
   /** What text panes show, by the key of their message. */
@@ -247,6 +249,9 @@ export class Synced {
       case "focus":
         this.focused = message;
         return this.signal.emit("focus");
+      case "existing":
+        this.existing = message.variant;
+        return this.signal.emit("existing");
       case "notice":
         this.notices.push(message);
         return this.signal.emit("notice");

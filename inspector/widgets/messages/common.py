@@ -54,6 +54,13 @@ class Focus(TypedDict):
     instruction: str | None
 
 
+class Existing(TypedDict):
+    """A request equals that of a variant, which becomes the active one; nothing is compiled."""
+
+    type: Literal["existing"]
+    variant: int
+
+
 class Document(TypedDict):
     """A text, in five buffers.
 
