@@ -314,9 +314,16 @@ export interface SupposedArgument {
   donated: boolean;
 }
 
+export interface SharedDimension {
+  length: number;
+  what: string;
+  paths: string[];
+}
+
 export interface Suppositions {
   type: "suppositions";
   arguments: SupposedArgument[];
+  shared: SharedDimension[];
   scopes: string[];
   note: string;
 }

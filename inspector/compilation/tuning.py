@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from inspector.errors import OptionError, ParameterError, check_bool
@@ -73,9 +73,60 @@ class WhatIf:
     def __str__(self) -> str:
         said = [f"donated {', '.join(self.donate)}"] if self.donate else []
         said += [f"{path} as {dtype}" for path, dtype in self.dtypes]
-        said += [f"{path} of {size}" for path, size in self.batch]
+        by_size: dict[int, list[str]] = {}
+        for path, size in self.batch:
+            by_size.setdefault(size, []).append(path)
+        said += [f"{listed(paths)} of {size}" for size, paths in by_size.items()]
         said += [f"{', '.join(self.rematerialise)} rematerialised"] if self.rematerialise else []
         return ", ".join(said)
+
+
+def listed(paths: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+
+
+_NAMED = 4
+
+
+def leading_dimensions(arrays: Iterable[tuple[str, Sequence[int]]]) -> dict[int, list[str]]:
+    """The paths of arrays by their leading dimension, in order; arrays without one are left out.
+
+    Args:
+      arrays: paths and shapes.
+    """
+    found: dict[int, list[str]] = {}
+    for path, shape in arrays:
+        if shape:
+            found.setdefault(shape[0], []).append(path)
+    return found
+
+
+def batch_by_path(batch: Any, arrays: Iterable[tuple[str, Sequence[int]]]) -> Any:
+    """Lengths by argument, where keys may be leading dimensions: of all arrays that have them.
+
+    Args:
+      batch: lengths by path or leading dimension, as users write them; anything but a mapping is returned as it is.
+      arrays: paths and shapes of the call's arrays.
+
+    Raises:
+      ParameterError: no array has a leading dimension.
+    """
+    if not isinstance(batch, Mapping):
+        return batch
+    dimensions = {key for key in batch if hasattr(type(key), "__index__") and not isinstance(key, bool)}
+    if not dimensions:
+        return batch
+    known = leading_dimensions(arrays)
+    found: dict[Any, Any] = {}
+    for dimension in dimensions:
+        if operator.index(dimension) not in known:
+            there = "; ".join(f"{size} of {listed(paths)}" for size, paths in known.items()) or "none"
+            raise ParameterError(
+                f"batch names the leading dimension {dimension}, which no array has. There are: {there}."
+            )
+        found |= dict.fromkeys(known[operator.index(dimension)], batch[dimension])
+    return found | {key: length for key, length in batch.items() if key not in dimensions}
 
 
 AS_CALLED = WhatIf()

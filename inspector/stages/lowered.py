@@ -28,7 +28,7 @@ from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import AS_CALLED, WhatIf
+from inspector.compilation.tuning import AS_CALLED, WhatIf, batch_by_path
 from inspector.deferred import Deferred
 from inspector.errors import CompilationError, ModuleError, ParameterError, Unavailable, check_bool
 from inspector.hlo.held import held
@@ -315,7 +315,7 @@ class Lowered(Deferred, Portable):
         *,
         donate: str | Sequence[str] = (),
         dtype: Mapping[str, Any] | None = None,
-        batch: Mapping[str, int] | None = None,
+        batch: Mapping[str | int, int] | None = None,
         rematerialise: str | Sequence[str] = (),
     ) -> Lowered:
         """The same program of another call: what would it take if ...?
@@ -325,7 +325,8 @@ class Lowered(Deferred, Portable):
         Args:
           donate: arguments whose buffers the program may reuse.
           dtype: dtypes by argument; of several arrays those that are floating-point numbers get it.
-          batch: lengths of the first axis by argument.
+          batch: lengths of the leading dimension by argument, such as `{"x": 32}`, or by the present length of all
+            arrays that share it: `{4096: 32}` changes each array whose leading dimension is 4096.
           rematerialise: name scopes whose values are computed again for the backward pass in place of being kept, as
             `jax.checkpoint` around them does; "*" stands for anything in a name. A scope that is entered anew right after
             its end is taken for one: layers of a stack need names of their own.
@@ -335,6 +336,7 @@ class Lowered(Deferred, Portable):
           LoweringError: it cannot be lowered so.
         """
         again = self._again()
+        batch = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
         supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
         return again.lower(self.program.platform, again.chip, again.what_if.merge(supposed))
 

@@ -137,9 +137,9 @@ class Compiles:
         """The variant with that request, None where there is none worth going back to."""
         wanted = options, target, tuning
         for variant in self.variants:
-            if (variant.options, variant.target, variant.tuning) == wanted:
-                if variant.state not in ("failed", "cancelled"):
-                    return variant
+            is_equal = (variant.options, variant.target, variant.tuning) == wanted
+            if is_equal and variant.state not in ("failed", "cancelled"):
+                return variant
         return None
 
     def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant:

@@ -22,7 +22,7 @@ from inspector.analysis.collectives import Collectives
 from inspector.analysis.stats import compare
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf
+from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf, batch_by_path
 from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.reports import bundle
 from inspector.reports.recorded import RecordedVariant
@@ -203,7 +203,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         *,
         donate: str | Sequence[str] = (),
         dtype: Mapping[str, Any] | None = None,
-        batch: Mapping[str, int] | None = None,
+        batch: Mapping[str | int, int] | None = None,
         rematerialise: str | Sequence[str] = (),
         options: OptionsLike = None,
         target: str | Target | None = None,
@@ -213,7 +213,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         Args:
           donate: arguments whose buffers the program may reuse.
           dtype: dtypes by argument; see `Lowered.what_if`.
-          batch: lengths of the first axis by argument.
+          batch: lengths of the leading dimension by argument, or by the present length of all arrays that share it.
           rematerialise: name scopes whose values are computed again for the backward pass.
           options: of the compile; None for the baseline's.
           target: for what; None for the baseline's target.
@@ -225,6 +225,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           ParameterError: not names or lengths.
           OptionError, TargetError: the options or the target are wrong; nothing was started.
         """
+        batch = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
         supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
         tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(supposed))
         chosen = Target.parse(target if target is not None else self.baseline.target)

@@ -67,3 +67,29 @@ def test_suppositions_are_compiled_and_compared(demo: OpenDemo, theme: str, widt
     pane.get_by_role("button", name="baseline").click()
     expect(pane.locator("tbody tr").first).to_have_class("insp-column-active")
     explorer.close()
+
+
+def test_a_batch_of_several_arrays_is_one_choice(demo: OpenDemo) -> None:
+    x, y = jnp.ones((128, 8)), jnp.ones((128, 8))
+    explorer = inspector.explore(lambda w, x, y: ((x @ w - y) ** 2).sum(), jnp.ones((8, 8)), x, y).wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="what_if")
+    pane = page.locator(".insp-what-if")
+    compile_it = pane.get_by_role("button", name="Compile as a variant")
+    until(page, exchange, compile_it)
+    pane.get_by_role("button", name="Batch", exact=True).click()
+    options = pane.get_by_label("Argument").locator("option")
+    assert options.all_inner_texts() == [
+        "leading dimension 128 of x, y",
+        "w: float32[8, 8]",
+        "x: float32[128, 8]",
+        "y: float32[128, 8]",
+    ]
+    assert pane.get_by_label("Length").input_value() == "64"
+    compile_it.click()
+    until(page, exchange, pane.get_by_role("button", name="x, y of 64"))
+    until(page, exchange, page.locator(".insp-chip-done").nth(1))
+    made = explorer.variants[1].lowered
+    assert made is not None
+    assert [a.shape for a in made.inputs] == [(8, 8), (64, 8), (64, 8)]
+    explorer.close()

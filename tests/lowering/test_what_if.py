@@ -287,6 +287,20 @@ def test_integers_do_not_become_floating_point_numbers_by_the_name_above_them() 
         lowered.what_if(dtype={"t": "bfloat16"})
 
 
+def test_a_leading_dimension_stands_for_all_arrays_that_have_it(lowered: Lowered, arguments: Any) -> None:
+    ws, x = arguments
+    shorter = lowered.what_if(batch={64: 4})
+    assert [a.shape for a in shorter.inputs] == [(16, 128)] * 3 + [(4, 16)]
+    assert same_module(shorter, inspector.lower(step, ws, x[:4]))
+    assert shorter.what_if(batch={4: 2}).inputs[3].shape == (2, 16), "the length that it has by then"
+    named = inspector.lower(lambda a, b, c: (a.sum(), b.sum(), c.sum()), jnp.ones(6), jnp.ones((6, 2)), jnp.ones(3))
+    found = named.what_if(batch={6: 4, np.int64(3): 5, "b": 7})
+    assert [a.shape for a in found.inputs] == [(4,), (7, 2), (5,)], "a name goes before a dimension"
+    for wrong in ({7: 2}, {True: 2}, {6: 0}):
+        with pytest.raises(ParameterError):
+            named.what_if(batch=wrong)
+
+
 def test_a_lowered_that_is_opened_again_keeps_its_call(lowered: Lowered, arguments: Any) -> None:
     explorer = inspector.explore(lowered)
     donated = explorer.what_if(donate="ws")

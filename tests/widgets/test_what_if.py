@@ -40,6 +40,20 @@ def test_arguments_and_what_is_above_them_can_be_chosen() -> None:
     assert found["note"] == ""
 
 
+def test_arrays_that_share_a_leading_dimension_can_be_chosen_together() -> None:
+    def total(params: Any, x: Any, y: Any, batch: Any) -> Any:
+        return jnp.sum(x) + jnp.sum(y) + jnp.sum(batch["a"]) + jnp.sum(params["w"]) + jnp.sum(params["v"])
+
+    params = {"v": jnp.ones((256, 3)), "w": jnp.ones((256, 4))}
+    x, y, batch = jnp.ones((32, 2)), jnp.ones(32), {"a": jnp.ones((32, 5)), "n": jnp.float32(1)}
+    lowered = inspector.lower(total, params, x, y, batch)
+    assert suppositions(lowered)["shared"] == [
+        {"length": 32, "what": "x, y, batch['a']", "paths": ["x", "y", "batch['a']"]},
+        {"length": 256, "what": "params['v'], params['w']", "paths": ["params['v']", "params['w']"]},
+    ]
+    assert suppositions(inspector.lower(step, PARAMS, X))["shared"] == []
+
+
 def test_names_with_brackets_and_dots_in_them() -> None:
     tree = {"a.b": [jnp.ones(2), jnp.ones(3)], "c]": jnp.arange(2)}
     found = suppositions(inspector.lower(lambda t: jax.tree.map(lambda a: a + 1, t), tree))
@@ -102,6 +116,20 @@ def test_suppositions_become_variants() -> None:
     assert "delta donated params" in explorer.compare().columns
     run = halved.compiled.run(PARAMS, X[:64].astype("bfloat16"), repeat=1, warmup=0, engine=InlineEngine())
     assert run.outputs[0].shape == (256, 32)
+    explorer.close()
+
+
+def test_a_shared_leading_dimension_is_changed_everywhere() -> None:
+    x, y = jnp.ones((32, 4)), jnp.ones((32, 4))
+    explorer = inspector.explore(lambda x, y: (x + y).sum(), x, y)
+    variant = explorer.what_if(batch={32: 8})
+    assert variant.lowered is not None
+    assert [a.shape for a in variant.lowered.inputs] == [(8, 4), (8, 4)]
+    assert variant.label == "x, y of 8"
+    reply = asked(explorer, batch={"x": 8, "y": 8})  # as the pane asks
+    assert reply["variant"] == variant.number
+    with pytest.raises(inspector.errors.ParameterError, match=r"leading dimension 31.*32 of x, y"):
+        explorer.what_if(batch={31: 8})
     explorer.close()
 
 

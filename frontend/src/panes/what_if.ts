@@ -18,7 +18,7 @@ type Kind = OfArgument | "rematerialise";
 const KINDS: Choice<Kind>[] = [
   { value: "donate", text: "Donate", title: "The program may reuse the buffers of an argument" },
   { value: "dtype", text: "Dtype", title: "An argument of another dtype" },
-  { value: "batch", text: "Batch", title: "Another length of the first axis" },
+  { value: "batch", text: "Batch", title: "Another length of the leading dimension" },
   { value: "rematerialise", text: "Rematerialise", title: "Compute values of a scope again for the backward pass" },
 ];
 const DTYPES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"];
@@ -87,7 +87,8 @@ class WhatIfPane implements Pane {
     const { fits, none } = ARGUMENTS[kind];
     const offered = this.known!.arguments.filter(fits);
     if (!offered.length) return fill(this.form, h("span", { class: "insp-dim" }, none));
-    fill(this.form, ...argumentFields(kind, offered), this.compile);
+    const shared = kind === "batch" ? this.known!.shared : [];
+    fill(this.form, ...argumentFields(kind, offered, shared), this.compile);
   }
 
   private scopeField(): HTMLElement[] {
@@ -117,9 +118,15 @@ class WhatIfPane implements Pane {
       variant: this.context.synced.baseline!,
       donate: kind === "donate" ? [argument] : [],
       dtype: kind === "dtype" ? { [argument]: value } : {},
-      batch: kind === "batch" ? { [argument]: Number(value) } : {},
+      batch: kind === "batch" ? this.batchOf(argument, Number(value)) : {},
       rematerialise: kind === "rematerialise" ? value.split(",").map((name) => name.trim()) : [],
     });
+  }
+
+  /** All arrays of a shared dimension get the same length. */
+  private batchOf(argument: string, length: number): Record<string, number> {
+    const group = this.known!.shared.find((each) => valueOf(each) === argument);
+    return Object.fromEntries((group?.paths ?? [argument]).map((path) => [path, length]));
   }
 
   private drawTable(): void {
@@ -170,13 +177,22 @@ class WhatIfPane implements Pane {
 const ARGUMENTS: Record<OfArgument, { fits: (argument: messages.SupposedArgument) => boolean; none: string }> = {
   donate: { fits: ({ donated }) => !donated, none: "All arguments are donated already." },
   dtype: { fits: ({ dtype }) => dtype !== "", none: "No argument is an array of floating-point numbers." },
-  batch: { fits: ({ length }) => length !== null, none: "No argument has a first axis." },
+  batch: { fits: ({ length }) => length !== null, none: "No argument has a leading dimension." },
 };
 
-function argumentFields(kind: OfArgument, offered: readonly messages.SupposedArgument[]): HTMLElement[] {
+/** No path of an argument is a number. */
+const valueOf = ({ length }: messages.SharedDimension): string => String(length);
+
+function argumentFields(
+  kind: OfArgument,
+  offered: readonly messages.SupposedArgument[],
+  shared: readonly messages.SharedDimension[],
+): HTMLElement[] {
+  const lengths = [...shared, ...offered].map(({ length }) => length);
   const argument = h(
     "select",
     { name: "argument", class: "insp-select", "aria-label": "Argument" },
+    ...shared.map((each) => h("option", { value: valueOf(each) }, `leading dimension ${each.length} of ${each.what}`)),
     ...offered.map(({ path, what }) => h("option", { value: path }, `${path}: ${what}`)),
   );
   if (kind === "dtype") {
@@ -184,7 +200,7 @@ function argumentFields(kind: OfArgument, offered: readonly messages.SupposedArg
     return [argument, h("select", { name: "value", class: "insp-select", "aria-label": "Dtype" }, ...dtypes)];
   }
   if (kind === "batch") {
-    const half = (): string => String(Math.max(1, Math.floor((offered[argument.selectedIndex]?.length ?? 2) / 2)));
+    const half = (): string => String(Math.max(1, Math.floor((lengths[argument.selectedIndex] ?? 2) / 2)));
     const length = h("input", { name: "value", type: "number", min: "1", value: half(), "aria-label": "Length" });
     argument.addEventListener("change", () => (length.value = half()));
     return [argument, length];

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 
 from inspector.analysis.scopes import names_above, scope_of
 from inspector.compilation.program import Argument
-from inspector.compilation.tuning import WhatIf
+from inspector.compilation.tuning import WhatIf, leading_dimensions, listed
 from inspector.errors import Unavailable
 from inspector.stages.lowered import Lowered
 from inspector.units import format_array
@@ -40,16 +40,31 @@ class SupposedArgument(TypedDict):
     donated: bool
 
 
+class SharedDimension(TypedDict):
+    """Arrays with the same leading dimension.
+
+    Attributes:
+      what: their names, for a list.
+      paths: of all of them.
+    """
+
+    length: int
+    what: str
+    paths: list[str]
+
+
 class Suppositions(TypedDict):
     """What can be supposed of a program's call.
 
     Attributes:
+      shared: leading dimensions of several arrays, those of most arguments first.
       scopes: name scopes that a forward and a backward pass have.
       note: why nothing can be; "" where something can.
     """
 
     type: Literal["suppositions"]
     arguments: list[SupposedArgument]
+    shared: list[SharedDimension]
     scopes: list[str]
     note: str
 
@@ -109,7 +124,7 @@ def suppositions(lowered: Lowered) -> Suppositions:
     """What can be supposed of a program's call."""
     if lowered.again is None:
         note = "The program was given without its function, so it cannot be lowered for another call."
-        return Suppositions(type="suppositions", arguments=[], scopes=[], note=note)
+        return Suppositions(type="suppositions", arguments=[], shared=[], scopes=[], note=note)
     below: dict[str, list[Argument]] = {}
     for argument in lowered.inputs:
         if argument.weak_type and not argument.shape:
@@ -121,9 +136,18 @@ def suppositions(lowered: Lowered) -> Suppositions:
     return Suppositions(
         type="suppositions",
         arguments=[_argument(name, below[name]) for name in names[:_MOST]],
+        shared=_shared(lowered.inputs),
         scopes=_scopes(lowered)[:_MOST],
         note="",
     )
+
+
+def _shared(arguments: Iterable[Argument]) -> list[SharedDimension]:
+    """A batch is the leading dimension of several arguments; that of parameters alone is the layers or a width."""
+    found = leading_dimensions((a.path, a.shape) for a in arguments)
+    groups = [(length, paths) for length, paths in found.items() if len(paths) > 1]
+    groups.sort(key=lambda group: -len({names_above(path)[0] for path in group[1]}))
+    return [SharedDimension(length=length, what=listed(paths), paths=paths) for length, paths in groups]
 
 
 def _argument(name: str, found: list[Argument]) -> SupposedArgument:
