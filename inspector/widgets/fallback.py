@@ -211,7 +211,7 @@ def _folded(title: str, listing: Listing | Unavailable | str, first: int = 0) ->
     if more := max(0, len(lines) - first - _SHOWN_LINES):
         shown.append(f"… {more:,} more lines")
     return (
-        f"<details><summary>{html.escape(title)} ({len(lines):,} lines)</summary>"
+        f"<details><summary>{html.escape(title)} ({len(lines):,} {'line' if len(lines) == 1 else 'lines'})</summary>"
         f"<pre style='max-height:24em;overflow:auto'>{html.escape(chr(10).join(shown))}</pre></details>"
     )
 

@@ -1,6 +1,6 @@
 // What a node's colour says: what it does, or how much of something it has beside all others on screen.
 
-import { format, formatSeconds, grouped } from "../lib/format.ts";
+import { format, formatSeconds, plural } from "../lib/format.ts";
 import type { GraphModel, Metric } from "./model.ts";
 
 /** A cost, or how it differs from that in another variant. */
@@ -87,7 +87,7 @@ export function textOf(amount: number, colouring: Colouring): string {
   if (change) return amount ? `${amount < 0 ? "−" : "+"}${textOf(Math.abs(amount), change)}` : "no change";
   if (colouring === "bytes") return format(amount, "bytes");
   if (colouring === "flops") return `${format(amount, "count")} flop`;
-  return colouring === "seconds" ? formatSeconds(amount) : `${grouped(amount)} steps`;
+  return colouring === "seconds" ? formatSeconds(amount) : plural(amount, "step");
 }
 
 /** The share of the colour from 0 to 1: areas as the eye takes them, so that small ones still show. */

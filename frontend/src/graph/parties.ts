@@ -1,5 +1,6 @@
 // What nodes are told apart by: which devices work together in them, or what a pass did to them.
 
+import { plural } from "../lib/format.ts";
 import type { Collective } from "../messages.ts";
 import { type GraphModel, NOWHERE } from "./model.ts";
 
@@ -40,6 +41,6 @@ function gathered(model: GraphModel, rows: readonly (readonly [number, number])[
 
 function textOf({ axes, group_sizes: [least, most], is_pairs }: Collective): string {
   if (is_pairs) return axes?.length ? `pairs along ${axes.join(", ")}` : "pairs";
-  const size = `${least === most ? most : `${least} to ${most}`} devices`;
+  const size = least === most ? plural(most, "device") : `${least} to ${most} devices`;
   return axes?.length ? `${axes.join(", ")}: ${size}` : size;
 }

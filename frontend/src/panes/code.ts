@@ -7,7 +7,7 @@ import { toolButton } from "../lib/controls.ts";
 import { plainText } from "../lib/documents.ts";
 import { fill, h } from "../lib/dom.ts";
 import { createEditor, setWrapping } from "../lib/editor.ts";
-import { grouped } from "../lib/format.ts";
+import { plural } from "../lib/format.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import { decodeJson, decodeText } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
@@ -205,7 +205,7 @@ class CodePane implements Pane {
       "div",
       { class: "insp-summary" },
       h("span", { class: "insp-tok-op" }, kernel || PROGRAM),
-      h("span", { class: "insp-dim" }, ` ${this.stage} · ${grouped(count)} lines `),
+      h("span", { class: "insp-dim" }, ` ${this.stage} · ${plural(count, "line")} `),
       this.instructionLink(index, kernel),
     );
     const host = h("div", { class: "insp-code-host" });

@@ -207,7 +207,7 @@ class MemoryPane extends LinkedPane {
       instruction: cell(buffers.instruction),
       cells: () => [
         h("th", { scope: "row", title: name }, name || dim("not known")),
-        h("td", { class: "insp-number", title: `${grouped(bytes)} bytes` }, format(bytes, "bytes")),
+        h("td", { class: "insp-number", title: plural(bytes, "byte") }, format(bytes, "bytes")),
         shareCell(bytes / Math.max(1, total)),
         h("td", { class: padding ? "insp-number" : "insp-number insp-dim" }, padding ? format(padding, "bytes") : "–"),
         isBuffers ? h("td", {}, cell(buffers.kind)) : h("td", { class: "insp-number" }, grouped(count)),

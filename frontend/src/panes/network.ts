@@ -1,7 +1,7 @@
 // The chips of a slice with the load of each link, or the devices of a host with what each sends and receives.
 
 import { h, svg } from "../lib/dom.ts";
-import { format, grouped } from "../lib/format.ts";
+import { format, grouped, plural } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 import { COLORS, groupLabel } from "./mesh.ts";
 
@@ -121,7 +121,7 @@ function bars(priced: messages.Priced): (HTMLElement | SVGElement)[] {
   const bar = (bytes: number, kind: string): HTMLElement =>
     h(
       "td",
-      { class: "insp-number", title: `${kind} ${grouped(bytes)} bytes` },
+      { class: "insp-number", title: `${kind} ${plural(bytes, "byte")}` },
       h("div", { class: "insp-price-bar", style: `--share:${(bytes / most).toFixed(3)}` }),
       format(bytes, "bytes"),
     );

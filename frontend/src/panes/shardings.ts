@@ -185,7 +185,7 @@ class PartsView {
     const idle = this.parts.filter(({ ranges }) => ranges.some(([a, b]) => a === b)).flatMap(({ ids }) => ids);
     const facts = [
       `${plural(this.parts.length, "part")} of ${size}`,
-      over.length > 0 && `each on ${copies} devices (same along ${over.join(", ")})`,
+      over.length > 0 && `each on ${plural(copies, "device")} (same along ${over.join(", ")})`,
       idle.length > 0 && `nothing on ${some(idle)}`,
       this.parts.some(({ isShort }) => isShort) && "dashed ones are short: a dimension does not divide",
     ].filter(Boolean);

@@ -1,7 +1,7 @@
 // Memory, cost and compile time of all variants, with differences to the first one for the same target.
 
 import { fill, h } from "../lib/dom.ts";
-import { format, formatDelta, formatPercent, grouped } from "../lib/format.ts";
+import { format, formatDelta, formatPercent, grouped, plural } from "../lib/format.ts";
 import { isAtLeast, type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
@@ -128,6 +128,7 @@ export function content(
 }
 
 function exact(value: number, unit: messages.StatsRow["unit"]): string {
+  if (unit === "bytes" && Number.isInteger(value)) return plural(value, "byte");
   const words = { bytes: " bytes", count: "", seconds: " s" };
   return (Number.isInteger(value) ? grouped(value) : String(value)) + words[unit];
 }

@@ -150,7 +150,9 @@ class RunPane(Pane):
         """How long its latest run took."""
         if outcome := self.outcome(variant):
             took, count = format_seconds(statistics.median(outcome.durations_s)), len(outcome.durations_s)
-            yield Excerpt(f"Run on {outcome.device_kind}: median {took} of {count:,} executions")
+            yield Excerpt(
+                f"Run on {outcome.device_kind}: median {took} of {count:,} {'execution' if count == 1 else 'executions'}"
+            )
 
     def outcome(self, variant: Variant) -> Outcome | None:
         """What is kept of the variant's latest run."""
