@@ -40,6 +40,7 @@ class Products:
         self,
         submit: Callable[[CompileRequest], Job[CompiledProgram]],
         later: Callable[[Callable[[], None]], None],
+        aside: Callable[[Callable[[], None]], None],
         publish: Callable[[messages.Recording], None],
         show: Show,
     ) -> None:
@@ -48,10 +49,11 @@ class Products:
         Args:
           submit: starts a compile.
           later: does a task on the Explorer's thread.
+          aside: does a task on another thread; reading the buffers of a large program takes seconds.
           publish: tells the browser how a recording fares, unless its variant is gone.
-          show: takes a compile that has the product, on the Explorer's thread.
+          show: takes a compile that has the product, on one of these threads.
         """
-        self._submit, self._later, self._publish, self._show = submit, later, publish, show
+        self._submit, self._later, self._aside, self._publish, self._show = submit, later, aside, publish, show
         self._lock = threading.Lock()
         self._held: dict[tuple[int, messages.Product], _Recording] = {}
 
@@ -72,7 +74,7 @@ class Products:
             job = None if is_known else self._submit(request)
             recording = self._held[key] = _Recording(variant, product, job, is_known)
         if job is None:
-            self._later(lambda: self._fill(recording, compiled))
+            self._aside(lambda: self._fill(recording, compiled))
             return
         job.add_progress_callback(lambda _: self._tell(recording, job))
         job.add_done_callback(lambda _: self._later(lambda: self._end(recording, job)))

@@ -177,7 +177,7 @@ def test_pages_without_scripts_name_passes_and_code(work: FakeWork, explorer: Ex
     lines = repr(explorer).split("\n")
     assert lines[-2:] == ["    Passes: 2, 1 changed the module", "    Code: thunks, assembly; thunks"]
     page = explorer._recorder.html()
-    assert "baseline: Passes: 2, 1 changed the module (1 lines)" in page
+    assert "baseline: Passes: 2, 1 changed the module (1 line)" in page
     assert "0 simplification/algsimp: 7 → 5 instructions, 250 ms" in page
     assert "000: kKernel" in page
 
