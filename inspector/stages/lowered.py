@@ -336,8 +336,8 @@ class Lowered(Deferred, Portable):
           LoweringError: it cannot be lowered so.
         """
         again = self._again()
-        batch = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
-        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
+        lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
+        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialise=rematerialise)
         return again.lower(self.program.platform, again.chip, again.what_if.merge(supposed))
 
     def _again(self) -> Again:

@@ -225,8 +225,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           ParameterError: not names or lengths.
           OptionError, TargetError: the options or the target are wrong; nothing was started.
         """
-        batch = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
-        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=batch, rematerialise=rematerialise)
+        lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
+        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialise=rematerialise)
         tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(supposed))
         chosen = Target.parse(target if target is not None else self.baseline.target)
         said = self.baseline.options if options is None else Options.of(options)

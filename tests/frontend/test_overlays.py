@@ -86,6 +86,8 @@ def test_a_menu_stays_in_the_window(demo: OpenDemo, size: tuple[int, int], tmp_p
 def test_a_card_is_not_cut_off_by_its_pane(demo: OpenDemo, theme: str, size: tuple[int, int], tmp_path: Any) -> None:
     page = demo("mlp", theme=theme)
     page.set_viewport_size({"width": size[0], "height": size[1]})
+    # As JupyterLab does with cells of a long notebook: what is fixed is then inside of this element.
+    page.locator("#host").evaluate("host => { host.style.contain = 'layout'; }")
     text = page.locator("[data-pane=optimized] .cm-scroller")
     pane = page.locator("[data-pane=optimized]").first.bounding_box()
     lines = text.locator(".cm-line", has_text=re.compile(r" (fusion|dot|parameter)\("))

@@ -62,7 +62,9 @@ class Board:
         self._own_ids = itertools.count(-1, -1)  # browsers count upwards
         self._replies: dict[int, Entry | None] = {}
         self._behind: dict[int, list[Callable[[], object]]] = {}
-        self._products = Products(lambda request: work().submit(request), later, aside, self.publish, self._show_recorded)
+        self._products = Products(
+            lambda request: work().submit(request), later, aside, self.publish, self._show_recorded
+        )
         self._context = context = Context(
             work=work,
             lock=lock,
