@@ -1,4 +1,7 @@
-"""Packages that are installed beside this one, by name. Nothing is imported, and nothing in the current folder counts."""
+"""Packages that are installed beside this one, by name, and which source files belong to packages.
+
+Nothing is imported, and nothing in the current folder counts.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +37,48 @@ def files(distribution: str) -> list[Path]:
     """What an installed distribution brought along."""
     found = _distribution(distribution)
     return [Path(str(file.locate())) for file in (found.files or () if found else ())]
+
+
+@functools.lru_cache(1 << 14)
+def is_library_file(file: str) -> bool:
+    """Whether a source file belongs to an installed package or to Python itself, and so not to the user's own code.
+
+    The path alone decides, so a program recorded on another machine gives the same answer. Library files are those below
+    `site-packages` or `dist-packages`, in a wheel or an egg, in Python's standard library, in code that a library
+    generated, and in a clone of a known JAX library (`equinox/equinox/nn/_linear.py`), which an editable installation
+    imports. Everything else is the user's: scripts, notebook cells, and the user's own packages, installed as editable
+    or imported from a folder.
+
+    Args:
+      file: a path or another name of code, as Python has it (`co_filename`).
+    """
+    path = file.replace("\\", "/")
+    if path.startswith(("<ipython-input", "<stdin")):
+        return False
+    return path.startswith(_OWN) or _LIBRARY.search(path) is not None
+
+
+def package_path(file: str) -> str:
+    """A library's source file from its package on, such as `equinox/nn/_linear.py`; any other file as it is."""
+    path = file.replace("\\", "/")
+    found = _LIBRARY.search(path)
+    if found is None:
+        return file
+    return path[found.start("clone") if found["clone"] else found.end() :].removeprefix("src/") or file
+
+
+_OWN = Path(__file__).parent.as_posix() + "/"
+_CLONED = (
+    "jax|jaxlib|flax|haiku|dm-haiku|optax|equinox|diffrax|lineax|optimistix|numpyro|chex|orbax|distrax|jraph|rlax|blackjax|"
+    "penzai|jaxopt|jaxtyping|oryx|brax|maxtext|levanter|haliax|keras|tensorflow_probability|einops|jmp"
+)
+_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|\.(?:whl|egg|pyz|pex)/"
+    r"|/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/python\d+\.zip/"  # the standard library; on Windows:
+    r"|^[A-Za-z]:/(?:.*/)?(?:(?i:python|pypy)[\d.\-]*|(?i:mini|ana|mamba)\w*|envs/[^/]+)/Lib/"
+    r"|^<(?:frozen |attrs generated|@beartype|decorator-gen|__array_function__|eval_with_key|lambdifygenerated)"
+    rf"|/(?P<clone>{_CLONED})(?:[-_][^/]*)?/(?:src/)?(?P=clone)/"
+)
 
 
 @functools.cache

@@ -59,6 +59,7 @@ export interface Document {
 
 export interface OriginTable {
   files: string[];
+  libraries: boolean[];
   origins: [string, [number, number][]][][];
   phases: string[];
 }
@@ -107,6 +108,7 @@ export interface VariantRemoved {
 export interface SourceLine {
   file: string;
   line: number | null;
+  library: string;
 }
 
 export interface Page {

@@ -121,7 +121,7 @@ test("the tables around a text are found, the program is not", () => {
 test("a document of five buffers has its origins among those of all texts", () => {
   const bytes = (text: string): ArrayBuffer => new TextEncoder().encode(text).buffer as ArrayBuffer;
   const origins = new Origins();
-  origins.add({ files: ["other.py"], origins: [[["before", [[0, 1]]]]], phases: [] });
+  origins.add({ files: ["other.py"], libraries: [], origins: [[["before", [[0, 1]]]]], phases: [] });
   const about = { pane: "passes", variant: 1, language: "hlo", title: "" } as const;
   const text = readDocument(
     about,

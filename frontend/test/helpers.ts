@@ -9,7 +9,7 @@ export function document(
   pane: TextPane,
   text: string,
   lineOrigins: number[] = [],
-  table: OriginTable = { files: [], origins: [], phases: [] },
+  table: OriginTable = { files: [], libraries: [], origins: [], phases: [] },
   lines: Lines = { labels: null },
   language: Language = "hlo",
 ): TextDocument {
@@ -31,5 +31,5 @@ export function single(
   table: { files: string[]; origins: [string, [number, number][]][] },
   phases: string[] = [],
 ): OriginTable {
-  return { files: table.files, origins: table.origins.map((origin) => [origin]), phases };
+  return { files: table.files, libraries: [], origins: table.origins.map((origin) => [origin]), phases };
 }

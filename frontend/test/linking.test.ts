@@ -113,6 +113,7 @@ test("a line in a function that is called twice is linked to what both calls bec
   const origins = new Origins();
   const inner = document(origins, "stablehlo", "exp", [0], {
     files: ["f.py"],
+    libraries: [],
     phases: [],
     origins: [
       [
@@ -242,4 +243,34 @@ test("the lines that one source line stands for are told apart by phase", () => 
     stepTo(lines, 0, 1, () => false),
     -1,
   );
+});
+
+test("the line that is shown is the user's own, with the library's that it led to", () => {
+  const origins = new Origins();
+  const [called, only, none] = origins.add({
+    files: ["site-packages/flax/linear.py", "train.py"],
+    libraries: [true, false],
+    phases: [],
+    origins: [
+      [
+        [
+          "dot",
+          [
+            [0, 287],
+            [1, 7],
+            [1, 3],
+          ],
+        ],
+      ],
+      [["dot", [[0, 294]]]],
+      [["dot", []]],
+    ],
+  });
+  assert.deepEqual(origins.source(called!), {
+    file: "train.py",
+    line: 7,
+    library: "site-packages/flax/linear.py:287",
+  });
+  assert.deepEqual(origins.source(only!), { file: "site-packages/flax/linear.py", line: 294, library: "" });
+  assert.equal(origins.source(none!), null);
 });

@@ -9,8 +9,8 @@ const row = (changes: messages.RetraceChange[], more: Partial<messages.RetraceRo
   function: "step",
   event: "trace",
   is_explored: true,
-  defined_at: { file: "/home/me/train.py", line: 3 },
-  called_at: { file: "/home/me/train.py", line: 12 },
+  defined_at: { file: "/home/me/train.py", line: 3, library: "" },
+  called_at: { file: "/home/me/train.py", line: 12, library: "" },
   call: "step(x)",
   cause: "arguments",
   remark: "",
@@ -43,6 +43,7 @@ test("a source line is found by its file and number", () => {
   const origins = new Origins();
   const [first, second] = origins.add({
     files: ["a.py", "b.py"],
+    libraries: [],
     origins: [[["", [[0, 1]]]], [["", [[1, 1]]]]],
     phases: [],
   });

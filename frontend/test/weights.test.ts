@@ -30,7 +30,14 @@ ENTRY %main (x: f32[1024,1024]) -> f32[1024,1024] {
 }`;
 
 function hlo(text = HLO) {
-  return document(new Origins(), "optimized", text, [], { files: [], origins: [], phases: [] }, definingOf(text));
+  return document(
+    new Origins(),
+    "optimized",
+    text,
+    [],
+    { files: [], libraries: [], origins: [], phases: [] },
+    definingOf(text),
+  );
 }
 
 /** The name of the line that is chosen among those of some instructions. */

@@ -27,7 +27,7 @@ from inspector.hlo.executions import executions
 from inspector.hlo.group_mode import GroupMode
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.source import Frame, Origin, merged_names
+from inspector.hlo.source import Frame, Origin, library_text, merged_names
 from inspector.tables import Kind, Tabular, make_table
 from inspector.units import format_list
 
@@ -94,6 +94,7 @@ class Collectives(Tabular):
         """One row a collective; what is not known is missing, and the column `unknown` says why.
 
         Bytes are of one device and one execution; `executions` is how often it runs in one execution of the program.
+        The source is the innermost line of the user's own code, `library_line` the line of a library that it led to.
         `replica_groups` are lists up to 262,144 ids, and a million in all groups that differ; more are missing.
         """
         groups = listed(collective.who for collective in self.items)
@@ -201,6 +202,7 @@ _KINDS: Mapping[str, Kind] = {
     "channel_id": "int",
     "done": "text",
     "op_name": "text",
+    "library_line": "text",
     "unknown": "reasons",
 }
 
@@ -298,7 +300,7 @@ class _Program:
     def _axes(self, who: Participation, origin: Origin) -> Axes | Unavailable:
         if isinstance(who.axes, Unavailable) or self._mesh is None:
             return who.axes
-        frame = origin.line or Frame("", 0)
+        frame = origin.innermost or Frame("", 0)  # as the jaxpr names it
         primitives = dict.fromkeys(primitive(name) for name in merged_names(origin.op_name))
         named = [axes for p in primitives for axes in self._named.get((p, frame.file, frame.line), ())]
         return with_size_one(who.axes, self._mesh, who.shape[1], named)
@@ -351,6 +353,7 @@ def _row(collective: Collective, groups: list[list[int]] | Unavailable) -> tuple
         collective.channel_id,
         collective.done,
         collective.origin.op_name,
+        library_text(collective.origin.frames),
     )
 
 

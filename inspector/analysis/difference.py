@@ -25,6 +25,7 @@ from inspector.compilation.preview import Preview
 from inspector.errors import AtLeast, Unavailable, total
 from inspector.hlo.executions import places
 from inspector.hlo.module import Instruction, Module
+from inspector.hlo.source import library_text
 from inspector.tables import UNKNOWN, Tabular, make_table
 from inspector.tables import Kind as ColumnKind
 from inspector.units import format_bytes, format_count
@@ -143,18 +144,18 @@ class Diff(Tabular):
 
         Columns: `kind, opcode, before, after` (instructions, a comma between several), `what` (in words),
         `computation, flops_before, flops_after, bytes_before, bytes_after` (of one execution; of what runs within a
-        fusion no bytes are its own), `scope, source_file, source_line, unknown`.
+        fusion no bytes are its own), `scope, source_file, source_line, library_line, unknown`.
         """
         return make_table(_COLUMNS, map(self._row, self.changes))
 
     def _row(self, change: Change) -> tuple[object, ...]:
         told = (change.after or change.before or (None,))[0]
-        frame = told.frames[0] if told and told.frames else None
+        frame = told.origin.line if told else None
         cost = self.cost(change)
         return (
             change.kind, change.opcode or "module", _names(change.before), _names(change.after), change.what,
             told.computation.name if told else "", *(cost[name] for name in _COSTS), told.op_name if told else "",
-            frame.file if frame else None, frame.line if frame else None,
+            frame.file if frame else None, frame.line if frame else None, library_text(told.frames) if told else None,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -164,7 +165,7 @@ class Diff(Tabular):
 _COSTS = ("flops_before", "flops_after", "bytes_before", "bytes_after")
 _COLUMNS: Mapping[str, ColumnKind] = {
     "kind": "text", "opcode": "text", "before": "text", "after": "text", "what": "text", "computation": "text",
-    **dict.fromkeys(_COSTS, "float"), "scope": "text", "source_file": "text", "source_line": "int", UNKNOWN: "reasons",
+    **dict.fromkeys(_COSTS, "float"), "scope": "text", "source_file": "text", "source_line": "int", "library_line": "text", UNKNOWN: "reasons",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
 from inspector.hlo.executions import Place, places
 from inspector.hlo.module import Module
-from inspector.hlo.source import NOWHERE
+from inspector.hlo.source import NOWHERE, library_text
 from inspector.tables import UNKNOWN, Column, Kind, table_of
 
 if TYPE_CHECKING:
@@ -26,10 +26,11 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
 
     Columns: `name, opcode, computation, shape, operand_bytes, output_bytes, flops, fusion, scope,
     source_file, source_line, transcendentals, bytes_accessed, main_memory_bytes, counted_in, executions,
-    estimated_cycles, phase, unknown`.
+    estimated_cycles, phase, library_line, unknown`.
 
     `fusion` is the fusion instruction that holds it or None, `scope` the JAX name stack without the
-    primitive, the source the innermost Python line or None. `flops`, `transcendentals`, `bytes_accessed` and
+    primitive, the source the innermost line of the user's own code or None; `library_line` is the line of a library
+    that it led to, such as `flax/linen/linear.py:287`. `flops`, `transcendentals`, `bytes_accessed` and
     the part of these in the main memory are of one execution and hold what the instruction calls, a loop's body
     as often as it runs; the rows whose `counted_in` is missing sum to the program's totals, `Compiled.cost`.
     `executions` is how often it runs in one execution of the module, from the trip counts of the loops around
@@ -50,7 +51,8 @@ _COLUMNS: Mapping[str, Kind] = {
     "name": "text", "opcode": "text", "computation": "text", "shape": "text", "operand_bytes": "int",
     "output_bytes": "int", "flops": "float", "fusion": "text", "scope": "text", "source_file": "text",
     "source_line": "int", "transcendentals": "float", "bytes_accessed": "float", "main_memory_bytes": "float",
-    "counted_in": "text", "executions": "int", "estimated_cycles": "int", "phase": "text", UNKNOWN: "reasons",
+    "counted_in": "text", "executions": "int", "estimated_cycles": "int", "phase": "text",
+    "library_line": "text", UNKNOWN: "reasons",
 }  # fmt: skip
 
 _NEVER = Unavailable("nothing calls its computation")
@@ -101,6 +103,7 @@ def _of_origins(module: Module) -> dict[str, Column]:
         "scope": [origin.scope for origin in origins],
         "source_file": [frame.file if frame else None for frame in frames],
         "source_line": [frame.line if frame else None for frame in frames],
+        "library_line": [library_text(origin.frames) for origin in origins],
     }
     calling = [phases.calling(computation) for computation in module.computations]
     known = list(dict.fromkeys(calling))

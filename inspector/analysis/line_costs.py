@@ -311,7 +311,8 @@ def _keys(origin: Origin) -> Iterator[_Key]:
     The operation's own name with its innermost line; within loops texts name what is around it differently, so then its
     primitive on that line; and at last the line alone.
     """
-    place = (origin.line.file, origin.line.line) if origin.line else None
+    innermost = origin.innermost
+    place = (innermost.file, innermost.line) if innermost else None
     if place is None:
         yield _NAME, origin.op_name, None
         return

@@ -15,7 +15,7 @@ from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import HLO_TYPES, Shape
 from inspector.hlo.sharding import sharding_text
 from inspector.hlo.sharding_axes import axes_of
-from inspector.hlo.source import Frame
+from inspector.hlo.source import Frame, library_text, own_frame
 from inspector.tables import Kind, Tabular, make_table
 from inspector.units import format_list
 
@@ -116,6 +116,7 @@ _KINDS: dict[str, Kind] = {
     "asked": "text",
     "source_file": "text",
     "source_line": "int",
+    "library_line": "text",
     "unknown": "reasons",
 }
 _NO_LINE = Unavailable("only values inside have a line of their own")
@@ -126,8 +127,10 @@ def _row(one: ArraySharding) -> Sequence[object]:
     split, part, over = (
         (known,) * 3 if isinstance(known, Unavailable) else (known.axes, known.part_shape, known.replicated_over)
     )
-    file, line = (one.frames[0].file, one.frames[0].line) if one.frames else (_NO_LINE, _NO_LINE)
-    return one.kind, one.name, one.dtype, one.shape, split, part, one.part_bytes, over, one.asked, file, line
+    frame = own_frame(one.frames)
+    file, line = (frame.file, frame.line) if frame else (_NO_LINE, _NO_LINE)
+    library = library_text(one.frames)
+    return one.kind, one.name, one.dtype, one.shape, split, part, one.part_bytes, over, one.asked, file, line, library
 
 
 def shardings(

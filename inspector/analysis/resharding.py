@@ -22,7 +22,7 @@ from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.sharding_axes import axes_in_text, spec_text
-from inspector.hlo.source import Frame
+from inspector.hlo.source import Frame, library_text, line_text, own_frame
 from inspector.tables import Kind, Tabular, make_table
 from inspector.units import format_bytes, format_list
 
@@ -64,7 +64,7 @@ class Resharding:
 
     def __repr__(self) -> str:
         size = "" if isinstance(self.operand_bytes, Unavailable) else f", {format_bytes(self.operand_bytes)}"
-        line = f", {self.frames[0].file}:{self.frames[0].line}" if self.frames else ""
+        line = f", {line}" if (line := line_text(self.frames)) else ""
         return f"<{self.kind} {self.name}: {self.had}, needed {self.needed}{size}{line}>"
 
 
@@ -106,6 +106,7 @@ _KINDS: dict[str, Kind] = {
     "split_after": "text",
     "needed_by": "text",
     "advice": "text",
+    "library_line": "text",
     "unknown": "reasons",
 }
 _NO_ARRAY = WholeArray((), "", "")
@@ -113,12 +114,14 @@ _NO_LINE = Unavailable("XLA kept no line of it")
 
 
 def _row(one: Resharding) -> Sequence[object]:
-    file, line = (one.frames[0].file, one.frames[0].line) if one.frames else (_NO_LINE, _NO_LINE)
+    frame = own_frame(one.frames)
+    file, line = (frame.file, frame.line) if frame else (_NO_LINE, _NO_LINE)
     array = one.array or _NO_ARRAY
     names = ", ".join(array.names) or None
     return (
         one.name, one.kind, one.axes, one.had, one.needed, one.operand_bytes, file, line, names, array.before or None,
         array.after or None, "; or ".join(map(str, one.needed_by)) or None, one.advice,
+        library_text(one.frames),
     )  # fmt: skip
 
 

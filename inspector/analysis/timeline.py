@@ -18,7 +18,7 @@ from inspector.compilation.memory import SPACE_COLUMNS, cells, space_name
 from inspector.compilation.program import Argument
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.heap import Allocation, BufferAssignment, HeapEvent, Slot
-from inspector.hlo.source import NOWHERE, Origin, phases
+from inspector.hlo.source import NOWHERE, Origin, library_text, phases
 from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_bytes
@@ -143,7 +143,7 @@ def buffer_table(timeline: Timeline) -> pd.DataFrame:
     """One row a buffer, largest first.
 
     Columns: `instruction, shape_index, bytes, start, end, space, kind, allocation, offset, parameter, padding_bytes, scope,
-    source_file, source_line, phase`; see `Life`. `phase`, which arguments have none of, is the part of a differentiated program, as in
+    source_file, source_line, phase, library_line`; see `Life`. `phase`, which arguments have none of, is the part of a differentiated program, as in
     `Compiled.instructions`.
     """
     rows = [_row(life, timeline) for life in timeline.lives]
@@ -153,14 +153,14 @@ def buffer_table(timeline: Timeline) -> pd.DataFrame:
 _COLUMNS: Mapping[str, Kind] = {
     "instruction": "text", "shape_index": "object", "bytes": "int", "start": "int", "end": "int", "space": "text",
     "kind": "text", "allocation": "int", "offset": "int", "parameter": "int", "padding_bytes": "int", "scope": "text",
-    "source_file": "text", "source_line": "int", "phase": "text",
+    "source_file": "text", "source_line": "int", "phase": "text", "library_line": "text",
 }  # fmt: skip
 
 
 def _row(life: Life, timeline: Timeline) -> tuple[object, ...]:
     origin = timeline.origin(life)
     place = (origin.line.file, origin.line.line) if origin.line else (None, None)
-    return (*dataclasses.astuple(life), origin.scope, *place, timeline.phase(life))
+    return (*dataclasses.astuple(life), origin.scope, *place, timeline.phase(life), library_text(origin.frames))
 
 
 def space_table(timeline: Timeline) -> pd.DataFrame:

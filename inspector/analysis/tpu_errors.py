@@ -15,7 +15,7 @@ from inspector.analysis.timeline import Timeline
 from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
 from inspector.hlo.pallas import PallasKernel
-from inspector.hlo.source import Frame
+from inspector.hlo.source import Frame, line_text
 from inspector.units import format_bytes
 
 NOT_ASSIGNED = Unavailable("the compiler refused it before it had assigned all buffers")
@@ -107,7 +107,7 @@ class KernelRefused:
         return f"<KernelRefused {self}>"
 
     def __str__(self) -> str:
-        where = f" at {self.frames[0].file}:{self.frames[0].line}" if self.frames else ""
+        where = f" at {line}" if (line := line_text(self.frames)) else ""
         return f"Mosaic{f' on {self.kernel}' if self.kernel else ''}{where}: {self.reason}"
 
 
@@ -175,7 +175,7 @@ _LARGEST = 3
 def _named(life: Life, timeline: Timeline, paths: Mapping[int | None, str]) -> str:
     origin = timeline.origin(life)
     what = f"argument {paths.get(life.parameter, life.parameter)}" if life.parameter is not None else life.value
-    line = f" ({origin.line.file.rpartition('/')[2]}:{origin.line.line})" if origin.line else ""
+    line = f" ({line_text(origin.frames, is_short=True)})" if origin.frames else ""
     return f"{format_bytes(life.byte_size)} of {what}{line}"
 
 

@@ -36,6 +36,7 @@ _COLUMNS = (
     "inserted_by",
     "source_file",
     "source_line",
+    "library_line",
     "name",
 )
 

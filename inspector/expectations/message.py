@@ -10,12 +10,12 @@ from pathlib import Path
 
 from inspector.errors import Unavailable
 from inspector.expectations.finding import Finding, Line
-from inspector.hlo.source import Frame
+from inspector.hlo.source import Frame, library_text, own_frame
+from inspector.packages import is_library_file, package_path
 
 _MOST_LINES = 12
 _WIDEST = 60
 _AROUND = 2
-_INSTALLED = ("/site-packages/", "/dist-packages/", "\\site-packages\\")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _details(finding: Finding) -> Iterator[str]:
     if finding.advice:
         yield f"  {finding.advice}"
     against = [line for line in finding.lines if line.is_against] or list(finding.lines[:1])
-    frame = next((own_frame(line) for line in against if line.frames), None)
+    frame = next((own_frame(line.frames) for line in against if line.frames), None)
     if frame is not None:
         yield excerpt(frame)
 
@@ -91,22 +91,15 @@ def _cut(text: str) -> str:
 
 
 def where(line: Line) -> str:
-    """Such as `models/attention.py:31`; "" where nothing tells."""
-    frame = own_frame(line)
-    return "" if frame is None else f"{short(frame.file)}:{frame.line}"
-
-
-def own_frame(line: Line) -> Frame | None:
-    """The innermost Python line that is in no installed package; the innermost one where all are."""
-    own = (frame for frame in line.frames if not any(part in frame.file for part in _INSTALLED))
-    return next(own, line.frames[0] if line.frames else None)
+    """Such as `models/attention.py:31 (flax/linen/linear.py:287)`, the library's line after the user's; "" without a line."""
+    frame, library = own_frame(line.frames), library_text(line.frames)
+    return "" if frame is None else f"{short(frame.file)}:{frame.line}" + (f" ({library})" if library else "")
 
 
 def short(file: str) -> str:
     """A file's name as a terminal in the current folder would write it where it lies below, and from its package on."""
-    for part in _INSTALLED:
-        if part in file:
-            return file.rpartition(part)[2]
+    if is_library_file(file):
+        return package_path(file)
     try:
         relative = os.path.relpath(file)
     except ValueError:  # another drive

@@ -6,9 +6,11 @@ Made from HLO metadata in `hlo/module.py`, and from MLIR locations where a lower
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from inspector.name_stacks import RECOMPUTED, cut
+from inspector.packages import is_library_file, package_path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,12 +47,58 @@ class Origin:
 
     @property
     def line(self) -> Frame | None:
-        """The innermost Python line."""
+        """The innermost line of the user's own code; where there is none, the innermost line."""
+        return own_frame(self.frames)
+
+    @property
+    def innermost(self) -> Frame | None:
+        """The innermost line, which may be a library's."""
         return self.frames[0] if self.frames else None
+
+    @property
+    def library_line(self) -> Frame | None:
+        """The innermost line, where it is a library's and `line` is another one."""
+        return library_frame(self.frames)
 
 
 NOWHERE = Origin("")
 """Of what nothing tells."""
+
+
+def own_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame in the user's own code; the innermost one where all are a library's; None without frames.
+
+    Args:
+      frames: innermost first.
+    """
+    own = next((frame for frame in frames if not is_library_file(frame.file)), None)
+    return own if own is not None or not frames else frames[0]
+
+
+def library_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame where it is a library's and a frame of the user's own code is further out; else None."""
+    return frames[0] if frames and own_frame(frames) is not frames[0] else None
+
+
+def library_text(frames: Sequence[Frame]) -> str | None:
+    """The innermost line of the library that the user's line called, such as `equinox/nn/_linear.py:97`; None without one."""
+    frame = library_frame(frames)
+    return None if frame is None else f"{package_path(frame.file)}:{frame.line}"
+
+
+def line_text(frames: Sequence[Frame], *, is_short: bool = False) -> str:
+    """The user's line, followed by the library's: `/home/me/model.py:31 (flax/linen/linear.py:287)`; "" without frames.
+
+    Args:
+      frames: innermost first.
+      is_short: gives only the name of the user's file, without its folder.
+    """
+    frame, library = own_frame(frames), library_text(frames)
+    if frame is None:
+        return ""
+    file = re.split(r"[/\\]", frame.file)[-1] if is_short else frame.file
+    return f"{file}:{frame.line}" + (f" ({library})" if library else "")
+
 
 PHASES = ("forward", "backward", "recomputed", "rest")
 """Parts of a differentiated program; see `phases`."""

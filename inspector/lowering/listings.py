@@ -7,7 +7,6 @@ import collections
 import linecache
 import pathlib
 import sys
-import sysconfig
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +16,7 @@ from inspector._jax.traced import JaxprFacts
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin, Root
+from inspector.packages import is_library_file
 
 # What runs the user's code: never what a reader wants.
 _MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy", "click")
@@ -52,7 +52,7 @@ def source_listing(fun: Any, listings: Iterable[Listing]) -> Listing | Unavailab
     if first:
         lines[first].update([span[0]])
     files = sorted(
-        (f for f in lines if _is_users(f)), key=lambda f: (f != first, _is_library(f), -sum(lines[f].values()))
+        (f for f in lines if _is_users(f)), key=lambda f: (f != first, is_library_file(f), -sum(lines[f].values()))
     )
     blocks = [block for file in files for block in _file_blocks(file, lines[file])]
     if not blocks:
@@ -127,11 +127,6 @@ def _is_users(file: str) -> bool:
 def _is_cell(file: str) -> bool:
     """Notebook cells: ipykernel's temporary files, IPython's `<ipython-input-...>`."""
     return "ipykernel_" in file or file.startswith("<ipython-input")
-
-
-def _is_library(file: str) -> bool:
-    in_library = _in_packages(file) or pathlib.PurePath(file).is_relative_to(sysconfig.get_path("stdlib"))
-    return in_library and not _is_cell(file)
 
 
 def _in_packages(file: str) -> str | None:

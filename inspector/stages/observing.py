@@ -23,6 +23,7 @@ from inspector.errors import CancelledError, ExecutionError, ParameterError, Una
 from inspector.execution.observed import Observation, Observed
 from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.hlo.mesh import Mesh
+from inspector.hlo.source import Frame, own_frame
 
 _LOG_BYTES = 256 << 20
 _MOST_DEVICES = 256
@@ -144,14 +145,14 @@ def _observation(
         told, *arrays = (value.reshape(count, *value.shape[depth:]) for value in values)
         runs = tuple(told.tolist())
     kept = [array[:, : max(runs)] for array in arrays]
-    line = one.frames[0] if one.frames else None
+    line = own_frame([Frame(*frame) for frame in one.frames])
     return Observation(
         name=name,
         primitive=one.primitive,
         axes=one.axes,
         groups=one.groups,
-        source_file=_NO_LINE if line is None else line[0],
-        source_line=_NO_LINE if line is None else line[1],
+        source_file=_NO_LINE if line is None else line.file,
+        source_line=_NO_LINE if line is None else line.line,
         coordinates=tuple(dict(zip((n for n, _ in axes), map(int, place), strict=True)) for place in places),
         devices=_devices([n for n, _ in axes], places, mesh),
         executions=runs,
@@ -215,7 +216,7 @@ def _written(collective: Collective) -> set[tuple[int, ...]]:
 
 def _is_of(one: Logged, collective: Collective, mesh: Mesh | None) -> bool:
     """Whether it is of the same primitive, line, size, and groups as far as these are known."""
-    line = collective.origin.line
+    line = collective.origin.innermost
     if line is None or not one.frames or (line.file, line.line) != one.frames[0][:2]:
         return False
     if collective.origin.op_name.rpartition("/")[2] != one.primitive:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
+
+from inspector.hlo.source import Frame, library_text, own_frame
+from inspector.widgets.messages.common import SourceLine
 
 
 def cell_name(file: str) -> str | None:
@@ -19,6 +23,18 @@ def cell_name(file: str) -> str | None:
 def display_file(file: str) -> str:
     """What the panes call a source file: a cell's number, else its path."""
     return cell_name(file) or file
+
+
+def source_line(frames: Sequence[Frame]) -> SourceLine | None:
+    """The line that panes show for a call stack: the user's, with the library's that it led to; None without frames.
+
+    Args:
+      frames: innermost first.
+    """
+    frame = own_frame(frames)
+    if frame is None:
+        return None
+    return SourceLine(file=display_file(frame.file), line=frame.line or None, library=library_text(frames) or "")
 
 
 def _names() -> dict[str, str]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import PHASES, Origin, phases
+from inspector.packages import is_library_file
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 
@@ -84,6 +85,7 @@ class TextDocument:
         self._check(origin_of_line)
         origins: messages.OriginTable = {
             "files": list(self.files),
+            "libraries": [is_library_file(file) for file in self.files],
             "origins": [
                 [(name, [(file, line) for file, line in frames]) for name, frames in entry] for entry in self.origins
             ],

@@ -63,8 +63,14 @@ export function grouped(count: number): string {
 }
 
 /** A place in a file, as a reader names it: `model.py:12`. */
-export function shortSource({ file, line }: { file: string; line: number | null }): string {
-  return line === null ? baseName(file) : `${baseName(file)}:${line}`;
+export function shortSource({ file, line, library }: { file: string; line: number | null; library?: string }): string {
+  const own = line === null ? baseName(file) : `${baseName(file)}:${line}`;
+  return library ? `${own} (${baseName(library)})` : own;
+}
+
+/** A source line with its whole path, and the library's line that it led to. */
+export function wholeSource({ file, line, library }: { file: string; line: number | null; library?: string }): string {
+  return `${file}:${line ?? "?"}${library ? `\nwhich led to ${library}` : ""}`;
 }
 
 /** The last part of a path, as a reader names a file. */

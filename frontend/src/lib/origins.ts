@@ -19,6 +19,7 @@ export interface Place {
  */
 export class Origins {
   readonly files: string[] = [];
+  private readonly libraries = new Set<number>();
   private readonly names: string[] = [];
   private readonly places: Place[] = [];
   private readonly nameOf: number[] = [];
@@ -42,6 +43,7 @@ export class Origins {
   /** Interns a document's table; gives the number here of each of its entries. */
   add(table: OriginTable): Int32Array {
     const files = table.files.map((f) => internIn(this.fileIds, f, () => this.files.push(f)));
+    files.forEach((id, i) => table.libraries?.[i] && this.libraries.add(id));
     return Int32Array.from(table.origins, (entry, i) =>
       this.intern(
         entry.map(([name, frames]) => ({
@@ -71,6 +73,19 @@ export class Origins {
   /** The number of the innermost source line, or NONE; the first one of several. */
   innermost(origin: number): number {
     return this.innermosts(origin)[0] ?? NONE;
+  }
+
+  /**
+   * The line that readers are shown: the innermost in their own code, and the library's that it led to; the innermost one
+   * where all are a library's. Null without lines.
+   */
+  source(origin: number): { file: string; line: number; library: string } | null {
+    const places = this.frames(origin).map((frame) => this.places[frame]!);
+    const own = places.find(({ file }) => !this.libraries.has(file)) ?? places[0];
+    if (!own) return null;
+    const inner = places[0]!;
+    const library = inner === own ? "" : `${this.files[inner.file] ?? ""}:${inner.line}`;
+    return { file: this.files[own.file] ?? "", line: own.line, library };
   }
 
   innermosts(origin: number): readonly number[] {

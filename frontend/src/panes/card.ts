@@ -13,12 +13,12 @@ export function describe(
   line: number,
 ): string[] {
   const { origins } = synced;
-  const place = document.pane === "source" ? null : origins.placeAt(origins.innermost(document.origin(line)));
+  const source = document.pane === "source" ? null : origins.source(document.origin(line));
   const alive = document.pane === "optimized" ? aliveAt(document, line) : null;
   const isCounting = variant !== null && synced.variants.get(variant)?.state === "done" && !local.costs.reply(variant);
   return [
     ...operandsOf(document, line),
-    place ? `Source: ${shortSource({ file: origins.files[place.file] ?? "", line: place.line })}` : "",
+    source ? `Source: ${shortSource(source)}` : "",
     alive ? `Alive: ${aliveText(alive)}` : "",
     ...(variant === null ? [] : local.costs.describe(document, variant, line)),
     isCounting && document.defines(line) ? "What it costs is being counted" : "",

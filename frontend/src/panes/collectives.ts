@@ -3,7 +3,7 @@
 import { type Choice, segments } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
 import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
-import { baseName, format, formatSeconds, grouped, plural } from "../lib/format.ts";
+import { format, formatSeconds, grouped, plural, shortSource, wholeSource } from "../lib/format.ts";
 import { STRONG } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
@@ -155,9 +155,7 @@ class CollectivesPane implements Pane {
       row.axes === null
         ? h("span", { class: "insp-unavailable", title: row.axes_reason }, row.axes_reason || "none")
         : h("span", { class: "insp-axis-used" }, row.axes.join(", ") || "–");
-    const source = row.source
-      ? `${baseName(row.source.file)}${row.source.line === null ? "" : `:${row.source.line}`}`
-      : "";
+    const source = row.source ? shortSource(row.source) : "";
     const bytes = format(row.operand_bytes, "bytes");
     const runs = row.executions === null ? "unknown" : grouped(row.executions);
     const onkeydown = ((e: KeyboardEvent) => this.key(e, index)) as EventListener;
@@ -178,7 +176,7 @@ class CollectivesPane implements Pane {
       ...onLinks(row),
       h(
         "td",
-        { title: [row.source?.file ?? "", row.source_from].filter(Boolean).join(": ") },
+        { title: [row.source ? wholeSource(row.source) : "", row.source_from].filter(Boolean).join(": ") },
         source || h("span", { class: "insp-dim" }, row.inserted_by ? `by ${row.inserted_by}` : "unknown"),
       ),
     );

@@ -1,7 +1,7 @@
 // A table whose rows stand for instructions: chosen by click or key, lit with the selection.
 
 import { fill, h, oncePerFrame, update } from "../lib/dom.ts";
-import { shortSource } from "../lib/format.ts";
+import { shortSource, wholeSource } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES, type Local } from "../state/local.ts";
 
@@ -125,7 +125,7 @@ export function shareCell(share: number | null): HTMLElement {
 export function sourceCell(source: messages.SourceLine | null): HTMLElement {
   return h(
     "td",
-    { title: source?.file ?? "" },
+    { title: source ? wholeSource(source) : "" },
     source ? shortSource(source) : h("span", { class: "insp-dim" }, "unknown"),
   );
 }

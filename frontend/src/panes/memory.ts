@@ -27,7 +27,7 @@ const WHAT =
 const BY: Choice<GroupedBy>[] = [
   { value: "buffer", text: "Buffers", title: "Each buffer" },
   { value: "scope", text: "Scopes", title: "Buffers summed by JAX's name stack" },
-  { value: "line", text: "Lines", title: "Buffers summed by the innermost Python line" },
+  { value: "line", text: "Lines", title: "Buffers summed by the innermost line of your own code" },
   { value: "kind", text: "Kinds", title: "Arguments, outputs, constants, temporaries" },
   { value: "phase", text: "Phases", title: "Buffers summed by forward, backward, recomputed and the rest" },
 ];

@@ -2,7 +2,7 @@
 
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
-import { baseName, grouped } from "../lib/format.ts";
+import { shortSource, grouped } from "../lib/format.ts";
 import { programIds } from "../lib/grid.ts";
 import type * as messages from "../messages.ts";
 import { BlockDrawing } from "./blocks.ts";
@@ -158,7 +158,7 @@ function heading(row: messages.Kernel): HTMLElement {
   const grid = row.grid.length ? row.grid.map((size) => size ?? "?").join(" × ") : "none";
   const semantics = row.grid.length ? ` (${row.semantics.join(", ")})` : "";
   const facts: [string, string][] = [["grid", grid + semantics], ...row.facts];
-  const place = row.source && `${baseName(row.source.file)}:${row.source.line}`;
+  const place = row.source && shortSource(row.source);
   return h(
     "div",
     { class: "insp-pallas-head" },

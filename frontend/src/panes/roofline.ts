@@ -23,7 +23,11 @@ type Row = messages.RooflineRow;
 const BY: Choice<By>[] = [
   { value: "kernel", text: "Kernels", title: "Each kernel: a fusion, a product, a copy, a collective" },
   { value: "scope", text: "Scopes", title: "Kernels summed by JAX's name stack" },
-  { value: "line", text: "Lines", title: "Kernels summed by the innermost Python line" },
+  {
+    value: "line",
+    text: "Lines",
+    title: "Costs summed by the innermost line of your own code, a fusion’s split by the instructions in it",
+  },
   { value: "phase", text: "Phases", title: "Kernels summed by forward, backward, recomputed and the rest" },
   { value: "opcode", text: "Opcodes", title: "Kernels summed by opcode" },
   { value: "roof", text: "Roofs", title: "Kernels summed by the roof that they meet first" },

@@ -1,7 +1,7 @@
 // A source line that leads to the Source pane, where that has it.
 
 import { h } from "../lib/dom.ts";
-import { shortSource } from "../lib/format.ts";
+import { shortSource, wholeSource } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 import type { Context } from "./pane.ts";
 
@@ -9,7 +9,7 @@ import type { Context } from "./pane.ts";
 export function sourceLink({ synced, local }: Context, source: messages.SourceLine | null): HTMLElement {
   if (!source) return h("span", { class: "insp-dim" }, "unknown");
   const text = shortSource(source);
-  const title = `${source.file}:${source.line ?? "?"}`;
+  const title = wholeSource(source);
   const document = synced.document("source", local.active);
   const place = source.line === null ? -1 : synced.origins.placeOf(source.file, source.line);
   const line = document?.linesOf(synced.origins.atInnermost(place))[0];

@@ -3,7 +3,7 @@
 import { computationsOf } from "../lib/computations.ts";
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
-import { baseName, grouped } from "../lib/format.ts";
+import { grouped, shortSource } from "../lib/format.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import { best, type Matches, phaseCounts } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
@@ -87,12 +87,10 @@ export class StatusBar {
 
   private place(selection: Anchor): (HTMLElement | null)[] {
     const { origins } = this.context.synced;
-    const place = origins.placeAt(origins.innermost(selection.origin));
-    const file = place ? (origins.files[place.file] ?? "") : "";
+    const source = origins.source(selection.origin);
     const operation = origins.operation(selection.origin);
     return [
-      place &&
-        h("span", { class: "insp-place", title: this.chain(selection.origin) }, `${baseName(file)}:${place.line}`),
+      source && h("span", { class: "insp-place", title: this.chain(selection.origin) }, shortSource(source)),
       operation ? h("span", { class: "insp-operation", title: operation }, operation) : null,
       selection.instruction && selection.stage
         ? h(

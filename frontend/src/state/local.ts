@@ -286,12 +286,12 @@ export class Local {
   selectionMessage(): messages.Selection | null {
     const s = this.selection;
     if (!s) return null;
-    const place = this.synced.origins.placeAt(this.synced.origins.innermost(s.origin));
+    const source = this.synced.origins.source(s.origin);
     return {
       pane: s.pane,
       variant: s.variant,
-      file: place ? (this.synced.origins.files[place.file] ?? null) : null,
-      line: place?.line ?? null,
+      file: source?.file ?? null,
+      line: source?.line ?? null,
       origin: this.synced.origins.operation(s.origin) || null,
       instruction: s.instruction,
     };

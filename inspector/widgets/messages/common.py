@@ -87,6 +87,7 @@ class OriginTable(TypedDict):
 
     Attributes:
       files: source files by index.
+      libraries: for each file whether it is a library's.
       origins: the origins that lines have, mostly one a line; several where a line stands for
         several places, as inside of a function that is called twice. Each is a pair of an operation
         name (`jit(f)/dot_general`, "" if unknown) and its frames,
@@ -96,6 +97,7 @@ class OriginTable(TypedDict):
     """
 
     files: list[str]
+    libraries: list[bool]
     origins: list[list[tuple[str, list[tuple[int, int]]]]]
     phases: list[str]
 
@@ -170,10 +172,15 @@ class VariantRemoved(TypedDict):
 
 
 class SourceLine(TypedDict):
-    """A place in a source file; lines count from 1, None when unknown."""
+    """A place in a source file; lines count from 1, None when unknown.
+
+    Attributes:
+      library: the line of a library that it led to, such as `flax/linen/linear.py:287`; "" for none.
+    """
 
     file: str
     line: int | None
+    library: str
 
 
 class Page(TypedDict):

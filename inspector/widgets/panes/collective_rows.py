@@ -17,7 +17,7 @@ from inspector.errors import AtLeast, Unavailable
 from inspector.hlo import mesh as hlo
 from inspector.platforms import Peak
 from inspector.widgets import messages
-from inspector.widgets.cells import display_file
+from inspector.widgets.cells import source_line
 
 # Members are drawn one by one; more than this is no picture any more.
 _MAX_MEMBERS = 256
@@ -163,7 +163,6 @@ def _row(
     exchange = communication(collective, peak)
     axes, inserted_by = collective.axes, collective.inserted_by
     executions, source_from = collective.executions, collective.source_from
-    frame = collective.origin.line
     return Collective(
         name=collective.name,
         opcode=collective.opcode,
@@ -186,7 +185,7 @@ def _row(
         executions=None if isinstance(executions, Unavailable) else executions,
         executions_reason=executions.reason if isinstance(executions, Unavailable) else "",
         phases=list(collective.phases),
-        source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
+        source=source_line(collective.origin.frames),
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
         resharding=None if isinstance(changed, Unavailable) else _split_change(changed),

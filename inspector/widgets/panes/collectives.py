@@ -22,7 +22,7 @@ from inspector.hlo.module import Module
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.widgets import messages
-from inspector.widgets.cells import display_file
+from inspector.widgets.cells import source_line
 from inspector.widgets.panes.collective_rows import Collective, Mesh, mesh_of, rows_of
 from inspector.widgets.panes.counted import CountedPane
 from inspector.widgets.panes.observed import ObserveRequest
@@ -177,13 +177,12 @@ class CollectivesPane(CountedPane):
 
 
 def _resharding(each: resharding.Resharding) -> Resharding:
-    frame = each.frames[0] if each.frames else None
     return Resharding(
         name=each.name,
         had=each.had,
         needed=each.needed,
         operand_bytes=None if isinstance(each.operand_bytes, Unavailable) else each.operand_bytes,
-        source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
+        source=source_line(each.frames),
         advice=each.advice,
     )
 

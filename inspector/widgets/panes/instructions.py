@@ -146,7 +146,11 @@ def _row(row: dict[Any, Any]) -> InstructionRow:
         flops=known["flops"],
         bytes_accessed=known["bytes_accessed"],
         executions=known["executions"],
-        source=None if file is None else messages.SourceLine(file=display_file(file), line=known["source_line"]),
+        source=None
+        if file is None
+        else messages.SourceLine(
+            file=display_file(file), line=known["source_line"], library=known["library_line"] or ""
+        ),
         unknown=row["unknown"],
     )
 
@@ -156,4 +160,5 @@ def _plain(row: dict[Any, Any]) -> dict[str, Any]:
     import pandas as pd
 
     kinds = {"flops": float, "bytes_accessed": float, "executions": int, "source_file": str, "source_line": int}
+    kinds["library_line"] = str
     return {name: None if pd.isna(row[name]) else kind(row[name]) for name, kind in kinds.items()}

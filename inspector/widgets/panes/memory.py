@@ -11,6 +11,7 @@ from inspector.analysis.timeline import Timeline
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.program import Argument
 from inspector.errors import CompilationError, ModuleError, Unavailable
+from inspector.hlo.source import Origin
 from inspector.stages.compiled import Compiled
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import packed
@@ -171,11 +172,15 @@ def _buffers(timeline: Timeline, given: Sequence[Argument]) -> MemoryBuffers:
         room=[rooms[life.space] for life in shown],
         kind=[texts.of(life.kind) for life in shown],
         scope=[texts.of(o.scope) for o in origins],
-        line=[texts.of(f"{display_file(o.line.file)}:{o.line.line}" if o.line else "") for o in origins],
+        line=[texts.of(_line(o)) for o in origins],
         phase=[texts.of(timeline.phase(life) or "") for life in shown],
         padding=[life.padding_bytes for life in shown],
         left_out=len(lives) - len(shown),
     )
+
+
+def _line(origin: Origin) -> str:
+    return f"{display_file(origin.line.file)}:{origin.line.line}" if origin.line else ""
 
 
 def _name(life: Life, arguments: dict[int | None, str]) -> str:

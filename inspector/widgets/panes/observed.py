@@ -129,7 +129,7 @@ def _observation(each: observed.Observation, optimized: Mapping[str, str], left:
         optimized=optimized.get(name, ""),
         unnamed=each.name.reason if isinstance(each.name, Unavailable) else "",
         primitive=each.primitive,
-        source=messages.SourceLine(file=display_file(str(each.source_file)), line=int(each.source_line))
+        source=messages.SourceLine(file=display_file(str(each.source_file)), line=int(each.source_line), library="")
         if is_known and not isinstance(each.source_line, Unavailable)
         else None,
         executions=executions,
@@ -189,7 +189,7 @@ def _by_kind(found: Collectives) -> dict[tuple[object, ...], list[str]]:
 def _kind(each: analysis.Collective) -> tuple[object, ...]:
     operands = tuple(shape.without_layout() for shape in each.operand_shapes)
     primitive = each.origin.op_name.rpartition("/")[2]  # what stands before it grows as calls are inlined
-    return each.opcode, primitive, each.origin.line, str(each.participants), operands
+    return each.opcode, primitive, each.origin.innermost, str(each.participants), operands
 
 
 def _text(value: np.ndarray) -> str:

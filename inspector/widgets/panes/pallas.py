@@ -15,12 +15,11 @@ from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import Operand, ParamField
-from inspector.hlo.source import Frame
 from inspector.platforms import TPU
 from inspector.stages.kernel import Kernel
 from inspector.units import format_bytes, format_count
 from inspector.widgets import messages
-from inspector.widgets.cells import display_file
+from inspector.widgets.cells import source_line
 from inspector.widgets.messages import kernels as told
 from inspector.widgets.panes.pane import Entry, Pane
 from inspector.widgets.tuning import requested, write_value
@@ -112,7 +111,7 @@ def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | U
         number=kernel.number,
         name=kernel.name,
         function=kernel.function,
-        source=_source(kernel.origins[0].frames if kernel.origins else ()),
+        source=source_line(kernel.origins[0].frames if kernel.origins else ()),
         grid=list(kernel.grid),
         semantics=list(kernel.dimension_semantics),
         step_count=None if isinstance(kernel.step_count, Unavailable) else kernel.step_count,
@@ -223,12 +222,6 @@ def _shape(dtype: str, shape: Sequence[int]) -> str:
     return f"{dtype}[{','.join(map(str, shape))}]"
 
 
-def _source(frames: Sequence[Frame]) -> messages.SourceLine | None:
-    if not frames:
-        return None
-    return messages.SourceLine(file=display_file(frames[0].file), line=frames[0].line or None)
-
-
 def _param(kernel: Kernel, field: ParamField) -> told.KernelParam:
     value = dict(kernel.params).get(field.name, field.default)
     return told.KernelParam(
@@ -256,7 +249,7 @@ def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> told.KernelTrou
         frames = found.frames or (kernel.origins[0].frames if kernel is not None and kernel.origins else ())
         return told.KernelTrouble(
             summary=str(found), kernel=number, advice=[], asked_bytes=None, limit_bytes=None, allocations=[],
-            source=_source(frames), help_url=found.help_url,
+            source=source_line(frames), help_url=found.help_url,
         )  # fmt: skip
     return told.KernelTrouble(
         summary=str(found),

@@ -205,7 +205,7 @@ def _place(said: str) -> tuple[str, int] | None:
 
 
 def _line(place: tuple[str, int] | None) -> messages.SourceLine | None:
-    return None if place is None else messages.SourceLine(file=display_file(place[0]), line=place[1])
+    return None if place is None else messages.SourceLine(file=display_file(place[0]), line=place[1], library="")
 
 
 def _cut(text: str, most: int = _LONGEST) -> str:

@@ -14,7 +14,7 @@ from inspector.errors import AtLeast, Unavailable
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.widgets import messages
-from inspector.widgets.cells import display_file
+from inspector.widgets.cells import source_line
 from inspector.widgets.panes.counted import CountedPane
 from inspector.widgets.panes.line_costs import LineCostsRequest, failed, message_of
 from inspector.widgets.panes.pane import Context, Entry, Packed
@@ -269,8 +269,7 @@ def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
 
 
 def _source(point: Point) -> messages.SourceLine | None:
-    line = point.line
-    return None if line is None else messages.SourceLine(file=display_file(line.file), line=line.line)
+    return source_line(point.origin.frames)
 
 
 def _known(value: float | Unavailable) -> float | None:

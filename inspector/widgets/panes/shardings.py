@@ -13,7 +13,7 @@ from inspector.hlo.module import Module
 from inspector.stages.compiled import Compiled
 from inspector.units import format_array
 from inspector.widgets import messages
-from inspector.widgets.cells import display_file
+from inspector.widgets.cells import source_line
 from inspector.widgets.panes.pane import Entry, Pane
 from inspector.widgets.variants import Variant
 
@@ -104,7 +104,6 @@ class ShardingsPane(Pane):
 
 def _array(each: ArraySharding) -> ShardedArray:
     known = each.sharding
-    frame = each.frames[0] if each.frames else None
     return ShardedArray(
         kind=each.kind,
         name=each.name,
@@ -116,7 +115,7 @@ def _array(each: ArraySharding) -> ShardedArray:
         part_bytes=None if isinstance(each.part_bytes, Unavailable) else each.part_bytes,
         asked=each.asked,
         text=each.text,
-        source=None if frame is None else messages.SourceLine(file=display_file(frame.file), line=frame.line),
+        source=source_line(each.frames),
     )
 
 
