@@ -32,6 +32,7 @@ import collections
 import dataclasses
 import math
 from collections.abc import Iterable
+from typing import Self
 
 import numpy as np
 
@@ -190,11 +191,11 @@ class Missing:
     counted: str = "not counted"
 
 
-class AtLeast(float):
-    """A sum of which some parts are not known: the known part, a number like any other, and what is missing.
+class Partial(float):
+    """A number of which some parts are not known: the known part, a number like any other, and what is missing.
 
-    Sums with it, products and quotients with positive numbers keep what is missing. All other arithmetic gives
-    a plain `float` of the known part.
+    Either `AtLeast` or `About`. Sums, and products and quotients with positive numbers, keep what is missing, and are
+    `About` where a part of them is. All other arithmetic gives a plain `float` of the known part.
 
     Attributes:
       missing: the parts that are not known, each once.
@@ -203,8 +204,10 @@ class AtLeast(float):
     __slots__ = ("missing",)
 
     missing: tuple[Missing, ...]
+    word = ""
+    """Precedes the number in text."""
 
-    def __new__(cls, known: float, missing: Iterable[Missing]) -> AtLeast:
+    def __new__(cls, known: float, missing: Iterable[Missing]) -> Self:
         """The known part, in the sum's unit, and at least one that is missing."""
         number = super().__new__(cls, known)
         number.missing = tuple(dict.fromkeys(missing))
@@ -216,41 +219,66 @@ class AtLeast(float):
         kinds = collections.Counter((part.kind, part.counted) for part in self.missing)
         return ", ".join(f"{n} {_plural(kind) if n > 1 else kind} {counted}" for (kind, counted), n in kinds.items())
 
-    def __add__(self, other: float) -> AtLeast:
-        return AtLeast(float(self) + float(other), (*self.missing, *missing(other)))
+    def __add__(self, other: float) -> Partial:
+        return partial(float(self) + float(other), (*self.missing, *missing(other)), (self, other))
 
     __radd__ = __add__
 
     def __mul__(self, factor: float) -> float:
         product = float(self) * float(factor)
-        return AtLeast(product, (*self.missing, *missing(factor))) if factor >= 0 else product
+        return partial(product, (*self.missing, *missing(factor)), (self, factor)) if factor >= 0 else product
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> float:
         quotient = float(self) / float(divisor)
-        return AtLeast(quotient, self.missing) if divisor > 0 and not missing(divisor) else quotient
+        return type(self)(quotient, self.missing) if divisor > 0 and not missing(divisor) else quotient
 
-    def __reduce__(self) -> tuple[type[AtLeast], tuple[float, tuple[Missing, ...]]]:
-        return AtLeast, (float(self), self.missing)
+    def __reduce__(self) -> tuple[type[Partial], tuple[float, tuple[Missing, ...]]]:
+        return type(self), (float(self), self.missing)
 
     def __repr__(self) -> str:
-        return f"at least {float(self)!r}; {self.reason}"
+        return f"{self.word} {float(self)!r}; {self.reason}"
 
     __str__ = __repr__
 
 
+class AtLeast(Partial):
+    """A lower bound: whatever the missing parts are, the number is not less."""
+
+    __slots__ = ()
+    word = "at least"
+
+
+class About(Partial):
+    """An estimate: the missing parts are modeled, or counted in a way that a run may stay below."""
+
+    __slots__ = ()
+    word = "about"
+
+
+def partial(known: float, missing: Iterable[Missing], of: Iterable[float] = ()) -> Partial:
+    """A number of which parts are not known: `About` where it is made of such a number, else `AtLeast`.
+
+    Args:
+      known: the known part.
+      missing: at least one part that is not known.
+      of: the numbers that it is made of.
+    """
+    return (About if any(isinstance(value, About) for value in of) else AtLeast)(known, missing)
+
+
 def missing(value: float) -> tuple[Missing, ...]:
     """The parts that a number leaves out: () of one that is known."""
-    return value.missing if isinstance(value, AtLeast) else ()
+    return value.missing if isinstance(value, Partial) else ()
 
 
 def total(values: Iterable[float]) -> float:
-    """The sum, `AtLeast` where one of the values is."""
+    """The sum, `AtLeast` or `About` where one of the values is."""
     listed = list(values)
     parts = [part for value in listed for part in missing(value)]
     known = math.fsum(listed)
-    return AtLeast(known, parts) if parts else known
+    return partial(known, parts, listed) if parts else known
 
 
 def _plural(kind: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from inspector.errors import AtLeast, Unavailable
+from inspector.errors import Partial, Unavailable
 from inspector.numbering import numbered
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def make_table(kinds: Mapping[str, Kind], rows: Iterable[Sequence[object]]) -> p
 
     Args:
       kinds: of each column, in order; one may be `UNKNOWN: "reasons"`, for which rows have no cell.
-      rows: a cell a column. An `Unavailable` becomes a missing value with its reason, an `AtLeast` its known part
+      rows: a cell a column. An `Unavailable` becomes a missing value with its reason, a `Partial` its known part
         with what is not in it; None is missing where there is nothing to tell.
 
     Raises:
@@ -134,7 +134,7 @@ def _types(column: Column) -> set[type]:
 
 
 def _is_doubtful(kind: type) -> bool:
-    return issubclass(kind, (Unavailable, AtLeast))
+    return issubclass(kind, (Unavailable, Partial))
 
 
 def _combined(codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
@@ -154,6 +154,6 @@ def _reason(row: Mapping[str, object]) -> str:
     for name, value in row.items():
         if isinstance(value, Unavailable):
             said.setdefault(str(value).removeprefix("unavailable: "), []).append(name)
-        elif isinstance(value, AtLeast):
-            said.setdefault(f"at least; {value.reason}", []).append(name)
+        elif isinstance(value, Partial):
+            said.setdefault(f"{value.word}; {value.reason}", []).append(name)
     return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in said.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from inspector.errors import AtLeast, ParameterError, Unavailable
+from inspector.errors import ParameterError, Partial, Unavailable
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
@@ -71,7 +71,7 @@ def _said(value: float | Unavailable, form: Callable[[float], str]) -> str:
     """A number as `form` writes it; one known in part as "at least 4.18 kflop; 1 custom call not counted"."""
     if isinstance(value, Unavailable):
         return str(value)
-    return f"at least {form(float(value))}; {value.reason}" if isinstance(value, AtLeast) else form(value)
+    return f"{value.word} {form(float(value))}; {value.reason}" if isinstance(value, Partial) else form(value)
 
 
 def _seconds(value: float) -> str:

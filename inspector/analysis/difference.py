@@ -22,7 +22,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost, InstructionCost
 from inspector.compilation.memory import Memory
 from inspector.compilation.preview import Preview
-from inspector.errors import AtLeast, Unavailable, total
+from inspector.errors import Partial, Unavailable, total
 from inspector.hlo.executions import places
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import library_text
@@ -68,8 +68,8 @@ class Total:
     @property
     def words(self) -> str:
         """Such as "peak +1.2 MiB"; "" where it is the same, or not known of both."""
-        known = not isinstance(self.before, (Unavailable, AtLeast)) and not isinstance(
-            self.after, (Unavailable, AtLeast)
+        known = not isinstance(self.before, (Unavailable, Partial)) and not isinstance(
+            self.after, (Unavailable, Partial)
         )
         more = float(self.after) - float(self.before) if known else 0.0  # type: ignore[arg-type]
         text = format_bytes(abs(more)) if self.is_bytes else format_count(abs(more))

@@ -44,8 +44,8 @@ class Kernel:
 class Structure:
     """What one execution of a module has the device do, in numbers: each instruction as often as it runs.
 
-    A number is `AtLeast` where a loop's length or a conditional's branch is known only at run time: such a loop
-    counts once, the branches do not.
+    A number is `AtLeast` where a loop's length or a conditional's branch is known only at run time: neither
+    the body of such a loop nor the branches count.
 
     Attributes:
       kernels: executions of kernels; see the module's docstring.

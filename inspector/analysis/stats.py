@@ -10,7 +10,7 @@ from inspector.analysis.kernels import structure
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
 from inspector.compilation.preview import NO_CODE, Preview
-from inspector.errors import AtLeast, ParameterError, Unavailable
+from inspector.errors import ParameterError, Partial, Unavailable
 from inspector.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Stat:
       key: name with unit, as an attribute of `Memory`, `Cost` or `timings`.
       label: for people.
       unit: what `value` counts.
-      value: the number, `AtLeast` where it is known in part, or why there is none.
+      value: the number, `Partial` where it is known in part, or why there is none.
       less_is_better: whether a smaller value is clearly an improvement.
     """
 
@@ -214,7 +214,7 @@ def difference(value: Value, baseline: Value) -> Value:
         return value
     if isinstance(baseline, Unavailable):
         return baseline
-    parts = [side.reason for side in (value, baseline) if isinstance(side, AtLeast)]
+    parts = [side.reason for side in (value, baseline) if isinstance(side, Partial)]
     return Unavailable(f"known in part: {parts[0]}") if parts else value - baseline
 
 

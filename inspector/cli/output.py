@@ -51,11 +51,11 @@ def say_json(value: object) -> None:
 
 
 def _plain(value: Any) -> object:
-    from inspector.errors import AtLeast, Unavailable
+    from inspector.errors import Partial, Unavailable
 
     if isinstance(value, Unavailable):
         return {"unavailable": value.reason}
-    if isinstance(value, AtLeast):
+    if isinstance(value, Partial):
         return float(value)
     if hasattr(value, "tolist"):
         return value.tolist()

@@ -20,7 +20,8 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from inspector.errors import AtLeast, Missing, Unavailable, missing
+from inspector.compilation.real_operations import counted_otherwise, real_operations
+from inspector.errors import AtLeast, Missing, Partial, Unavailable, missing, partial
 from inspector.errors import total as sum_of
 from inspector.hlo.backend_config import declared_costs
 from inspector.hlo.brief import Brief
@@ -33,6 +34,7 @@ from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.single import FLOW, FREE, Single, singles
+from inspector.hlo.touched import PARTIAL, touched
 from inspector.units import format_bytes, format_count
 
 Counts = Mapping[str, float]
@@ -55,13 +57,15 @@ class Cost:
     """Operation counts of one execution on one device: XLA's, of every instruction as often as it runs.
 
     A number of which parts are not known, such as custom calls, is `AtLeast` the rest: a `float` that says what is
-    `missing`. So is one with a loop whose length only a run tells, which counts once, and one with a conditional,
-    of which the cheapest branch counts.
+    `missing`. So is one with a loop whose length only a run tells, of which only the first run of the condition counts,
+    and one with a conditional, of which the cheapest branch counts. A number that is modeled, as the operations of an FFT
+    are, is `About`.
 
     Attributes:
-      flops: floating-point operations.
+      flops: floating-point operations, those on complex numbers in operations on real ones.
       transcendentals: exp, log, sin and the like, not in `flops`.
-      bytes_accessed: operand and result bytes of every instruction that touches memory.
+      bytes_accessed: operand and result bytes of every instruction that touches memory; on TPUs those in the main memory,
+        without what stays in vector memory.
     """
 
     flops: float | Unavailable
@@ -72,7 +76,7 @@ class Cost:
     def missing(self) -> tuple[Missing, ...]:
         """The parts that some of the numbers leave out."""
         numbers = (getattr(self, name) for name in self.__match_args__)  # the fields, of which a subclass has more
-        return tuple(dict.fromkeys(p for n in numbers if isinstance(n, AtLeast) for p in missing(n)))
+        return tuple(dict.fromkeys(p for n in numbers if isinstance(n, Partial) for p in missing(n)))
 
     def __repr__(self) -> str:
         flops, transcendentals = (_text(n, format_count) for n in (self.flops, self.transcendentals))
@@ -125,30 +129,48 @@ def program_cost(
     if isinstance(counts, Unavailable):
         return counts
     whole = total(module, costs(module, parts, counts))
-    return Cost(*(_known_at_all(getattr(whole, name)) for name in _NUMBERS[:-1]))
+    moved = whole.main_memory_bytes if has_vector_memory(module) else whole.bytes_accessed
+    return Cost(*map(_known_at_all, (whole.flops, whole.transcendentals, moved)))
+
+
+def has_vector_memory(module: Module) -> bool:
+    """Whether values lie in another memory than the main one, as on TPUs."""
+    leaves = (leaf for shape in module.known_shapes for leaf in shape.leaves)
+    return not all(map(_in_main_memory, leaves))
 
 
 def is_reported(hlo_proto: bytes, read: Callable[[], Module]) -> bool:
-    """Whether XLA's own analysis counts all that a module does: nothing unknown, nothing that runs more than once.
+    """Whether XLA's own analysis counts all that a module does, and as here.
+
+    So nothing is unknown or runs more than once, no fusion reads a part of an operand, all numbers are real and all
+    memory is the main memory.
 
     Args:
       hlo_proto: a serialized `xla.HloModuleProto`.
       read: gives the module, which is read where its bytes alone do not tell.
     """
-    if not any(field in hlo_proto for field in _NOT_REPORTED.values()):
+    if not any(field in hlo_proto for field in (*_NOT_REPORTED.values(), *_COMPLEX_TYPES, *_TILES)):
         return True  # without reading the module, which takes longer than to count in it
-    return _NOT_REPORTED.keys().isdisjoint(read().columns.opcodes.values)
+    module = read()
+    if not _NOT_REPORTED.keys().isdisjoint(module.columns.opcodes.values) or has_vector_memory(module):
+        return False
+    return not counted_otherwise(module)
 
 
+# As protobuf writes these fields.
 _NOT_REPORTED = {
-    opcode: bytes([OPCODE << 3 | 2, len(opcode)]) + opcode.encode()  # as protobuf writes the field
-    for opcode in ("while", "conditional", "custom-call")
+    opcode: bytes([OPCODE << 3 | 2, len(opcode)]) + opcode.encode()
+    for opcode in ("while", "conditional", "custom-call", "fft", *PARTIAL)
 }
+_COMPLEX_TYPES = tuple(  # element_type of xla.ShapeProto, with the field after it: dimensions or layout
+    bytes([2 << 3, number, after << 3 | 2]) for number in (15, 18) for after in (3, 5)
+)
+_TILES = (b"\n\3\x08\x80\1", b"\n\2\x80\1", b"\n\2\x80\2", b"\n\2\x80\x08")  # of xla.TileProto, as TPUs have them
 
 
 def _known_at_all(number: Number) -> Number:
     """A number of which nothing is known is none."""
-    if isinstance(number, AtLeast) and not number:
+    if isinstance(number, Partial) and not number:
         return Unavailable(f"what it is made of is not known: {number.reason}")
     return number
 
@@ -210,6 +232,8 @@ class _Sum:
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._counts = counts
         self._calls = Fused(module, module.columns.rows_of("custom-call".__eq__))
+        self._otherwise = Fused(module, counted_otherwise(module))
+        self._partly = Fused(module, module.columns.rows_of(PARTIAL.__contains__))
         self._known: dict[int, InstructionCost] = {}
         self._totals: dict[int, InstructionCost] = {}
 
@@ -232,12 +256,27 @@ class _Sum:
         if instruction.opcode in FREE:
             return _NOTHING
         if instruction.opcode not in FLOW:
-            calls = [*self._calls.of(instruction)] if instruction.opcode == "fusion" else []
-            return _single_cost(instruction, self._counts[kind], calls)
+            is_fusion = instruction.opcode == "fusion"
+            calls = [*self._calls.of(instruction)] if is_fusion else []
+            counts = self._counts[kind]
+            if isinstance(counts, Unavailable):
+                return _single_cost(instruction, counts, calls)
+            moved = touched(instruction).total if is_fusion and any(self._partly.of(instruction)) else None
+            return _single_cost(instruction, counts, calls, self._operations(instruction, counts), moved)
         called = [self._total(computation) for computation in instruction.called_computations]
         if instruction.opcode == "while":
             return _looped(instruction, *called)
         return _cheapest(instruction, called) if instruction.opcode == "conditional" else _added(called)
+
+    def _operations(self, instruction: Instruction, counts: Counts) -> float:
+        """The floating-point operations, those that XLA counts otherwise corrected."""
+        known, corrected = counts.get("flops", 0.0), list[float]()
+        for inner in self._otherwise.of(instruction):
+            counted = self._counts.get(self._kinds[inner.row], {})
+            if not isinstance(counted, Unavailable) and (flops := counted.get("flops", 0.0)) > 0:
+                known -= flops
+                corrected.append(real_operations(inner, flops))
+        return sum_of([known, *corrected])
 
     def _total(self, computation: Computation) -> InstructionCost:
         if computation.id not in self._totals:
@@ -249,13 +288,13 @@ def _looped(loop: Instruction, body: InstructionCost, condition: InstructionCost
     trips = trip_count(loop)
     if not isinstance(trips, Unavailable):
         return _each(lambda b, c: sum_of([b * trips, c * (trips + 1)]) if trips else c, body, condition)
-    once = unknown_length(loop)
+    unknown = unknown_length(loop)
 
-    def at_least_once(b: float, c: float) -> float:
-        parts = (*missing(b), *missing(c))
-        return AtLeast(b + c, (*parts, once)) if parts or b + c else 0.0
+    def without_a_round(b: float, c: float) -> float:
+        """The condition runs once; the body may not run."""
+        return partial(c, (*missing(c), unknown), (c,)) if b or missing(b) or c or missing(c) else 0.0
 
-    return _each(at_least_once, body, condition)
+    return _each(without_a_round, body, condition)
 
 
 def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> InstructionCost:
@@ -266,7 +305,7 @@ def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> 
         unknown = [part for number in numbers for part in missing(number)]
         if len(set(numbers)) > 1:
             unknown.append(chosen)
-        return AtLeast(min(numbers), unknown) if unknown else numbers[0]
+        return partial(min(numbers), unknown, numbers) if unknown else numbers[0]
 
     return _each(cheapest, *branches)
 
@@ -299,8 +338,21 @@ def _part(module: Module, row: int, cost: InstructionCost) -> InstructionCost:
 
 
 def _single_cost(
-    instruction: Instruction, counts: Counts | Unavailable, calls: Sequence[Instruction]
+    instruction: Instruction,
+    counts: Counts | Unavailable,
+    calls: Sequence[Instruction],
+    operations: float = 0.0,
+    touched_bytes: float | None = None,
 ) -> InstructionCost:
+    """The cost of an instruction that calls nothing, or of a fusion.
+
+    Args:
+      instruction: of the module.
+      counts: XLA's, or why there are none.
+      calls: the custom calls fused into it.
+      operations: floating-point operations.
+      touched_bytes: of a fusion that reads or writes parts of its operands; None for XLA's count.
+    """
     if instruction.custom_call_target in _MARKS:
         return _NOTHING
     if isinstance(counts, Unavailable):
@@ -312,8 +364,8 @@ def _single_cost(
             return InstructionCost(said["flops"], said["transcendentals"], moved, moved)
         unknown = Unavailable(f"XLA does not know what a call to {instruction.custom_call_target!r} costs")
         return InstructionCost(unknown, unknown, unknown, unknown)
-    moved, main = _bytes(instruction, counts)
-    flops, transcendentals = _fused(calls, counts.get("flops", 0.0), counts.get("transcendentals", 0.0))
+    moved, main = _bytes(instruction, counts, touched_bytes)
+    flops, transcendentals = _fused(calls, operations, counts.get("transcendentals", 0.0))
     return InstructionCost(flops, transcendentals, moved, main)
 
 
@@ -321,17 +373,19 @@ def _fused(calls: Sequence[Instruction], flops: float, transcendentals: float) -
     """Operations without the -1 that XLA adds for each custom call in a fusion."""
     unknown = [Missing(c.name, "custom call") for c in calls if c.custom_call_target not in _MARKS]
     flops += len(calls)
-    return (AtLeast(flops, unknown), AtLeast(transcendentals, unknown)) if unknown else (flops, transcendentals)
+    if not unknown:
+        return flops, transcendentals
+    return partial(flops, (*missing(flops), *unknown), (flops,)), AtLeast(transcendentals, unknown)
 
 
-def _bytes(instruction: Instruction, counts: Counts) -> tuple[float, float]:
+def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None) -> tuple[float, float]:
     """Bytes accessed, those of tiled arrays in whole tiles, and the part of them in the main memory."""
     operands = instruction.operands
     shapes = {_read(n): operand.shape for n, operand in enumerate(operands)}
     shapes[f"{_BYTES}out{{}}"] = instruction.shape
     leaves = [leaf for shape in shapes.values() for leaf in shape.leaves]
     if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU's
-        moved_by_all = counts.get(_BYTES, 0.0)
+        moved_by_all = counts.get(_BYTES, 0.0) if touched_bytes is None else touched_bytes
         return moved_by_all, moved_by_all
     moved = {name: _padded(counts[name], shape) for name, shape in shapes.items() if name in counts}
     if instruction.opcode == "copy-start":  # its result has the operand in it once more
@@ -369,4 +423,4 @@ def _tpu_bytes(leaf: Shape) -> int:
 def _text(number: Number, form: Callable[[float], str]) -> str:
     if isinstance(number, Unavailable):
         return "unknown"
-    return f"at least {form(float(number))}" if isinstance(number, AtLeast) else form(number)
+    return f"{number.word} {form(float(number))}" if isinstance(number, Partial) else form(number)

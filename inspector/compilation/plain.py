@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, ForwardRef, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from inspector.compilation.portable import Portable, travelling
-from inspector.errors import AtLeast, InspectorError, Missing, Unavailable
+from inspector.errors import About, AtLeast, InspectorError, Missing, Partial, Unavailable
 
 T = TypeVar("T")
 
+_PARTIAL: Mapping[type[Partial], str] = {AtLeast: "at_least", About: "about"}
 _GREATEST = 2**64  # no count of XLA's has more bits
 _SHOWN = 80
 # JSON becomes a hundred times its length in Python's objects when it is all brackets.
@@ -59,8 +60,8 @@ def encode(value: object, forms: Forms = _NONE) -> Any:
 
 def fields_of(value: object, forms: Forms = _NONE) -> Any:
     """`encode`, of a value whose own type's form is passed over."""
-    if isinstance(value, AtLeast):
-        return {"at_least": float(value), "missing": encode(value.missing, forms)}
+    if isinstance(value, Partial):
+        return {_PARTIAL[type(value)]: float(value), "missing": encode(value.missing, forms)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Unavailable):
@@ -250,9 +251,10 @@ def _object(value: Any, at: str) -> dict[str, Any]:
 
 def _scalar(kind: Any, given: object, at: str, _: Forms = _NONE) -> Any:
     value: Any = given
-    if kind is float and isinstance(value, dict) and set(value) == {"at_least", "missing"}:
-        missing = decode(tuple[Missing, ...], value["missing"], f"{at}.missing")
-        return AtLeast(_scalar(float, value["at_least"], at), missing)
+    for partial, name in _PARTIAL.items() if kind is float and isinstance(value, dict) else ():
+        if set(value) == {name, "missing"}:
+            missing = decode(tuple[Missing, ...], value["missing"], f"{at}.missing")
+            return partial(_scalar(float, value[name], at), missing)
     if kind is float and type(value) is int and abs(value) < _GREATEST:
         return float(value)
     if type(given) is not (type(None) if kind is None else kind):

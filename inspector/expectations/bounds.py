@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from inspector.errors import AtLeast, ParameterError, Unavailable
+from inspector.errors import About, AtLeast, ParameterError, Unavailable
 
 Amount = float | str
 """A number, or a text with a unit, such as "1 GiB"."""
@@ -50,11 +50,13 @@ class Bound:
         """Whether a number is within, or why nobody can tell."""
         if isinstance(value, Unavailable):
             return value
-        if self.most is not None and value > self.most:
+        if self.most is not None and value > self.most and not isinstance(value, About):
             return False
         if isinstance(value, AtLeast):
             enough = self.most is None and self.least is not None and value >= self.least
             return enough or Unavailable(f"only a part of it is known: {value.reason}")
+        if isinstance(value, About):
+            return Unavailable(f"it is an estimate: {value.reason}")
         return self.least is None or value >= self.least
 
     def words(self, form: Callable[[float], str]) -> str:

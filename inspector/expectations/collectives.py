@@ -116,9 +116,7 @@ def _sum(found: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float
 
 def _put_in(one: Collective) -> float:
     if isinstance(one.executions, Unavailable):
-        return AtLeast(
-            one.operand_bytes, [Missing(one.name, "collective", "counted once, as nobody knows how often it runs")]
-        )
+        return AtLeast(0, [Missing(one.name, "collective that runs an unknown number of times")])
     return one.operand_bytes * one.executions
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from inspector.analysis.collective import Collective, axes_text
 from inspector.analysis.resharding import full_rematerialisations
-from inspector.errors import AtLeast, ParameterError, Unavailable
+from inspector.errors import ParameterError, Partial, Unavailable
 from inspector.expectations import contents, numbers
 from inspector.stages.compiled import Compiled
 from inspector.units import format_bytes, format_count, parse_bytes, parse_count
@@ -73,7 +73,7 @@ class Record:
             {key: _plain(value) for key, value in values.items() if not isinstance(value, Unavailable)},
             exchanges(compiled.collectives().items),
             contents.element_types(compiled.module()),
-            {key: value.reason for key, value in values.items() if isinstance(value, AtLeast)},
+            {key: value.reason for key, value in values.items() if isinstance(value, Partial)},
             {key: value.reason for key, value in values.items() if isinstance(value, Unavailable)},
         )
 

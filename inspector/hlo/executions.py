@@ -24,8 +24,8 @@ class Place:
     Attributes:
       counted_in: the instruction whose numbers hold these, the first of several; None in the entry computation.
       executions: how often each runs in one execution of the module, over all that call the computation.
-      at_least: how often each runs whatever happens: `AtLeast` below a loop of unknown length, which counts once, and
-        below a conditional, whose branches do not count.
+      at_least: how often each runs whatever happens: `AtLeast` below a loop of unknown length, of which only the first run of
+        the condition counts, and below a conditional, whose branches do not count.
       fused: they run as a part of `counted_in`, so they have no memory of their own.
     """
 
@@ -74,7 +74,10 @@ def _reached(module: Module) -> list[_Reached]:
         if here.callers:
             above = [(caller, _times(caller, n), found[caller.computation.id]) for caller, n in here.callers]
             here.runs = _sum([_product(outer.runs, times) for _, times, outer in above])
-            here.at_least = total([_at_least(caller, times, outer.at_least) for caller, times, outer in above])
+            here.at_least = total(
+                _at_least(caller, n, times, outer.at_least)
+                for (caller, n), (_, times, outer) in zip(here.callers, above, strict=True)
+            )
             here.fused = all(outer.fused or caller.opcode not in FLOW for caller, _, outer in above)
         for instruction in computation.calling:
             for position, called in enumerate(_called(instruction)):
@@ -130,15 +133,15 @@ def _times(caller: Instruction, position: int) -> int | Unavailable:
     return Unavailable(f"{caller.name} applies it to as many elements as it has to")
 
 
-def _at_least(caller: Instruction, times: int | Unavailable, executions: float) -> float:
-    """What a caller that runs at least so often adds to the executions of what it calls."""
+def _at_least(caller: Instruction, position: int, times: int | Unavailable, executions: float) -> float:
+    """What a caller that runs at least so often adds to the executions of what it calls at `position`."""
     if not isinstance(times, Unavailable):
         return executions * times
-    if caller.opcode == "while":
-        return AtLeast(executions, (*missing(executions), unknown_length(caller)))
+    if caller.opcode == "while":  # the body may not run, the condition runs once
+        return AtLeast(executions * position, (*missing(executions), unknown_length(caller)))
     return AtLeast(0, (*missing(executions), Missing(caller.name, caller.opcode)))
 
 
 def unknown_length(loop: Instruction) -> Missing:
-    """What a sum lacks that counts a loop of unknown length once."""
-    return Missing(loop.name, "loop of unknown length", "counted once")
+    """The part that a sum lacks of which a loop of unknown length is a part: the loop may run no round."""
+    return Missing(loop.name, "loop of unknown length", "not counted")

@@ -36,10 +36,10 @@ export function tabulate(columns: readonly (Stats | null)[], references: readonl
   });
 }
 
-/** Whether a number is the known part of one that is larger. */
-export const isAtLeast = (row: StatsRow): boolean => row.value !== null && row.reason !== null;
+/** Whether a number is known in part only. */
+export const isPartial = (row: StatsRow): boolean => row.value !== null && row.reason !== null;
 
-const exact = (row: StatsRow | null): number | null => (row && !isAtLeast(row) ? row.value : null);
+const exact = (row: StatsRow | null): number | null => (row && !isPartial(row) ? row.value : null);
 
 function cell(row: StatsRow | null, base: number | null, largest: number): StatsCell {
   const value = row?.value ?? null;

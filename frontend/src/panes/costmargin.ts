@@ -55,7 +55,7 @@ export class CostMargin {
     if (!costs) return this.absence(name, variant, reply.reasons[local.measure!] ?? "not known");
     const heaviest = textButton("Heaviest lines", "The lines that cost most", () => this.openHeaviest(costs, heaviest));
     const lost = costs.lost ? `${costs.share(costs.lost)} has no line here` : "";
-    const parts = [lost, reply.unknown && `at least: ${reply.unknown}`].filter(Boolean).join("; ");
+    const parts = [lost, reply.unknown && `about: ${reply.unknown}`].filter(Boolean).join("; ");
     return [h("b", {}, `${name}: ${costs.text(costs.total)}`), dim(parts), heaviest];
   }
 

@@ -279,14 +279,14 @@ class GraphPane extends LinkedPane {
     const span = model.isBox(node) ? null : model.span(node);
     const [flops, bytes, seconds] = (["flops", "bytes", "seconds"] as const).map((metric) => model.cost(node, metric));
     const said = (cost: typeof flops, text: (value: number) => string): string =>
-      cost && !Number.isNaN(cost.value) ? `${cost.isAtLeast ? "≥ " : ""}${text(cost.value)}` : "";
+      cost && !Number.isNaN(cost.value) ? `${cost.isAtLeast ? "about " : ""}${text(cost.value)}` : "";
     const facts = [
       model.isBox(node) ? model.kind(node) : `${model.opcode(node)} ${model.shape(node)}`,
       !model.isBox(node) && model.operation(node),
       model.canOpen(node) && plural(model.instructionsIn(node), "instruction"),
       said(bytes, (value) => `${format(value, "bytes")} accessed`),
       said(flops, (value) => `${format(value, "count")} flop`),
-      said(seconds, (value) => `at least ${formatSeconds(value)}`),
+      said(seconds, (value) => `${formatSeconds(value)} at the roof`),
       span && `alive for ${plural(span[1] - span[0], "step")}, from ${span[0]}`,
     ];
     fill(this.words, h("b", {}, model.title(node)), ` ${facts.filter(Boolean).join(" · ")}`);

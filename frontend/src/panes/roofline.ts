@@ -298,8 +298,8 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
     peak!.flops_per_s === null ? peak!.reason : `${formatRate(peak!.flops_per_s, "flop/s")} in ${peak!.name}`;
   const least =
     total?.least_s == null
-      ? "least time unknown"
-      : `at least ${formatSeconds(total.least_s)}${total.bound_by ? `, bound by ${total.bound_by}` : ""}`;
+      ? "time at the roofs unknown"
+      : `about ${formatSeconds(total.least_s)} at the roofs${total.bound_by ? `, bound by ${total.bound_by}` : ""}`;
   const links =
     total?.link_bytes && total.exposed_s !== null
       ? `; ${formatSeconds(total.exposed_s)} on links that no kernel hides`
@@ -324,7 +324,7 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
 }
 
 function titleOf(point: messages.RooflineRow): string {
-  const least = point.least_s === null ? "time unknown" : `at least ${formatSeconds(point.least_s)}`;
+  const least = point.least_s === null ? "time unknown" : `about ${formatSeconds(point.least_s)} at the roof`;
   const share = point.share === null ? "" : `, ${(100 * point.share).toFixed(1)} % of all kernels`;
   const intensity = point.intensity === null ? "" : `\n${point.intensity.toPrecision(3)} flop a byte`;
   const bound = point.bound_by ? `\nbound by ${point.bound_by}` : "";

@@ -2,7 +2,7 @@
 
 import { fill, h } from "../lib/dom.ts";
 import { format, formatDelta, formatPercent, grouped, plural } from "../lib/format.ts";
-import { isAtLeast, type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
+import { isPartial, type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
 import { nameOf, nameOfReference, stateMark, tooltipOf } from "./labels.ts";
@@ -117,11 +117,11 @@ export function content(
     h(
       "span",
       { class: "insp-value", title: exact(row.value, line.unit) },
-      isAtLeast(row) && h("span", { class: "insp-dim" }, "at least "),
+      isPartial(row) && h("span", { class: "insp-dim" }, `${row.word} `),
       format(row.value, line.unit),
     ),
     " ",
-    isAtLeast(row) && h("span", { class: "insp-reason", title: row.reason }, row.reason ?? ""),
+    isPartial(row) && h("span", { class: "insp-reason", title: row.reason }, row.reason ?? ""),
     " ",
     against !== null && h("span", { class: `insp-delta insp-${verdict}`, title: `Against ${against}` }, change),
   );

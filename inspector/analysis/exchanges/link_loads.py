@@ -12,7 +12,7 @@ from inspector.analysis.exchanges.exchange import exchange
 from inspector.analysis.exchanges.links import Links, named_chip
 from inspector.analysis.exchanges.switch import HUB, Switch
 from inspector.analysis.exchanges.torus import Link, Place, Torus
-from inspector.errors import AtLeast, ModuleError, ParameterError, Unavailable
+from inspector.errors import ModuleError, ParameterError, Partial, Unavailable
 from inspector.platforms.topologies import Slices
 from inspector.tables import Kind, Tabular, make_table
 from inspector.units import format_bytes
@@ -159,7 +159,7 @@ def link_loads(collective: Collective, algorithm: str, network: Network, devices
                     steps[number][link] = steps[number].get(link, 0.0) + len(transfer.blocks) * done.block_bytes
         algorithm = done.algorithm
     least = sent_bytes(collective)
-    bus_bytes = Unavailable(least.reason) if isinstance(least, AtLeast) else least
+    bus_bytes = Unavailable(least.reason) if isinstance(least, Partial) else least
     return LinkLoads(collective.name, algorithm, network, tuple(steps), sent, received, bus_bytes)
 
 

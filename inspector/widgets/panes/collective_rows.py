@@ -13,7 +13,7 @@ from inspector.analysis.communication import communication
 from inspector.analysis.needed_by import SplitInstructions
 from inspector.analysis.participation import Participation
 from inspector.analysis.whole_arrays import WholeArrays
-from inspector.errors import AtLeast, Unavailable
+from inspector.errors import Partial, Unavailable
 from inspector.hlo import mesh as hlo
 from inspector.platforms import Peak
 from inspector.widgets import messages
@@ -208,11 +208,11 @@ def _split_change(changed: resharding.Resharding) -> SplitChange:
 
 def _known(number: float) -> float | None:
     """The number, or the known part of it where that is anything."""
-    return float(number) if number or not isinstance(number, AtLeast) else None
+    return float(number) if number or not isinstance(number, Partial) else None
 
 
 def _left_out(number: float) -> str:
-    return number.reason if isinstance(number, AtLeast) else ""
+    return number.reason if isinstance(number, Partial) else ""
 
 
 def _is_cut(who: Participation) -> bool:

@@ -6,7 +6,7 @@ import json
 from typing import Literal, TypedDict
 
 from inspector.analysis.line_costs import LineCosts as Costs
-from inspector.errors import AtLeast, Unavailable
+from inspector.errors import About, Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
 from inspector.widgets.panes.pane import Packed
@@ -85,7 +85,7 @@ def message_of(variant: int, found: Costs, *, can_measure: bool) -> Packed:
     message = LineCosts(
         type="line_costs", variant=variant, total=total,
         reasons={name: why.reason for name, why in reasons.items() if isinstance(why, Unavailable)},
-        can_measure=can_measure, unknown=AtLeast(0, found.unknown).reason if found.unknown else "", error=None,
+        can_measure=can_measure, unknown=About(0, found.unknown).reason if found.unknown else "", error=None,
     )  # fmt: skip
     return Packed(message, [packed(json.dumps({text: _columns(found, text) for text in found.listings}))])
 

@@ -10,7 +10,7 @@ from inspector.analysis.roofline import Roofline as Roofs
 from inspector.analysis.roofline_groups import Group, GroupedBy
 from inspector.analysis.roofline_point import Point
 from inspector.compilation.compiled import CompiledProgram
-from inspector.errors import AtLeast, Unavailable
+from inspector.errors import Partial, Unavailable
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.widgets import messages
@@ -221,7 +221,7 @@ def _row_of(point: Point, spent: float) -> RooflineRow:
     unknown = [
         f"{what}: {value.reason}"
         for what, value in (("flops", point.flops), ("bytes", point.main_memory_bytes), ("time", point.least_s))
-        if isinstance(value, (Unavailable, AtLeast))
+        if isinstance(value, (Unavailable, Partial))
     ]
     return RooflineRow(
         name=point.name,
@@ -246,7 +246,7 @@ def _row_of(point: Point, spent: float) -> RooflineRow:
 def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
     slowest = group.points[0]
     opcodes = {point.opcode for point in group.points}
-    doubts = [value.reason for value in (group.least_s, group.flops) if isinstance(value, AtLeast)]
+    doubts = [value.reason for value in (group.least_s, group.flops) if isinstance(value, Partial)]
     source = _source(slowest) if by == "line" else None
     return RooflineRow(
         name=f"{source['file']}:{source['line']}" if source else group.name,

@@ -8,18 +8,23 @@ from typing import Literal, TypedDict
 from inspector.analysis.stats import Stat, program_stats, stats
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
-from inspector.errors import AtLeast, Unavailable
+from inspector.errors import Partial, Unavailable
 from inspector.widgets.panes.pane import Entry, Pane
 from inspector.widgets.variants import Variant
 
 
 class StatsRow(TypedDict):
-    """One number of a variant. With a `reason` it is not known: None, or at least the `value`."""
+    """One number of a variant. With a `reason` it is not known: None, or known in part.
+
+    Attributes:
+      word: precedes a `value` that is known in part: "at least" or "about"; else "".
+    """
 
     key: str
     label: str
     unit: Literal["bytes", "count", "seconds"]
     value: float | None
+    word: str
     reason: str | None
     less_is_better: bool
 
@@ -55,7 +60,8 @@ def _message(variant: Variant, rows: Iterable[Stat]) -> Stats:
                 label=row.label,
                 unit=row.unit,
                 value=None if isinstance(row.value, Unavailable) else float(row.value),
-                reason=row.value.reason if isinstance(row.value, (Unavailable, AtLeast)) else None,
+                word=row.value.word if isinstance(row.value, Partial) else "",
+                reason=row.value.reason if isinstance(row.value, (Unavailable, Partial)) else None,
                 less_is_better=row.less_is_better,
             )
             for row in rows
