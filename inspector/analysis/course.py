@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from inspector.analysis.schedule import Interval, Lane
+from inspector.errors import About, Missing
 from inspector.platforms import Peak
 from inspector.tables import Kind, Tabular, make_table
 from inspector.units import format_seconds
@@ -32,11 +33,13 @@ class Course(Tabular):
       computation: its name.
       peak: the chip's figures.
       items: in order of the beginning.
+      missing: the parts whose time is not known.
     """
 
     computation: str
     peak: Peak
     items: tuple[Interval, ...]
+    missing: tuple[Missing, ...] = ()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -60,9 +63,13 @@ class Course(Tabular):
         return max(0.0, sum(_length(each) for each in self.items if each.lane == "links") - self.exposed_s)
 
     def __repr__(self) -> str:
+        about, unknown = f"Course of {self.computation} on {self.peak.chip}", About(0.0, self.missing).reason
+        if self.missing and not self.seconds:
+            return f"<{about}: time unknown: {unknown}>"
         return (
-            f"<Course of {self.computation} on {self.peak.chip}: at least {format_seconds(self.seconds)}, of it waiting for"
-            f" links {format_seconds(self.exposed_s)}; hidden exchanges {format_seconds(self.hidden_s)}; an estimate>"
+            f"<{about}: about {format_seconds(self.seconds)} at the roofs, of it waiting for links"
+            f" {format_seconds(self.exposed_s)}; hidden exchanges {format_seconds(self.hidden_s)}"
+            f"{f'; {unknown}' if unknown else ''}; an estimate>"
         )
 
     def table(self) -> pd.DataFrame:

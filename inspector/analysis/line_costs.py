@@ -1,8 +1,7 @@
 """What each line of a program's texts costs: times, operations and bytes of the kernels that came of it.
 
-A kernel's least time (`analysis/roofline.py`) and its bytes belong to the line of the kernel, a fusion's to its own
-or its root's; its operations to the lines of the instructions fused into it, in proportion to what each computes. In
-the optimized HLO all of it stands at the kernel. A line of another text gets what comes from its operation, and where
+A fusion's time at the roof (`analysis/roofline.py`), bytes and operations belong to the lines of the instructions fused
+into it (`analysis/attribution.py`). In the optimized HLO all of it stands at the kernel. A line of another text gets what comes from its operation, and where
 several lines stand for one operation they share it, so that the lines of every text sum up to the same.
 """
 
@@ -15,12 +14,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from inspector.analysis.attribution import fused
 from inspector.analysis.phases import Phases, phases_text
-from inspector.compilation.cost import InstructionCost
 from inspector.errors import Missing, ParameterError, Unavailable, missing
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.source import Origin
+from inspector.hlo.source import Origin, own_first
 from inspector.tables import Kind, make_table
 from inspector.units import format_count
 
@@ -157,7 +156,6 @@ def line_costs(
     module: Module,
     listings: Mapping[str, Listing],
     roofline: Roofline,
-    costs: Mapping[str, InstructionCost],
     timeline: Timeline | Unavailable,
 ) -> LineCosts:
     """What the lines of a program's texts cost.
@@ -166,11 +164,9 @@ def line_costs(
       module: the optimized HLO.
       listings: the texts; that of the optimized HLO, "optimized", among them.
       roofline: its kernels under the roofs.
-      costs: of each instruction (`compilation.cost.costs`).
       timeline: its memory, or why that is not known.
     """
     spent: dict[tuple[str, str], Amounts] = collections.defaultdict(Amounts)
-    places = {point.name: module.instruction(point.name) for point in roofline.points}
     doubts: list[Missing] = []
     for point in roofline.points:
         numbers = (point.least_s, point.flops, point.main_memory_bytes)
@@ -178,9 +174,12 @@ def line_costs(
             doubts.append(Missing(point.name, point.opcode.replace("-", " ")))
         doubts += [part for n in numbers if not isinstance(n, Unavailable) for part in missing(n)]
         least_s, flops, moved = (0.0 if isinstance(n, Unavailable) else float(n) for n in numbers)
-        spent[point.name, point.name] += Amounts(least_s=least_s, main_memory_bytes=moved)
-        for name, share in _computing(places[point.name], costs).items():
-            spent[point.name, name] += Amounts(flops=flops * share)
+        if isinstance(point.executions, Unavailable) and (least_s or flops or moved):
+            doubts.append(Missing(point.name, "kernel that runs an unknown number of times", "counted once"))
+        for part in point.parts:
+            spent[point.name, part.instruction] += Amounts(
+                least_s * part.least_s, flops * part.flops, moved * part.main_memory_bytes
+            )
     for life in () if isinstance(timeline, Unavailable) else _at_peak(timeline):
         spent[life[0], life[0]] += Amounts(peak_bytes=life[1])
     total = functools.reduce(Amounts.__add__, spent.values(), Amounts())
@@ -192,25 +191,6 @@ def line_costs(
         tuple(dict.fromkeys(doubts)),
         _pieces(module, listings[OPTIMIZED], {place: each for place, each in spent.items() if any(each.values)}),
     )
-
-
-def _computing(kernel: Instruction, costs: Mapping[str, InstructionCost]) -> dict[str, float]:
-    """By which instructions a kernel's operations are done, and which share each does."""
-    inside = _fused(kernel) if kernel.opcode == "fusion" else ()
-    counted = ((each.name, costs[each.name].flops) for each in inside)
-    known = {name: float(flops) for name, flops in counted if not isinstance(flops, Unavailable) and flops}
-    total = sum(known.values())
-    return {name: flops / total for name, flops in known.items()} if total else {kernel.name: 1.0}
-
-
-def _fused(instruction: Instruction) -> Iterable[Instruction]:
-    """What is fused into an instruction, in fusions of fusions too; those themselves are not."""
-    for computation in instruction.called_computations:
-        for inner in computation.instructions:
-            if inner.opcode == "fusion":
-                yield from _fused(inner)
-            else:
-                yield inner
 
 
 def _at_peak(timeline: Timeline) -> Iterable[tuple[str, float]]:
@@ -245,7 +225,7 @@ def _pieces(module: Module, optimized: Listing, spent: Mapping[tuple[str, str], 
         """Of the instruction, or of a fusion that nothing tells of its root, or what else in it is known."""
         is_fusion = instruction.opcode == "fusion"
         roots = [computation.root for computation in instruction.called_computations] if is_fusion else []
-        known = itertools.chain((instruction,), roots, _fused(instruction) if is_fusion else ())
+        known = itertools.chain((instruction,), roots, fused(instruction) if is_fusion else ())
         found = next((each for each in known if entry(each) >= 0), None)
         return (-1, None) if found is None else (entry(found), phases_text(phases.of(found)))
 
@@ -285,9 +265,8 @@ def _by_origin(listing: Listing, *, is_source: bool) -> _Lines:
 
     @functools.cache
     def of(origin: Origin) -> Sequence[int]:
-        frames = ((frame.file, frame.line) for frame in origin.frames)
-        # A library's lines are not shown: what it does belongs to the innermost line that is.
-        keys = ((_LINE, "", frame) for frame in frames) if is_source else _keys(origin)
+        # What a library does belongs to the user's innermost line, or to the innermost one that is shown.
+        keys = ((_LINE, "", (f.file, f.line)) for f in own_first(origin.frames)) if is_source else _keys(origin)
         return next((lines[key] for key in keys if key in lines), ())
 
     def share(origins: tuple[Origin, ...]) -> Mapping[int | None, float]:

@@ -5,18 +5,19 @@ architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`compil
 are published peaks (`analysis/peaks.py`), and memory is the main memory: what lies in a TPU's vector
 memory does not count. A matrix product is held to the peak of the arithmetic that it runs by
 (`analysis/algorithms.py`), all other operations to the chip's fastest, a collective to the links
-(`analysis/communication.py`). Nothing is measured: the times are lower bounds, of branches the cheapest is
-taken, and what is started runs beside the rest until something waits for it (`analysis/schedule.py`).
+(`analysis/communication.py`). Nothing is measured, and the times are estimates: a run may be faster where caches hold
+what is counted as read from the main memory. Of branches the cheapest is taken, loops of unknown length count no round,
+and what is started runs beside the rest until something waits for it (`analysis/schedule.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from inspector.analysis.algorithms import Algorithm, algorithm_of, main_algorithm, products
+from inspector.analysis.attribution import parts
 from inspector.analysis.collective import Collective
 from inspector.analysis.collectives import Collectives
 from inspector.analysis.communication import Communication, communication
@@ -24,16 +25,17 @@ from inspector.analysis.course import Course
 from inspector.analysis.kernels import Kernel, kernels
 from inspector.analysis.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.analysis.operations import operations
-from inspector.analysis.phases import Phases, phases_text
+from inspector.analysis.phases import Phases
 from inspector.analysis.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, filled_by, group_row, grouped
 from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
 from inspector.analysis.schedule import Bound, Played, Work, intervals, play
 from inspector.compilation.cost import InstructionCost
-from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, missing
+from inspector.compilation.cost import total as cost_of
+from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
 from inspector.hlo.fused import Fused
-from inspector.hlo.module import Instruction, Module
-from inspector.hlo.source import NOWHERE, Origin
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.source import library_text
 from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_seconds
@@ -54,7 +56,7 @@ class Roofline:
       points: kernels, the slowest at its roof first, those of which nothing is known last.
       total: all of them together, and of a conditional's branches only the cheapest, for which one a run
         takes is not known. Its `least_s` is that of the schedule: less than the sum where a kernel runs beside
-        others. It is `AtLeast` where custom calls, loops of unknown length or links are `missing`.
+        others. It is `About` where custom calls, loops of unknown length or links are `missing`.
     """
 
     peak: Peak | Unavailable
@@ -80,10 +82,11 @@ class Roofline:
         """One row a kernel, the slowest at its roof first, and the total.
 
         Columns: `name, opcode, executions, flops, main_memory_bytes, link_bytes, algorithm, intensity, bound_by,
-        least_s, exposed_s, filled, share, scope, source_file, source_line, phase, unknown`: `flops`, bytes and `least_s` of all
+        least_s, exposed_s, filled, share, scope, source_file, source_line, phase, library_line,
+        unknown`: `flops`, bytes and `least_s` of all
         executions (of one where nobody knows how many), `intensity` in flops a byte, `share` of the total's `least_s`;
-        scope, line and phase of a fusion that has none itself are those of what is in it. `unknown` says what is missing, and of a time known in part that it is "at least"
-        that much.
+        scope, line and phase of a fusion are those of the instructions in it that cause most of its time. `library_line` is
+        the line of a library that the user's line led to. `unknown` says what is missing of a number.
         """
         return make_table(_COLUMNS, (_row(point, self.total) for point in (*self.points, self.total)))
 
@@ -114,8 +117,8 @@ class Roofline:
         if isinstance(self.peak, Unavailable):
             return f"<Roofline of {self.total.name}: {self.peak}>"
         least = self.total.least_s
-        said = str(least) if isinstance(least, Unavailable) else f"at least {format_seconds(float(least))}"
-        unknown = f"; {least.reason}" if isinstance(least, AtLeast) else ""
+        said = str(least) if isinstance(least, Unavailable) else f"about {format_seconds(float(least))} at the roofs"
+        unknown = f"; {least.reason}" if isinstance(least, Partial) else ""
         return (
             f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): bound by {self.total.bound_by},"
             f" {said}{unknown}; {self.peak.source}>"
@@ -125,7 +128,8 @@ class Roofline:
 _COLUMNS: Mapping[str, Kind] = {
     "name": "text", "opcode": "text", "executions": "int", "flops": "float", "main_memory_bytes": "float",
     "link_bytes": "float", "algorithm": "text", "intensity": "float", "bound_by": "text", "least_s": "float",
-    "exposed_s": "float", "filled": "float", "share": "float", "scope": "text", "source_file": "text", "source_line": "int", "phase": "text", UNKNOWN: "reasons",
+    "exposed_s": "float", "filled": "float", "share": "float", "scope": "text", "source_file": "text", "source_line": "int", "phase": "text",
+    "library_line": "text", UNKNOWN: "reasons",
 }  # fmt: skip
 
 
@@ -146,8 +150,9 @@ def roofline(
     timed, main = _all_timed(module, costs, peak, collectives)
     phases = Phases(module)
     played = play(module, _works(timed))
-    points = sorted((_exposed(_point(each, phases), each, played, peak) for each in timed), key=_rank)
-    return Roofline(peak, main, tuple(points), _total(module, played, points, peak))
+    points = sorted((_exposed(_point(each, costs, phases), each, played, peak) for each in timed), key=_rank)
+    flops = cost_of(module, costs).flops
+    return Roofline(peak, main, tuple(points), _total(module, flops, played, points, peak))
 
 
 def course(
@@ -171,7 +176,21 @@ def course(
     """
     timed, _ = _all_timed(module, costs, peak, collectives)
     shown = module.entry if computation is None else module.computation(computation)
-    return Course(shown.name, peak, intervals(_works(timed), shown))
+    found, unknown = intervals(_works(timed), shown)
+    here = _called_from(shown)
+    doubts = (part for each in timed if each.kernel.instruction.computation.number in here for part in each.unknown)
+    return Course(shown.name, peak, found, tuple(dict.fromkeys((*doubts, *unknown))))
+
+
+def _called_from(computation: Computation) -> frozenset[int]:
+    """The numbers of a computation and of those that it leads to."""
+    found, waiting = set[int](), [computation]
+    while waiting:
+        here = waiting.pop()
+        if here.number not in found:
+            found.add(here.number)
+            waiting += [called for instruction in here.calling for called in instruction.called_computations]
+    return frozenset(found)
 
 
 def _works(timed: Iterable[_Timed]) -> dict[str, Work]:
@@ -229,7 +248,7 @@ class _Timed:
       cost: what it costs.
       exchange: with other devices; None for none.
       memory_bytes: through the main memory; of a collective outside of fusions nothing: the links are slower.
-      compute_s, memory_s: at the roofs; `AtLeast` where a part is not known, unavailable where nothing is.
+      compute_s, memory_s: at the roofs; `About` where a part is not known, unavailable where nothing is.
       algorithm: as in `Point`.
       filled: as in `Point`.
     """
@@ -249,11 +268,20 @@ class _Timed:
 
     @property
     def link_s(self) -> float:
-        return self.exchange.communication.least_s if self.exchange else 0.0
+        return _estimate(self.exchange.communication.least_s) if self.exchange else 0.0
 
     @property
     def parts(self) -> dict[Bound, float | Unavailable]:
         return {"compute": self.compute_s, "memory": self.memory_s, "communication": self.link_s}
+
+    @property
+    def unknown(self) -> Iterator[Missing]:
+        """The parts of its time that are not known."""
+        for seconds in self.parts.values():
+            if isinstance(seconds, Unavailable):
+                yield Missing(self.kernel.instruction.name, self.kernel.instruction.opcode.replace("-", " "))
+            else:
+                yield from missing(seconds)
 
     @property
     def work(self) -> Work:
@@ -280,7 +308,7 @@ def _timed(
     moved = 0.0 if is_alone else cost.main_memory_bytes
     if isinstance(peak, Unavailable):
         return _Timed(kernel, cost, exchange, moved, peak, peak)
-    memory_s = moved if isinstance(moved, Unavailable) else moved / peak.memory_bytes_per_s
+    memory_s = moved if isinstance(moved, Unavailable) else _estimate(moved / peak.memory_bytes_per_s)
     if is_alone:
         return _Timed(kernel, cost, exchange, moved, 0.0, memory_s)
     inside = [*multiplied.of(kernel.instruction)]
@@ -315,10 +343,10 @@ def _computing(
     if len(known) < len(counted) or any(a.doubt for a, _ in known):
         doubts.append(Missing(instruction.name, "kernel of uncertain arithmetic", "held to what is known of it"))
     names = " + ".join(dict.fromkeys(str(a) for a, _ in known))
-    return (AtLeast(seconds, doubts) if doubts else seconds), names
+    return (About(seconds, doubts) if doubts else seconds), names
 
 
-def _point(timed: _Timed, phases: Phases) -> Point:
+def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases) -> Point:
     kernel, exchange = timed.kernel, timed.exchange
     runs = kernel.place.executions
     times = 1 if isinstance(runs, Unavailable) else runs
@@ -334,20 +362,8 @@ def _point(timed: _Timed, phases: Phases) -> Point:
         bound_by=bound,
         least_s=_times(least, times),
         filled=timed.filled,
-        origin=(origin := _origin(kernel.instruction)),
-        phase=phases_text(phases.of(kernel.instruction, origin.op_name)),
+        parts=parts(kernel.instruction, costs, bound, phases),
     )
-
-
-def _origin(kernel: Instruction) -> Origin:
-    """Of the kernel itself, else of its root, else of the first in it that knows one."""
-    own = kernel.origin
-    if own is not NOWHERE or kernel.opcode != "fusion":
-        return own
-    roots = [computation.root for computation in kernel.called_computations]
-    others = (instruction for root in roots for instruction in root.computation.instructions)
-    known = (i.origin for i in itertools.chain(roots, others))
-    return next((origin for origin in known if origin is not NOWHERE), NOWHERE)
 
 
 def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
@@ -361,7 +377,7 @@ def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
     bound = max(parts, key=lambda each: parts[each])
     if not parts[bound] and not doubts:
         return "nothing", 0.0
-    return bound, AtLeast(parts[bound], doubts) if doubts else parts[bound]
+    return bound, About(parts[bound], doubts) if doubts else parts[bound]
 
 
 def _exposed(point: Point, timed: _Timed, played: Played, peak: Peak | Unavailable) -> Point:
@@ -374,29 +390,31 @@ def _exposed(point: Point, timed: _Timed, played: Played, peak: Peak | Unavailab
     times = 1 if isinstance(point.executions, Unavailable) else point.executions
     overlap = played.overlaps.get(exchange.starter) if exchange.done else None
     if overlap is None:
-        return dataclasses.replace(point, exposed_s=exchange.communication.least_s * times)
+        return dataclasses.replace(point, exposed_s=timed.link_s * times)
     doubts = missing(exchange.communication.least_s)
-    waits_s = AtLeast(overlap.waits_s, doubts) if doubts else overlap.waits_s
+    waits_s = About(overlap.waits_s, doubts) if doubts else overlap.waits_s
     return dataclasses.replace(point, exposed_s=waits_s * times, beside=overlap.beside)
 
 
-def _total(module: Module, played: Played, points: Sequence[Point], peak: Peak | Unavailable) -> Point:
+def _total(
+    module: Module, flops: float | Unavailable, played: Played, points: Sequence[Point], peak: Peak | Unavailable
+) -> Point:
     spent, unknown = played.spent, played.missing
     algorithms = " + ".join(dict.fromkeys(p.algorithm for p in points if p.algorithm))
-    amounts = (spent.flops, spent.memory_bytes, spent.link_bytes)
+    left_out = (*_unknown(points, "main_memory_bytes"), *unknown)
+    moved = About(spent.memory_bytes, left_out) if left_out else spent.memory_bytes
+    amounts = (flops, moved, spent.link_bytes)
     if isinstance(peak, Unavailable):
         return Point(module.name, "", *amounts, 1, algorithms, peak, peak)
-    nothing = [Missing(p.name, p.opcode.replace("-", " ")) for p in points if isinstance(p.least_s, Unavailable)]
-    doubts = [part for p in points if not isinstance(p.least_s, Unavailable) for part in missing(p.least_s)]
-    left_out = (*nothing, *doubts, *unknown)
+    left_out = (*_unknown(points, "least_s"), *unknown)
     memory_s = spent.memory_bytes / peak.memory_bytes_per_s  # copies beside the rest share the memory with it
     seconds, bound = max((spent.seconds, spent.bound_by), (memory_s, "memory"), key=lambda each: each[0])
     if not seconds and left_out:
-        none = Unavailable(f"nobody knows what its kernels cost: {AtLeast(0, left_out).reason}")
+        none = Unavailable(f"nobody knows what its kernels cost: {About(0, left_out).reason}")
         return Point(module.name, "", *amounts, 1, algorithms, none, none)
-    least = AtLeast(seconds, left_out) if left_out else seconds
-    unknown_links = [part for p in points if isinstance(p.exposed_s, AtLeast) for part in missing(p.exposed_s)]
-    exposed = AtLeast(spent.communication_s, unknown_links) if unknown_links else spent.communication_s
+    least = About(seconds, left_out) if left_out else seconds
+    unknown_links = [part for p in points if isinstance(p.exposed_s, Partial) for part in missing(p.exposed_s)]
+    exposed = About(spent.communication_s, unknown_links) if unknown_links else spent.communication_s
     return Point(module.name, "", *amounts, 1, algorithms, bound, least, exposed_s=exposed, filled=filled_by(points))
 
 
@@ -410,12 +428,28 @@ def _row(point: Point, total: Point) -> tuple[object, ...]:
         point.algorithm, None if isinstance(intensity, Unavailable) else intensity, point.bound_by, point.least_s, point.exposed_s,
         None if isinstance(point.filled, Unavailable) else point.filled, share,
         point.scope, point.line.file if point.line else None, point.line.line if point.line else None, point.phase,
+        library_text(point.origin.frames),
     )  # fmt: skip
 
 
 def _rank(point: Point) -> tuple[float, ...]:
     numbers = (point.least_s, point.flops, point.main_memory_bytes)
     return float(isinstance(point.least_s, Unavailable)), *(-_number(number) for number in numbers)
+
+
+def _unknown(points: Iterable[Point], number: str) -> Iterator[Missing]:
+    """The parts of a number of all kernels that are not known."""
+    for point in points:
+        value = getattr(point, number)
+        if isinstance(value, Unavailable):
+            yield Missing(point.name, point.opcode.replace("-", " "))
+        else:
+            yield from missing(value)
+
+
+def _estimate(seconds: float) -> float:
+    """A time at a roof: an estimate, whatever it was counted from."""
+    return About(float(seconds), missing(seconds)) if missing(seconds) else seconds
 
 
 def _times(number: float | Unavailable, count: int) -> float | Unavailable:

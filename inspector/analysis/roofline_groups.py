@@ -1,14 +1,19 @@
-"""A roofline's kernels summed by scope, line, phase, opcode or roof: where the least time goes."""
+"""A roofline's kernels summed by scope, line, phase, opcode or roof: where the time at the roofs goes.
+
+By scope, line and phase a fusion's cost is split as `analysis/attribution.py` has it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
 
+from inspector.analysis.attribution import Part
 from inspector.analysis.matrix_unit import NO_PRODUCT, mean_filled
 from inspector.analysis.roofline_point import Point, flops_a_byte
-from inspector.errors import AtLeast, Missing, Unavailable, total
+from inspector.errors import About, Missing, Unavailable, missing, total
+from inspector.hlo.source import Frame, Origin
 from inspector.tables import UNKNOWN, Kind
 
 GroupedBy = Literal["scope", "line", "phase", "opcode", "roof"]
@@ -17,12 +22,14 @@ GroupedBy = Literal["scope", "line", "phase", "opcode", "roof"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Kernels that share something.
+    """Kernels, or parts of them, that share something.
 
     Attributes:
-      name: what they share, a line as `file:line`; None where nothing tells.
-      points: the kernels, the slowest first.
-      flops, main_memory_bytes, least_s: of all executions of all of them; `AtLeast` where a part is not known.
+      name: what they share, a line as `file:line`; None where it is unknown.
+      points: the kernels, those that spend most time here first.
+      frames: of a line the call stack of the part that spends most time; else ().
+      flops, main_memory_bytes, least_s: of all executions of all of them, of a fusion its part; `About` where a part is not
+        known, or a kernel runs an unknown number of times and is counted once.
       link_bytes: that one device sends to others.
       exposed_s: of the time on the links what no kernel hides, as of a `Point`.
       filled: the share of the matrix unit that their products fill at most.
@@ -31,6 +38,7 @@ class Group:
 
     name: str | None
     points: tuple[Point, ...]
+    frames: tuple[Frame, ...]
     flops: float
     main_memory_bytes: float
     link_bytes: float
@@ -52,22 +60,24 @@ GROUP_COLUMNS: Mapping[str, Kind] = {
 
 
 def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
-    """The groups, the slowest first; every point is in one."""
-    found: dict[str | None, list[Point]] = {}
+    """The groups, the slowest first; each kernel is in one, or with its parts in several."""
+    found: dict[str | None, list[_Shared]] = {}
     for point in points:
-        found.setdefault(_shared(point, by), []).append(point)
+        for shared in _shared(point, by):
+            found.setdefault(shared.name, []).append(shared)
     spent = {name: _sum(each, "least_s") for name, each in found.items()}
     whole = float(sum(spent.values()))
     groups = [
         Group(
             name=name,
-            points=tuple(each),
+            points=tuple(dict.fromkeys(shared.point for shared in sorted(each, key=_rank))),
+            frames=min(each, key=_rank).origin.frames if by == "line" else (),
             flops=_sum(each, "flops"),
             main_memory_bytes=_sum(each, "main_memory_bytes"),
-            link_bytes=sum(point.link_bytes for point in each),
+            link_bytes=sum(shared.point.link_bytes * shared.least_s for shared in each),
             least_s=spent[name],
             exposed_s=_sum(each, "exposed_s"),
-            filled=filled_by(each),
+            filled=filled_by([shared.point for shared in each if shared.flops]),
             share=float(spent[name]) / whole if whole else Unavailable("no kernel's time is known"),
         )
         for name, each in found.items()
@@ -94,18 +104,55 @@ def filled_by(points: Iterable[Point]) -> float | Unavailable:
     return mean_filled(pairs) if pairs else next(iter(reasons), NO_PRODUCT)
 
 
-def _shared(point: Point, by: GroupedBy) -> str | None:
-    if by == "line":
-        return f"{point.line.file}:{point.line.line}" if point.line else None
-    if by == "roof":
-        return None if isinstance(point.bound_by, Unavailable) else point.bound_by
-    return {"scope": point.scope or None, "phase": point.phase, "opcode": point.opcode}[by]
+class _Shared(NamedTuple):
+    """The share of a kernel's numbers that goes to a group."""
+
+    name: str | None
+    point: Point
+    origin: Origin
+    flops: float = 1.0
+    main_memory_bytes: float = 1.0
+    least_s: float = 1.0
+
+    def amount(self, number: str) -> float:
+        """The number of the kernel, of which the group has its share."""
+        value = getattr(self.point, number)
+        if isinstance(value, Unavailable):
+            return About(0.0, [Missing(self.point.name, self.point.opcode.replace("-", " "))])
+        if isinstance(self.point.executions, Unavailable) and value:
+            once = Missing(self.point.name, "kernel that runs an unknown number of times", "counted once")
+            value = About(float(value), (*missing(value), once))
+        return value * (self.least_s if number == "exposed_s" else getattr(self, number))
 
 
-def _sum(points: Sequence[Point], name: str) -> float:
+def _shared(point: Point, by: GroupedBy) -> Iterator[_Shared]:
+    if by == "opcode":
+        yield _Shared(point.opcode, point, point.origin)
+    elif by == "roof":
+        yield _Shared(None if isinstance(point.bound_by, Unavailable) else point.bound_by, point, point.origin)
+    else:
+        for part in point.parts:
+            name = {"line": _line, "scope": _scope, "phase": _phase}[by](part)
+            yield _Shared(name, point, part.origin, part.flops, part.main_memory_bytes, part.least_s)
+
+
+def _line(part: Part) -> str | None:
+    line = part.origin.line
+    return f"{line.file}:{line.line}" if line else None
+
+
+def _scope(part: Part) -> str | None:
+    return part.origin.scope or None
+
+
+def _phase(part: Part) -> str | None:
+    return part.phase
+
+
+def _rank(shared: _Shared) -> tuple[float, ...]:
+    return tuple(-float(shared.amount(number)) for number in ("least_s", "flops", "main_memory_bytes"))
+
+
+def _sum(shared: Iterable[_Shared], number: str) -> float:
     """What is not known counts as nothing, and is missing."""
-    values = ((point, getattr(point, name)) for point in points)
-    return total(
-        AtLeast(0.0, [Missing(point.name, point.opcode.replace("-", " "))]) if isinstance(value, Unavailable) else value
-        for point, value in values
-    )
+    return total(each.amount(number) for each in shared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from inspector.analysis.attribution import Part
 from inspector.analysis.matrix_unit import NO_PRODUCT
 from inspector.analysis.schedule import Bound
 from inspector.errors import Unavailable
@@ -23,12 +24,11 @@ class Point:
       algorithm: by which arithmetic its matrix products run, such as "bf16 x 3", several joined by " + "; "" for none.
       bound_by: which roof it meets first; "nothing" when it neither computes nor moves anything.
       least_s: the time that it takes at that roof; `AtLeast` where a part of it is not known.
-      origin: where it comes from: by its own metadata, and of a fusion without any by its root's, or what else is in it.
+      parts: the shares of its cost by where they come from, the largest first; () of the module.
       exposed_s: of the time on the links what no kernel hides, all executions, as the schedule has it when each kernel takes
         its least time: an estimate; unavailable where times are not known.
       beside: the kernels that run while an exchange is under way.
       filled: the share of the chip's matrix unit that its products fill at most, by their flops; the rest is padding.
-      phase: the part of a differentiated program (`analysis/phases.py`); None where nothing tells.
     """
 
     name: str
@@ -40,11 +40,20 @@ class Point:
     algorithm: str
     bound_by: Bound | Unavailable
     least_s: float | Unavailable
-    origin: Origin = NOWHERE
-    phase: str | None = None
+    parts: tuple[Part, ...] = ()
     exposed_s: float | Unavailable = 0.0
     beside: tuple[str, ...] = ()
     filled: float | Unavailable = NO_PRODUCT
+
+    @property
+    def origin(self) -> Origin:
+        """Where the instructions come from that cause most of its time."""
+        return self.parts[0].origin if self.parts else NOWHERE
+
+    @property
+    def phase(self) -> str | None:
+        """The part of a differentiated program that these belong to (`analysis/phases.py`); None where it is unknown."""
+        return self.parts[0].phase if self.parts else None
 
     @property
     def scope(self) -> str:
@@ -53,7 +62,7 @@ class Point:
 
     @property
     def line(self) -> Frame | None:
-        """The innermost Python line."""
+        """The innermost line of the user's own code there."""
         return self.origin.line
 
     @property

@@ -1,4 +1,4 @@
-"""How long a schedule at least takes when each kernel takes its least time: what runs beside what.
+"""How long a schedule takes when each kernel takes its time at the roofs: what runs beside what.
 
 An instruction that starts something goes on at once; the one that ends it waits. What is started runs one after
 the other on its stream: exchanges on the links, copies on the way to memory. All else runs in the schedule's order.
@@ -138,23 +138,24 @@ _NOTHING = Spent()
 
 
 def play(module: Module, work: Mapping[str, Work]) -> Played:
-    """What one execution of a module at least takes, and what runs beside what.
+    """The time of one execution of a module, and what runs beside what.
 
     Args:
       module: in the order in which it runs.
-      work: of each instruction that does something, by name. Loops of unknown length run once, and of a conditional the
-        branch that takes the least.
+      work: of each instruction that does something, by name. Of a loop of unknown length only the condition
+        runs, and of a conditional the branch that takes the least.
     """
     player = _Player(work)
     spent = player.play(module.entry)
     return Played(spent, tuple(dict.fromkeys(player.missing)), player.overlaps)
 
 
-def intervals(work: Mapping[str, Work], computation: Computation) -> tuple[Interval, ...]:
-    """What is under way when in one execution of one computation of a module, in order of the beginning."""
+def intervals(work: Mapping[str, Work], computation: Computation) -> tuple[tuple[Interval, ...], tuple[Missing, ...]]:
+    """What is under way when in one execution of one computation, in order of the beginning; and the parts not known."""
     player = _Player(work, computation.id)
     player.play(computation)
-    return tuple(sorted(player.intervals, key=lambda each: (each.start_s, each.end_s)))
+    found = sorted(player.intervals, key=lambda each: (each.start_s, each.end_s))
+    return tuple(found), tuple(dict.fromkeys(player.missing))
 
 
 class _Player:
@@ -246,7 +247,7 @@ class _Player:
         trips = trip_count(instruction)
         if isinstance(trips, Unavailable):
             self.missing.append(unknown_length(instruction))
-            return body + condition
+            return condition  # the body may not run
         return body.times(trips) + condition.times(trips + 1)
 
 

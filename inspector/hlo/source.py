@@ -75,6 +75,11 @@ def own_frame(frames: Sequence[Frame]) -> Frame | None:
     return own if own is not None or not frames else frames[0]
 
 
+def own_first(frames: Sequence[Frame]) -> list[Frame]:
+    """The frames of the user's own code, innermost first, and those of libraries after them."""
+    return sorted(frames, key=lambda frame: is_library_file(frame.file))
+
+
 def library_frame(frames: Sequence[Frame]) -> Frame | None:
     """The innermost frame where it is a library's and a frame of the user's own code is further out; else None."""
     return frames[0] if frames and own_frame(frames) is not frames[0] else None

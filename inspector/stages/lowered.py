@@ -272,7 +272,7 @@ class Lowered(Deferred, Portable):
             OPTIMIZED: hlo_listing(compiled.hlo, module, self.root),
         }
         listings = {name: text for name, text in texts.items() if not isinstance(text, Unavailable)}
-        return line_costs(module, listings, roofline, compiled.instruction_costs(), timeline)
+        return line_costs(module, listings, roofline, timeline)
 
     def request(
         self,

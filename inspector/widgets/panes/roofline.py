@@ -180,7 +180,7 @@ class RooflinePane(CountedPane):
             reply["count"] = len(roofs.points)
             if request["by"] != "kernel":
                 groups = roofs.groups(request["by"])
-                reply["rows"] = [_row_of_group(group, request["by"]) for group in groups[:_SHOWN]]
+                reply["rows"] = [_row_of_group(group) for group in groups[:_SHOWN]]
                 reply["count"] = len(groups)
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"] = messages.error_of(error)
@@ -238,16 +238,17 @@ def _row_of(point: Point, spent: float) -> RooflineRow:
         beside=[*point.beside[:_NAMED]],
         filled=_known(point.filled),
         share=least / spent if least is not None and spent else None,
-        source=_source(point),
+        source=source_line(point.origin.frames),
         unknown="; ".join(unknown),
     )
 
 
-def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
+def _row_of_group(group: Group) -> RooflineRow:
     slowest = group.points[0]
     opcodes = {point.opcode for point in group.points}
     doubts = [value.reason for value in (group.least_s, group.flops) if isinstance(value, Partial)]
-    source = _source(slowest) if by == "line" else None
+    line = source_line(group.frames)
+    source = None if line is None else messages.SourceLine(file=line["file"], line=line["line"], library="")
     return RooflineRow(
         name=f"{source['file']}:{source['line']}" if source else group.name,
         instruction=slowest.name,
@@ -266,10 +267,6 @@ def _row_of_group(group: Group, by: GroupedBy) -> RooflineRow:
         source=source,
         unknown=doubts[0] if doubts else "",
     )
-
-
-def _source(point: Point) -> messages.SourceLine | None:
-    return source_line(point.origin.frames)
 
 
 def _known(value: float | Unavailable) -> float | None:
