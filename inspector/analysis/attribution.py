@@ -61,7 +61,7 @@ def parts(
     fallback = _known(kernel)
     for place, spent in enumerate((seconds, flops, moved)):
         whole = sum(spent.values())
-        for row, amount in spent.items():
+        for row, amount in sorted(spent.items()):
             inner = kernel.module.at(row)
             speaker = inner if _is_known(inner.origin) else fallback
             key = id(speaker.origin)  # equal ones of a module are mostly the same object
@@ -69,6 +69,7 @@ def parts(
                 shares[key], speakers[key] = [0.0, 0.0, 0.0], speaker
             shares[key][place] += amount / whole
     found = [_part(speakers[o], phases, flops=f, moved=m, seconds=s) for o, (s, f, m) in shares.items()]
+    found.reverse()  # so that of equal shares the last instruction's comes first: the root's
     return tuple(sorted(found, key=lambda part: (-part.least_s, -part.flops, -part.main_memory_bytes)))
 
 

@@ -29,7 +29,7 @@ from inspector.analysis.phases import Phases
 from inspector.analysis.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, filled_by, group_row, grouped
 from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
-from inspector.analysis.schedule import Bound, Played, Work, intervals, play
+from inspector.analysis.schedule import Bound, Played, Work, intervals, play, uncounted
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.cost import total as cost_of
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
@@ -176,10 +176,10 @@ def course(
     """
     timed, _ = _all_timed(module, costs, peak, collectives)
     shown = module.entry if computation is None else module.computation(computation)
-    found, unknown = intervals(_works(timed), shown)
+    works = _works(timed)
     here = _called_from(shown)
     doubts = (part for each in timed if each.kernel.instruction.computation.number in here for part in each.unknown)
-    return Course(shown.name, peak, found, tuple(dict.fromkeys((*doubts, *unknown))))
+    return Course(shown.name, peak, intervals(works, shown), tuple(dict.fromkeys((*doubts, *uncounted(works, shown)))))
 
 
 def _called_from(computation: Computation) -> frozenset[int]:

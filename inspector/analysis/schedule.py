@@ -150,12 +150,18 @@ def play(module: Module, work: Mapping[str, Work]) -> Played:
     return Played(spent, tuple(dict.fromkeys(player.missing)), player.overlaps)
 
 
-def intervals(work: Mapping[str, Work], computation: Computation) -> tuple[tuple[Interval, ...], tuple[Missing, ...]]:
-    """What is under way when in one execution of one computation, in order of the beginning; and the parts not known."""
+def intervals(work: Mapping[str, Work], computation: Computation) -> tuple[Interval, ...]:
+    """What is under way when in one execution of one computation of a module, in order of the beginning."""
     player = _Player(work, computation.id)
     player.play(computation)
-    found = sorted(player.intervals, key=lambda each: (each.start_s, each.end_s))
-    return tuple(found), tuple(dict.fromkeys(player.missing))
+    return tuple(sorted(player.intervals, key=lambda each: (each.start_s, each.end_s)))
+
+
+def uncounted(work: Mapping[str, Work], computation: Computation) -> tuple[Missing, ...]:
+    """The loops of unknown length and the conditionals in one execution of a computation, which are counted in part."""
+    player = _Player(work)
+    player.play(computation)
+    return tuple(dict.fromkeys(player.missing))
 
 
 class _Player:

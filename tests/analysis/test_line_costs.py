@@ -83,7 +83,10 @@ def test_operations_stand_at_the_line_that_computes_them_though_one_kernel_does_
     table = found.table("source").set_index("line")
     assert table.loc[line_of(fused, "x @ w"), "flops"] == 2 * N**3
     assert table.loc[line_of(fused, "z * 2"), "flops"] == 2 * N**2
-    assert set(table.index) == {line_of(fused, "x @ w"), line_of(fused, "z * 2")}  # a sine is no flop
+    assert set(table.index[table["flops"] > 0]) == {
+        line_of(fused, "x @ w"),
+        line_of(fused, "z * 2"),
+    }  # a sine is no flop
     assert table.loc[line_of(fused, "x @ w"), "text"].strip() == "y = x @ w"
     stablehlo = found.table("stablehlo")
     product = stablehlo[stablehlo["text"].str.contains("dot_general")]
@@ -121,8 +124,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
     compiled = lowered.compile(engine=InlineEngine())
     silent = Listing.of("add", [()])
     listings = {"stablehlo": silent, "optimized": hlo_listing(compiled.hlo, compiled.module(), lowered.root)}
-    costs = compiled.instruction_costs()
-    found = line_costs(compiled.module(), listings, compiled.roofline(ROOFS), costs, NONE)
+    found = line_costs(compiled.module(), listings, compiled.roofline(ROOFS), NONE)
     assert [cost.line for cost in found.on("stablehlo")] == [None]
     assert found.table("stablehlo")["flops"].tolist() == [found.total.flops] == [8]
     assert found.table("stablehlo")["line"].isna().all()
@@ -143,7 +145,7 @@ ENTRY %main (x: f32[8]) -> f32[4] {
     cost[inside[0].name] = InstructionCost(0.0, 0.0, 32.0, 32.0)
     text = _hlo.HloModule.from_serialized_hlo_module_proto(module.columns.data).to_string()
     listings = {"optimized": hlo_listing(text, module, Root())}
-    found = line_costs(module, listings, roofline(module, cost, ROOFS), cost, NONE)
+    found = line_costs(module, listings, roofline(module, cost, ROOFS), NONE)
     table = found.table("optimized")
     moved = table[table["main_memory_bytes"] > 0]
     assert moved["main_memory_bytes"].tolist() == [32]
@@ -160,7 +162,7 @@ def test_unknown_parts_are_named_and_times_without_roofs_are_missing() -> None:
     assert found.table("source")["least_s"].isna().all()
     assert isinstance(found.peak, Unavailable)
     assert found.unknown == ()
-    doubtful = line_costs(compiled.module(), found.listings, roofline(compiled.module(), costs, ROOFS), costs, NONE)
+    doubtful = line_costs(compiled.module(), found.listings, roofline(compiled.module(), costs, ROOFS), NONE)
     assert [part.name for part in doubtful.unknown] == [first]
     with pytest.raises(ParameterError, match=r"source, jaxpr, stablehlo, hlo, optimized; got 'python'"):
         found.on("python")

@@ -19,7 +19,7 @@ from inspector.analysis.roofline import roofline
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
-from inspector.errors import AtLeast, ParameterError, Unavailable
+from inspector.errors import About, ParameterError, Partial, Unavailable
 from inspector.platforms import TPU, Peak
 from inspector.stages.compiled import Compiled
 from tests.modules import module_of
@@ -71,13 +71,15 @@ def test_the_total_is_the_sum(compiled: Compiled) -> None:
     table = roof.table()
     assert list(table.columns) == [
         "name", "opcode", "executions", "flops", "main_memory_bytes", "link_bytes", "algorithm", "intensity", "bound_by",
-        "least_s", "exposed_s", "filled", "share", "scope", "source_file", "source_line", "phase", "unknown",
+        "least_s", "exposed_s", "filled", "share", "scope", "source_file", "source_line", "phase",
+        "library_line", "unknown",
     ]  # fmt: skip
     assert {str(table[n].dtype) for n in ("flops", "least_s", "share", "intensity", "link_bytes")} == {"Float64"}
     assert (table["unknown"] == "").all()
     assert table["share"].iloc[:-1].sum() == pytest.approx(1)
     assert table["name"].iloc[-1] == compiled.module().name
-    assert "at least" in repr(roof)
+    assert "about" in repr(roof)  # a run may be faster where caches hold what it reads
+    assert "at least" not in repr(roof)
     (axes,) = roof.plot().axes
     assert "this test" in axes.get_title(loc="left")
     assert axes.get_xlabel() == "arithmetic intensity (flop a byte)"
@@ -98,7 +100,7 @@ def test_of_branches_only_the_cheapest_is_in_the_total() -> None:
     product = 2 * N**3
     assert sum(p.flops for p in roof.points) == pytest.approx((2 + 3 + 4 + 1) * product, rel=0.01)
     assert roof.total.flops == pytest.approx(product, rel=0.02)
-    assert isinstance(roof.total.least_s, AtLeast)
+    assert isinstance(roof.total.least_s, About)
     assert "held to the cheapest branch" in roof.total.least_s.reason
     assert product / 1e6 <= roof.total.least_s < 2 * product / 1e6
 
@@ -117,7 +119,7 @@ def test_a_type_without_a_peak(compiled: Compiled) -> None:
     only_int = Peak("toy", {"s8": 1e6}, 1e5, 1, NONE, NONE, "this test")
     roof = roofline(compiled.module(), compiled.instruction_costs(), only_int)
     assert roof.peak_name == Unavailable("no peak of the toy for f32 is known; there are s8")
-    assert isinstance(roof.total.least_s, AtLeast)
+    assert isinstance(roof.total.least_s, About)
     assert "kernel of uncertain arithmetic" in roof.total.least_s.reason
 
 
@@ -262,17 +264,17 @@ def test_a_scanned_exchange_counts_each_time() -> None:
     assert numbers[0].collective_bytes == numbers[1].collective_bytes == 3 * 64 * 64 * 4
 
 
-def test_without_a_links_speed_the_time_is_at_least() -> None:
+def test_without_a_links_speed_the_time_is_known_in_part() -> None:
     slow = dataclasses.replace(LINKED, interconnect_bytes_per_s=NONE)
     roof = sharded(*GOOD, scanned=False).roofline(slow)
-    assert isinstance(roof.total.least_s, AtLeast)
+    assert isinstance(roof.total.least_s, About)
     assert roof.total.least_s.reason == "3 collectives over links of unknown speed"
     assert "3 collectives over links of unknown speed" in repr(roof)
-    assert "at least; 3 collectives" in roof.table()["unknown"].iloc[-1]
+    assert "about; 3 collectives" in roof.table()["unknown"].iloc[-1]
 
 
 @pytest.mark.parametrize("by", ["scope", "line", "phase", "opcode", "roof"])
-def test_sums_over_what_kernels_share_have_each_kernel_once(by: Any) -> None:
+def test_sums_over_what_kernels_share_have_all_of_each_kernel_once(by: Any) -> None:
     def loss(w: Any, x: Any) -> Any:
         with jax.named_scope("first"):
             y = jnp.tanh(x @ w)
@@ -282,20 +284,28 @@ def test_sums_over_what_kernels_share_have_each_kernel_once(by: Any) -> None:
     a = np.ones((N, N), np.float32)
     roof = inspector.lower(jax.grad(loss), a, a).compile(engine=InlineEngine()).roofline(ROOFS)
     groups = roof.groups(by)
-    assert [p.name for p in sorted((p for g in groups for p in g.points), key=lambda p: p.name)] == sorted(
-        p.name for p in roof.points
-    )
+    named = [p.name for g in groups for p in g.points]
+    assert set(named) == {p.name for p in roof.points}
+    if by in ("opcode", "roof"):  # else a fusion's parts may be in several
+        assert len(named) == len(roof.points)
+    for point in roof.points:
+        for share in ("flops", "main_memory_bytes", "least_s"):
+            assert sum(getattr(part, share) for part in point.parts) == pytest.approx(1)
+    for number in ("flops", "main_memory_bytes"):
+        assert sum(getattr(g, number) for g in groups) == pytest.approx(
+            sum(value for p in roof.points if not isinstance(value := getattr(p, number), Unavailable))
+        )
     known = [p for p in roof.points if not isinstance(p.least_s, Unavailable)]
     assert sum(g.least_s for g in groups) == pytest.approx(sum(p.least_s for p in known))
     assert sum(g.share for g in groups) == pytest.approx(1)
     assert [g.least_s for g in groups] == sorted((g.least_s for g in groups), reverse=True)
     unknown = [p for p in roof.points if isinstance(p.flops, Unavailable)]
     assert unknown
-    assert sum(isinstance(g.flops, AtLeast) for g in groups) == len(
+    assert sum(isinstance(g.flops, Partial) for g in groups) == len(
         {id(g) for g in groups for p in g.points if p in unknown}
     )
     table = roof.by(by)
-    assert table["kernels"].sum() == len(roof.points)
+    assert table["kernels"].sum() == len(named)
     assert table["name"].astype(object).where(table["name"].notna(), None).tolist() == [g.name for g in groups]
     if by == "scope":
         assert any("first" in (g.name or "") for g in groups)
@@ -305,7 +315,7 @@ def test_sums_over_what_kernels_share_have_each_kernel_once(by: Any) -> None:
         assert {g.name.rpartition(":")[0] for g in groups if g.name} >= {__file__}
 
 
-def test_a_fusion_without_metadata_comes_from_what_is_in_it() -> None:
+def test_a_fusion_comes_from_what_is_in_it() -> None:
     text = """HloModule m
 
 fused {
@@ -329,7 +339,7 @@ ENTRY main {
     named = ', metadata={{op_name="jit(f)/{}/neg"}}'
     assert scope("", "") == "jit(f)/inner"
     assert scope(named.format("root"), "") == "jit(f)/root"
-    assert scope(named.format("root"), named.format("own")) == "jit(f)/own"
+    assert scope("", named.format("own")) == "jit(f)/own"  # which stands for what in it has none
 
 
 def test_what_kernels_cannot_be_summed_by_is_refused(compiled: Compiled) -> None:
