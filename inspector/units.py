@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 
 from inspector.errors import ParameterError, Partial, Unavailable
 
@@ -108,5 +109,11 @@ _ROUNDS_UP = 0.9995
 
 
 def _three_digits(value: float) -> str:
-    """Three significant digits, more where they stand before the point; never with an exponent."""
-    return f"{value:.0f}" if abs(value) >= 999.5 or value.is_integer() else f"{value:.3g}"
+    """Three significant digits, more where they stand before the point; never with an exponent.
+
+    A half is rounded up, as the browser's `toPrecision` does: 544.5 is 545 in a pane and in a table.
+    """
+    exact = Decimal(value)
+    places = max(0, 2 - exact.adjusted()) if exact else 0
+    rounded = exact.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    return f"{rounded:f}".rstrip("0").rstrip(".") if places else f"{rounded:f}"

@@ -52,6 +52,12 @@ def test_seconds(value: float, text: str) -> None:
     assert format_seconds(value) == text
 
 
+def test_a_half_is_rounded_as_in_the_browser() -> None:  # the same pairs are in frontend/test/format.test.ts
+    assert [format_bytes(value) for value in (557_568, 558_592, 1_048_064)] == ["545 KiB", "546 KiB", "1 MiB"]
+    assert [format_count(value) for value in (2_625, 999.9)] == ["2.63k", "1k"]
+    assert format_seconds(0.0009999) == "1 ms"
+
+
 @given(st.floats(1e-9, 1e20))
 def test_text_reads_back_to_three_digits_and_has_no_exponent(value: float) -> None:
     for text, units in ((format_bytes(value), BINARY), (format_count(value), PREFIX), (format_seconds(value), SECONDS)):

@@ -229,6 +229,7 @@ export interface StatsRow {
   label: string;
   unit: "bytes" | "count" | "seconds";
   value: number | null;
+  word: string;
   reason: string | null;
   less_is_better: boolean;
 }
@@ -292,6 +293,8 @@ export interface MemoryBuffers {
   start: number[];
   end: number[];
   room: number[];
+  allocation: number[];
+  offset: number[];
   kind: number[];
   scope: number[];
   line: number[];

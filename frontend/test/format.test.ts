@@ -24,6 +24,16 @@ test("numbers read as in Python's units", () => {
   assert.equal(formatSeconds(4.2e-7), "420 ns");
 });
 
+// The same pairs are in tests/test_units.py.
+test("a half is rounded as in Python's tables", () => {
+  assert.equal(format(557_568, "bytes"), "545 KiB"); // 544.5
+  assert.equal(format(558_592, "bytes"), "546 KiB"); // 545.5
+  assert.equal(format(1_048_064, "bytes"), "1 MiB"); // 1023.5 KiB
+  assert.equal(format(2_625, "count"), "2.63k");
+  assert.equal(format(999.9, "count"), "1k");
+  assert.equal(formatSeconds(0.0009999), "1 ms");
+});
+
 test("differences carry a sign, percentages a base", () => {
   assert.equal(formatDelta(-2048, "bytes"), "−2 KiB");
   assert.equal(formatPercent(90, 100), "−10 %");

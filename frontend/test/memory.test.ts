@@ -12,6 +12,8 @@ const BUFFERS = {
   start: [0, 1, 2, 1],
   end: [3, 2, 3, 1],
   room: [0, 0, 0, 1],
+  allocation: [0, 1, 1, 2],
+  offset: [0, 0, 60, 0],
   kind: [5, 6, 6, 6],
   scope: [8, 3, 4, 3],
   line: [8, 7, 7, 7],
@@ -26,6 +28,12 @@ test("what lives at a moment is what was made by then and is not gone", () => {
     [[0], [0, 1], [0, 1, 2], [0, 2]],
   );
   assert.deepEqual(alive(BUFFERS, 1, 1), [3]);
+});
+
+test("a result in the place of its operand is there once", () => {
+  const inPlace = { ...BUFFERS, bytes: [100, 60, 60, 10], offset: [0, 0, 0, 0] };
+  assert.deepEqual(alive(inPlace, 0, 2), [0, 1]);
+  assert.deepEqual(alive({ ...inPlace, allocation: [0, 1, 3, 2] }, 0, 2), [0, 1, 2]);
 });
 
 test("sums have every buffer once, the largest first", () => {

@@ -12,6 +12,7 @@ const row = (key: string, value: number | null, less = true): StatsRow => ({
   label: key,
   unit: "bytes",
   value,
+  word: "",
   reason: value === null ? "not reported" : null,
   less_is_better: less,
 });

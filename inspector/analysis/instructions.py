@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from inspector.analysis.phases import Phases, phases_text
 from inspector.compilation.cost import InstructionCost
@@ -14,6 +15,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
 from inspector.hlo.executions import Place, places
 from inspector.hlo.module import Module
+from inspector.hlo.single import FLOW
 from inspector.hlo.source import NOWHERE, library_text
 from inspector.tables import UNKNOWN, Column, Kind, table_of
 
@@ -26,13 +28,20 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
 
     Columns: `name, opcode, computation, shape, operand_bytes, output_bytes, flops, fusion, scope,
     source_file, source_line, transcendentals, bytes_accessed, main_memory_bytes, counted_in, executions,
-    estimated_cycles, phase, library_line, unknown`.
+    estimated_cycles, phase, library_line, total_flops, total_transcendentals, total_bytes_accessed,
+    total_main_memory_bytes, unknown`.
 
     `fusion` is the fusion instruction that holds it or None, `scope` the JAX name stack without the
     primitive, the source the innermost line of the user's own code or None; `library_line` is the line of a library
     that it led to, such as `flax/linen/linear.py:287`. `flops`, `transcendentals`, `bytes_accessed` and
     the part of these in the main memory are of one execution and hold what the instruction calls, a loop's body
-    as often as it runs; the rows whose `counted_in` is missing sum to the program's totals, `Compiled.cost`.
+    as often as it runs. So a loop's row, or a fusion's, and the rows of what it calls count the same work: sum the
+    `total_*` columns instead. These are of all executions, in the row of the instruction that the device executes, and
+    missing elsewhere: in the rows of loops, calls and conditionals, of which their computations' rows have the cost, and of
+    fused instructions, of which their fusion has it. Each of these columns sums over all rows to the program's total, so it
+    can be summed by opcode, scope or line too; where `executions` is unknown, in branches and in loops of unknown length,
+    its cells are missing and `unknown` has the reason. The rows whose `counted_in` is missing sum to the totals too, and on TPUs their `main_memory_bytes`
+    to `Compiled.cost.bytes_accessed`.
     `executions` is how often it runs in one execution of the module, from the trip counts of the loops around
     it. `estimated_cycles` is the TPU compiler's. `phase` is the part of a differentiated program: "forward",
     "backward", "recomputed" (by `jax.checkpoint`), "rest" (not differentiated), several joined by " + " where XLA
@@ -52,7 +61,9 @@ _COLUMNS: Mapping[str, Kind] = {
     "output_bytes": "int", "flops": "float", "fusion": "text", "scope": "text", "source_file": "text",
     "source_line": "int", "transcendentals": "float", "bytes_accessed": "float", "main_memory_bytes": "float",
     "counted_in": "text", "executions": "int", "estimated_cycles": "int", "phase": "text",
-    "library_line": "text", UNKNOWN: "reasons",
+    "library_line": "text", **dict.fromkeys((
+        "total_flops", "total_transcendentals", "total_bytes_accessed", "total_main_memory_bytes",
+    ), "float"), UNKNOWN: "reasons",
 }  # fmt: skip
 
 _NEVER = Unavailable("nothing calls its computation")
@@ -127,7 +138,47 @@ def _of_costs(module: Module, costs: Mapping[str, InstructionCost]) -> dict[str,
     parts = [Unavailable(f"it is a part of {place.counted_in} and has no memory of its own") for place in here]
     fused = np.array([place.fused for place in here], bool)[module.columns.in_computation]
     moved = np.where(fused, len(different) + module.columns.in_computation, codes)
-    return columns | {name: Column([*(getattr(c, name) for c in different), *parts], moved) for name in _MEMORY}
+    columns |= {name: Column([*(getattr(c, name) for c in different), *parts], moved) for name in _MEMORY}
+    return columns | _totals(module, different, codes, here, fused)
+
+
+def _totals(
+    module: Module,
+    different: Sequence[InstructionCost],
+    codes: npt.NDArray[np.int64],
+    here: Sequence[Place],
+    fused: npt.NDArray[np.bool_],
+) -> dict[str, Column]:
+    """The costs of all executions, each in one row only.
+
+    Args:
+      module: the module.
+      different: the costs that instructions have.
+      codes: which of them each row has.
+      here: the place of each computation.
+      fused: whether each row is a part of a fusion.
+    """
+    in_computation = module.columns.in_computation
+    counts = list(dict.fromkeys(place.executions for place in here))
+    of_computation = np.array([counts.index(place.executions) for place in here])
+    pairs = codes * len(counts) + of_computation[in_computation]
+    elsewhere = fused | module.columns.opcode_is(FLOW.__contains__)
+    pairs = np.where(elsewhere, -1, pairs)
+    known, rows = np.unique(pairs, return_inverse=True)
+    cells: dict[str, list[object]] = {f"total_{name}": [] for name in (*_OPERATIONS, *_MEMORY)}
+    for pair in known.tolist():
+        for name in (*_OPERATIONS, *_MEMORY):
+            value = (
+                None if pair < 0 else _times(getattr(different[pair // len(counts)], name), counts[pair % len(counts)])
+            )
+            cells[f"total_{name}"].append(value)
+    return {name: Column(values, rows) for name, values in cells.items()}
+
+
+def _times(cost: float | Unavailable, executions: int | Unavailable) -> float | Unavailable:
+    if isinstance(cost, Unavailable) or not cost:
+        return cost
+    return executions if isinstance(executions, Unavailable) else cost * executions
 
 
 _OPERATIONS = ("flops", "transcendentals")

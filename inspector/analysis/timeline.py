@@ -7,7 +7,7 @@ gives every buffer's life, and the fullest moment of each memory space.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +53,9 @@ class Timeline:
     def alive(self, space: str, position: int | None = None) -> tuple[Life, ...]:
         """What lives in a memory space at a position of the schedule, the largest first.
 
+        A buffer that lies wholly within another one, as an operand in whose place the result is made, is left out; of two
+        in the same place the one that is made later stays. So the temporaries sum to what lives there.
+
         Args:
           space: its name.
           position: counted from 0; None for where most temporaries live.
@@ -64,7 +67,7 @@ class Timeline:
             raise ParameterError(f"This program has the memory spaces {', '.join(self.spaces)}; got {space!r}.")
         at = self.peak_position(space) if position is None else position
         here = (life for life in self.lives if life.space == space and life.start <= at <= life.end)
-        return tuple(sorted(here, key=lambda life: -life.byte_size))
+        return _without_covered(sorted(here, key=lambda life: (-life.byte_size, -life.start)))
 
     def peak_position(self, space: str) -> int:
         """Where in the schedule most temporaries of a memory space live; 0 without any."""
@@ -101,6 +104,18 @@ class Timeline:
     def __repr__(self) -> str:
         spaces = ", ".join(f"{name} {format_bytes(space.allocated_bytes)}" for name, space in self.spaces.items())
         return f"<Timeline of {len(self.lives)} buffers: {spaces}>"
+
+
+def _without_covered(lives: Sequence[Life]) -> tuple[Life, ...]:
+    """Those that do not lie wholly within one before them."""
+    found: list[Life] = []
+    taken: dict[int, list[tuple[int, int]]] = {}
+    for life in lives:
+        places, end = taken.setdefault(life.allocation, []), life.offset + life.byte_size
+        if not any(first <= life.offset and end <= last for first, last in places):
+            places.append((life.offset, end))
+            found.append(life)
+    return tuple(found)
 
 
 def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEAK) -> Timeline:

@@ -75,7 +75,8 @@ class Memory:
       source: who says so: `ASSIGNMENT`, or `STATISTICS` where that was not recorded.
       reported: what the compiler itself reports, under XLA's own names (`peak_memory_in_bytes` ...). These differ
         between platforms: a CPU's peak leaves temporaries out, libtpu counts other memories in.
-      generated_code_bytes: machine code, 0 where it lies in host memory; not known in a `Preview`.
+      generated_code_bytes: machine code, 0 where it lies in host memory; not known in a `Preview`, nor where the compiler
+        reports none at all, as the CPU's does.
       host_generated_code_bytes: the same in host memory.
     """
 
@@ -212,6 +213,7 @@ def _told(reported: Mapping[str, int], prefix: str) -> MemorySpace:
 def _code(reported: Mapping[str, int] | Unavailable) -> tuple[int | Unavailable, int | Unavailable]:
     if isinstance(reported, Unavailable):
         return reported, reported
-    unknown = Unavailable("the compiler reports no size of its code")
+    unknown = Unavailable("the compiler reports no size of its code", 'compile with products=("assembly",) to see it')
     name = "generated_code_size_in_bytes"
-    return reported.get(name, unknown), reported.get(f"host_{name}", unknown)
+    code, host_code = reported.get(name, unknown), reported.get(f"host_{name}", unknown)
+    return (code, host_code) if code or host_code else (unknown, unknown)  # 0 of both: every program has code

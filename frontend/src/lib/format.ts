@@ -25,7 +25,7 @@ export function formatSeconds(value: number): string {
     [1e-3, "ms"],
     [1e-6, "µs"],
   ] as const) {
-    if (Math.abs(value) >= scale) return `${significant(value / scale)} ${unit}`;
+    if (Math.abs(value) >= scale * ROUNDS_UP) return `${significant(value / scale)} ${unit}`;
   }
   return value ? `${significant(value / 1e-9)} ns` : "0 s";
 }
@@ -78,10 +78,14 @@ export function baseName(path: string): string {
   return path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1) || path;
 }
 
+/** Three digits of 999.6 are 1000, which belongs to the next unit; the same in `inspector/units.py`. */
+const ROUNDS_UP = 0.9995;
+
 function scaled(value: number, base: number, units: string[], separator: string): string {
   let power = 0;
   let rest = value;
-  while (Math.abs(rest) >= base && power < units.length - 1) {
+  while (Math.abs(rest) >= base * ROUNDS_UP && power < units.length - 1) {
+    if (power === 0 && Number.isInteger(rest) && Math.abs(rest) < base) break; // counted, not rounded
     rest /= base;
     power += 1;
   }

@@ -22,11 +22,22 @@ interface Tile {
   readonly share: Share;
 }
 
-/** Rows of the buffers that live in a room at a position, the largest first; of the arguments and outputs all. */
+/**
+ * Rows of the buffers that live in a room at a position, the largest first; of the arguments and outputs all. One that lies
+ * wholly within another, as an operand in whose place the result is made, is left out, as in `Timeline.alive`.
+ */
 export function alive(buffers: messages.MemoryBuffers, room: number, position: number): number[] {
   const rows: number[] = [];
-  for (let row = 0; row < buffers.bytes.length; row++)
-    if (buffers.room[row] === room && buffers.start[row]! <= position && position <= buffers.end[row]!) rows.push(row);
+  const taken = new Map<number, [number, number][]>();
+  for (let row = 0; row < buffers.bytes.length; row++) {
+    if (buffers.room[row] !== room || buffers.start[row]! > position || position > buffers.end[row]!) continue;
+    const start = buffers.offset[row]!;
+    const end = start + buffers.bytes[row]!;
+    const places = taken.get(buffers.allocation[row]!) ?? [];
+    if (places.some(([first, last]) => first <= start && end <= last)) continue;
+    taken.set(buffers.allocation[row]!, [...places, [start, end]]);
+    rows.push(row);
+  }
   return rows;
 }
 

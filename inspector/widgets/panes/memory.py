@@ -49,7 +49,7 @@ class MemoryRoom(TypedDict):
 
 
 class MemoryBuffers(TypedDict):
-    """The buffers as columns of equal length, the largest first; texts are places in `texts`.
+    """The buffers as columns of equal length, the largest first, of equal ones the latest; texts are places in `texts`.
 
     Attributes:
       schedule: the instructions' names in the order in which they run.
@@ -57,8 +57,9 @@ class MemoryBuffers(TypedDict):
       name: the instruction, or the argument's path.
       start, end: positions in the schedule, both in the buffer's life.
       room: place in `MemoryTimeline.rooms`.
+      allocation, offset: where it lies.
       kind: what the allocation is for.
-      line: the innermost Python line as `file:line`, "" where nothing tells.
+      line: the innermost line of the user's own code as `file:line`, "" where it is unknown.
       padding: of `bytes`, what no element is in.
       left_out: buffers beyond those that are here, all smaller.
     """
@@ -71,6 +72,8 @@ class MemoryBuffers(TypedDict):
     start: list[int]
     end: list[int]
     room: list[int]
+    allocation: list[int]
+    offset: list[int]
     kind: list[int]
     scope: list[int]
     line: list[int]
@@ -156,7 +159,7 @@ def _told(count: int | Unavailable) -> int:
 
 def _buffers(timeline: Timeline, given: Sequence[Argument]) -> MemoryBuffers:
     texts = _Texts()
-    lives = sorted(timeline.lives, key=lambda life: -life.byte_size)
+    lives = sorted(timeline.lives, key=lambda life: (-life.byte_size, -life.start))
     rooms = {room["name"]: place for place, room in enumerate(_rooms(timeline))}
     arguments = {a.parameter: a.path for a in given}
     shown = lives[:_MOST]
@@ -170,6 +173,8 @@ def _buffers(timeline: Timeline, given: Sequence[Argument]) -> MemoryBuffers:
         start=[life.start for life in shown],
         end=[life.end for life in shown],
         room=[rooms[life.space] for life in shown],
+        allocation=[life.allocation for life in shown],
+        offset=[life.offset for life in shown],
         kind=[texts.of(life.kind) for life in shown],
         scope=[texts.of(o.scope) for o in origins],
         line=[texts.of(_line(o)) for o in origins],
