@@ -39,7 +39,6 @@ def files(distribution: str) -> list[Path]:
     return [Path(str(file.locate())) for file in (found.files or () if found else ())]
 
 
-@functools.lru_cache(1 << 14)
 def is_library_file(file: str) -> bool:
     """Whether a source file belongs to an installed package or to Python itself, and so not to the user's own code.
 
@@ -52,32 +51,41 @@ def is_library_file(file: str) -> bool:
     Args:
       file: a path or another name of code, as Python has it (`co_filename`).
     """
-    path = file.replace("\\", "/")
-    if path.startswith(("<ipython-input", "<stdin")):
-        return False
-    return path.startswith(_OWN) or _LIBRARY.search(path) is not None
+    return _in_library(file) is not None
 
 
 def package_path(file: str) -> str:
     """A library's source file from its package on, such as `equinox/nn/_linear.py`; any other file as it is."""
+    return _in_library(file) or file
+
+
+@functools.lru_cache(1 << 14)
+def _in_library(file: str) -> str | None:
+    """The part of a library file's path that begins with its package; None for the user's files."""
     path = file.replace("\\", "/")
-    found = _LIBRARY.search(path)
-    if found is None:
-        return file
-    return path[found.start("clone") if found["clone"] else found.end() :].removeprefix("src/") or file
+    if path.startswith(_OWN):
+        return f"{Path(_OWN).name}/{path.removeprefix(_OWN)}"
+    found = next(filter(None, (pattern.match(path) for pattern in _LIBRARY)), None)
+    return found["rest"] if found else None
 
 
 _OWN = Path(__file__).parent.as_posix() + "/"
 _CLONED = (
-    "jax|jaxlib|flax|haiku|dm-haiku|optax|equinox|diffrax|lineax|optimistix|numpyro|chex|orbax|distrax|jraph|rlax|blackjax|"
-    "penzai|jaxopt|jaxtyping|oryx|brax|maxtext|levanter|haliax|keras|tensorflow_probability|einops|jmp"
+    "jax|jaxlib|flax|haiku|optax|equinox|diffrax|lineax|optimistix|numpyro|chex|orbax|distrax|jraph|rlax|blackjax|penzai|"
+    "jaxopt|jaxtyping|oryx|brax|maxtext|levanter|haliax|keras|tensorflow_probability|einops|jmp"
 )
-_LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/|\.(?:whl|egg|pyz|pex)/"
-    r"|/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/python\d+\.zip/"  # the standard library; on Windows:
-    r"|^[A-Za-z]:/(?:.*/)?(?:(?i:python|pypy)[\d.\-]*|(?i:mini|ana|mamba)\w*|envs/[^/]+)/Lib/"
-    r"|^<(?:frozen |attrs generated|@beartype|decorator-gen|__array_function__|eval_with_key|lambdifygenerated)"
-    rf"|/(?P<clone>{_CLONED})(?:[-_][^/]*)?/(?:src/)?(?P=clone)/"
+_LIBRARY = (
+    re.compile(r".*/(?:site|dist)-packages/(?P<rest>.+)"),
+    re.compile(r".*\.(?:whl|egg|pyz|pex)/(?P<rest>.+)"),
+    re.compile(rf".*/(?:dm-)?({_CLONED})(?:[-_][^/]*)?/(?:src/)?(?P<rest>\1/.+)"),
+    # The standard library, in Unix and in Windows.
+    re.compile(r".*/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/(?P<rest>.+)"),
+    re.compile(r".*/python\d+\.zip/(?P<rest>.+)"),
+    re.compile(r"[A-Za-z]:/(?:.*/)?(?:(?i:python|pypy)[\d.\-]*|(?i:mini|ana|mamba)\w*|envs/[^/]+)/Lib/(?P<rest>.+)"),
+    # Code that libraries generate.
+    re.compile(
+        r"(?P<rest><(?:frozen |attrs generated|@beartype|decorator-gen|__array_function__|eval_with_key|lambdifygenerated).*)"
+    ),
 )
 
 
