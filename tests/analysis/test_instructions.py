@@ -15,6 +15,7 @@ import inspector
 from inspector.compilation.cost import Cost
 from inspector.engines.inline import InlineEngine
 from inspector.stages.compiled import Compiled
+from tests.absent import needs_gpu, needs_tpu
 
 
 def scored(x: Any, w: Any) -> Any:
@@ -38,7 +39,8 @@ def test_columns_and_one_row_an_instruction(compiled: Compiled) -> None:
     assert list(table.columns) == [
         "name", "opcode", "computation", "shape", "operand_bytes", "output_bytes", "flops", "fusion", "scope",
         "source_file", "source_line", "transcendentals", "bytes_accessed", "main_memory_bytes", "counted_in",
-        "executions", "estimated_cycles", "phase", "unknown",
+        "executions", "estimated_cycles", "phase", "library_line", "total_flops", "total_transcendentals",
+        "total_bytes_accessed", "total_main_memory_bytes", "unknown",
     ]  # fmt: skip
     defined = [line for line in compiled.hlo.splitlines() if line.startswith("  ") and " = " in line]
     named = {line.strip().removeprefix("ROOT ").removeprefix("%").split(" = ")[0] for line in defined}
@@ -55,6 +57,48 @@ def test_the_outermost_sum_to_the_programs_cost(compiled: Compiled) -> None:
     assert outermost["bytes_accessed"].sum() == compiled.cost.bytes_accessed
     assert set(outermost["computation"]) == {compiled.module().entry.name}
     assert set(outermost["executions"]) == {1}
+
+
+def scanned(x: Any, ws: Any) -> Any:
+    return jax.lax.scan(lambda c, w: (jnp.tanh(c @ w) + 1, c.sum()), x, ws)
+
+
+def nested(x: Any, ws: Any) -> Any:
+    return jax.lax.fori_loop(0, 3, lambda _, c: scanned(c, ws)[0], x)
+
+
+@pytest.mark.parametrize(
+    "target", ["cpu", pytest.param("gpu:h100:1", marks=needs_gpu), pytest.param("tpu:v5e:1x1", marks=needs_tpu)]
+)
+@pytest.mark.parametrize("fun", [scanned, nested])
+def test_the_totals_of_all_rows_sum_to_the_programs_cost(fun: Any, target: str) -> None:
+    x, ws = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((64, 64), (5, 64, 64)))
+    engine = InlineEngine() if target == "cpu" else None
+    program = inspector.lower(fun, x, ws, target=target).compile(target=target, engine=engine)
+    table, cost = program.instructions(), program.cost
+    assert isinstance(cost, Cost)
+    assert "while" in set(table["opcode"])
+    assert table["flops"].sum() > cost.flops  # a loop's row holds what the rows of its body have too
+    moved = "total_main_memory_bytes" if target.startswith("tpu") else "total_bytes_accessed"
+    assert table["total_flops"].sum() == pytest.approx(cost.flops)
+    assert table["total_transcendentals"].sum() == pytest.approx(cost.transcendentals)
+    assert table[moved].sum() == pytest.approx(cost.bytes_accessed)
+    by_opcode = table.groupby("opcode")["total_flops"].sum()
+    assert by_opcode["while"] == 0
+    assert by_opcode.sum() == pytest.approx(cost.flops)
+
+
+def test_of_what_runs_an_unknown_number_of_times_a_total_is_missing_with_the_reason() -> None:
+    def looped(x: Any, count: Any) -> Any:
+        return jax.lax.fori_loop(0, count, lambda _, v: v @ v, x)
+
+    program = inspector.lower(looped, np.eye(8, dtype=np.float32), np.int32(2)).compile(engine=InlineEngine())
+    table = program.instructions()
+    unknown = table[
+        table["total_flops"].isna() & (table["flops"] > 0) & table["fusion"].isna() & (table["opcode"] != "while")
+    ]
+    assert len(unknown)
+    assert all("total_flops" in reason for reason in unknown["unknown"])
 
 
 def test_what_lies_in_a_fusion_has_no_memory_and_its_flops_are_in_the_fusions(compiled: Compiled) -> None:

@@ -8,8 +8,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import inspector
 from inspector.analysis import timeline as module
 from inspector.analysis.life import Space, steps
 from inspector.analysis.peaks import peak_of
@@ -113,6 +116,7 @@ def test_tables_and_figure() -> None:
     assert list(table.columns) == [
         "instruction", "shape_index", "bytes", "start", "end", "space", "kind", "allocation", "offset",
         "parameter", "padding_bytes", "scope", "source_file", "source_line", "phase",
+        "library_line",
     ]  # fmt: skip
     assert table["bytes"].is_monotonic_decreasing
     assert set(table["kind"]) >= {"argument", "output", "temporary"}
@@ -221,3 +225,27 @@ def test_tiles_are_padded_and_arguments_are_numbered() -> None:
     assert padded
     assert all(0 < life.padding_bytes < life.byte_size for life in padded)
     assert not any(life.padding_bytes for life in recorded("cpu_tf2.0.12")[0].lives if life.kind == "temporary")
+
+
+def test_a_result_in_the_place_of_its_operand_is_alive_once() -> None:
+    def factor(x: Any) -> Any:
+        return jnp.linalg.cholesky(x @ x.T + jnp.eye(64))
+
+    compiled = inspector.lower(factor, np.eye(64, dtype=np.float32)).compile(products=("buffers",))
+    use = compiled.timeline()
+    assert isinstance(use, Timeline)
+    space = use.spaces["RAM"]
+    at = use.peak_position("RAM")
+    pair = [life for life in use.lives if life.kind == "temporary" and life.start <= at <= life.end]
+    assert sum(life.byte_size for life in pair) > space.live_bytes  # two in one place
+    alive = [life for life in use.alive("RAM") if life.kind == "temporary"]
+    assert sum(life.byte_size for life in alive) == space.live_bytes
+    assert "cholesky" in alive[0].instruction
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_alive_sums_to_what_lives(name: str) -> None:
+    use, _ = recorded(name)
+    for space in use.spaces:
+        alive = [life for life in use.alive(space) if life.kind == "temporary"]
+        assert sum(life.byte_size for life in alive) == use.spaces[space].live_bytes
