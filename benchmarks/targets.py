@@ -35,7 +35,7 @@ WORKLOADS = ("mlp", "cnn", "tf2", "fsdp8_2", "pallas_mm")
 TARGETS = ("cpu:8", "tpu:v5e:2x4", "tpu:v6e:2x2", "gpu:h100:8", "gpu:b200:1")
 HEADS = (
     "program", "target", "flops", "Σ flops / XLA's", "Σ bytes / XLA's", "kernels", "fusions",
-    "collectives", "memory", "live / heap", "heap / XLA's temp", "cycles", "at least",
+    "collectives", "memory", "live / heap", "heap / XLA's temp", "cycles", "at the roofs",
 )  # fmt: skip
 NOTHING = "–"
 _LEAST_TRACED = 100  # a heap of which XLA traced less than this part holds tables of tuples, far apart
