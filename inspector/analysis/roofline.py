@@ -117,12 +117,12 @@ class Roofline:
         if isinstance(self.peak, Unavailable):
             return f"<Roofline of {self.total.name}: {self.peak}>"
         least = self.total.least_s
-        said = str(least) if isinstance(least, Unavailable) else f"about {format_seconds(float(least))} at the roofs"
+        if isinstance(least, Unavailable):
+            said = f"time at the roofs unknown: {least.reason}"
+        else:
+            said = f"bound by {self.total.bound_by}, about {format_seconds(float(least))} at the roofs"
         unknown = f"; {least.reason}" if isinstance(least, Partial) else ""
-        return (
-            f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): bound by {self.total.bound_by},"
-            f" {said}{unknown}; {self.peak.source}>"
-        )
+        return f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): {said}{unknown}; {self.peak.source}>"
 
 
 _COLUMNS: Mapping[str, Kind] = {

@@ -13,7 +13,9 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector.analysis.course import Course
 from inspector.analysis.peaks import peak_of
+from inspector.analysis.roofline import course, roofline
 from inspector.analysis.schedule import Work, intervals
+from inspector.compilation.cost import InstructionCost
 from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
 from inspector.platforms import Peak
@@ -101,3 +103,22 @@ def test_the_body_of_a_loop_has_a_course_of_its_own() -> None:
 def test_a_chip_without_published_figures_has_none() -> None:
     course = inspector.lower(jnp.sin, 1.0).compile().course()
     assert isinstance(course, Unavailable)
+
+
+def test_a_course_of_which_nothing_is_known_names_no_time() -> None:
+    text = """HloModule m, is_scheduled=true
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  ROOT call = f32[8]{0} custom-call(x), custom_call_target="somebodys"
+}"""
+    module = module_of(text)
+    unknown = Unavailable("XLA does not know it")
+    costs = {i.name: InstructionCost(0.0, 0.0, 0.0, 0.0) for i in module.instructions()}
+    costs["call"] = InstructionCost(unknown, unknown, unknown, unknown)
+    peak = peak_of(Target("tpu:v5e:1x1"))
+    assert isinstance(peak, Peak)
+    found = course(module, costs, peak)
+    assert repr(found) == "<Course of main on v5e: time unknown: 1 custom call not counted>"
+    said = repr(roofline(module, costs, peak))
+    assert "time at the roofs unknown" in said
+    assert "at least" not in said

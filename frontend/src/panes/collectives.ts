@@ -256,8 +256,8 @@ const PHASES: Record<string, string> = {
   recomputed: "recomputed for the backward pass",
 };
 const RUNS = "how often it runs in one execution of the program";
-const SENT = "that one device at least sends to others, all executions";
-const LEAST = "all executions, at the published speed of the links, without latency";
+const SENT = "that one device at least sends to others";
+const LEAST = "at the published speed of the links, without latency";
 const NONE_NOTE = "No instruction of this stage talks to another device.";
 
 const COLUMNS: readonly Column<messages.Collective>[] = [
@@ -282,14 +282,14 @@ const COLUMNS: readonly Column<messages.Collective>[] = [
   {
     name: "link_bytes",
     text: "links",
-    title: "What one device sends at least, all executions",
+    title: "What one device sends at least, all executions; one where their number is unknown",
     isNumber: true,
     value: (row) => ofAll(row, row.link_bytes),
   },
   {
     name: "least_s",
     text: "least time",
-    title: "All executions, at the published speed of the links",
+    title: "At the published speed of the links, all executions; one where their number is unknown",
     isNumber: true,
     value: (row) => ofAll(row, row.least_s),
   },
@@ -305,13 +305,16 @@ function ofAll({ executions }: messages.Collective, value: number | null): numbe
   return value === null ? null : value * (executions ?? 1);
 }
 
-/** What all executions send, and how long that takes at least. */
+/** What all executions send, and how long that takes at least; of one where nothing tells how many there are. */
 function onLinks(row: messages.Collective): HTMLElement[] {
   const part = row.least_reason && row.least_s !== null ? "≥ " : "";
   const cell = (value: number | null, text: (value: number) => string, title: string): HTMLElement =>
     h(
       "td",
-      { class: "insp-number", title },
+      {
+        class: "insp-number",
+        title: `${title}; ${row.executions === null ? "each time that it runs" : "all executions"}`,
+      },
       value === null ? h("span", { class: "insp-unavailable" }, "unknown") : text(ofAll(row, value)!),
     );
   return [
