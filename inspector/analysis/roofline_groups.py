@@ -116,13 +116,14 @@ class _Shared(NamedTuple):
 
     def amount(self, number: str) -> float:
         """The number of the kernel, of which the group has its share."""
-        value = getattr(self.point, number)
+        value: float | Unavailable = getattr(self.point, number)
         if isinstance(value, Unavailable):
             return About(0.0, [Missing(self.point.name, self.point.opcode.replace("-", " "))])
         if isinstance(self.point.executions, Unavailable) and value:
             once = Missing(self.point.name, "kernel that runs an unknown number of times", "counted once")
             value = About(float(value), (*missing(value), once))
-        return value * (self.least_s if number == "exposed_s" else getattr(self, number))
+        share: float = self.least_s if number == "exposed_s" else getattr(self, number)
+        return value * share
 
 
 def _shared(point: Point, by: GroupedBy) -> Iterator[_Shared]:
