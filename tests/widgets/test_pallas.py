@@ -99,7 +99,7 @@ def test_a_refusal_in_the_kernels_body_names_the_line() -> None:
         kernels(scale, struct(64, 128)), error=CompilationError((TEXTS / "location.0.12.txt").read_text())
     )["trouble"]
     assert trouble is not None
-    assert trouble["source"] == {"file": "/home/user/kernels.py", "line": 5}
+    assert trouble["source"] == {"file": "/home/user/kernels.py", "line": 5, "library": ""}
     assert trouble["help_url"] == "https://openxla.org/xla/errors/error_2003"
 
 
