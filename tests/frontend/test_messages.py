@@ -17,6 +17,7 @@ STATS_ROW = {
     "label": "temporaries",
     "unit": "bytes",
     "value": 8,
+    "word": "",
     "reason": None,
     "less_is_better": True,
 }

@@ -31,11 +31,12 @@ export function alive(buffers: messages.MemoryBuffers, room: number, position: n
   const taken = new Map<number, [number, number][]>();
   for (let row = 0; row < buffers.bytes.length; row++) {
     if (buffers.room[row] !== room || buffers.start[row]! > position || position > buffers.end[row]!) continue;
-    const start = buffers.offset[row]!;
+    const allocation = buffers.allocation?.[row] ?? -1 - row; // older recordings do not have it
+    const start = buffers.offset?.[row] ?? 0;
     const end = start + buffers.bytes[row]!;
-    const places = taken.get(buffers.allocation[row]!) ?? [];
+    const places = taken.get(allocation) ?? [];
     if (places.some(([first, last]) => first <= start && end <= last)) continue;
-    taken.set(buffers.allocation[row]!, [...places, [start, end]]);
+    taken.set(allocation, [...places, [start, end]]);
     rows.push(row);
   }
   return rows;
