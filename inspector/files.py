@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import importlib
 import importlib.util
+import io
 import os
+import re
 import secrets
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 AnyPath = str | os.PathLike[str]
 
 _LOCK_LIMIT_S = 10.0
+_UPDATE_LIMIT_S = 60.0
+_MAX_NAME = 200  # of 255 bytes that file systems allow
+
+PARTIAL_LIFE_S = 3600.0
+"""Partial files that are older were left by a killed process."""
 
 # The accounts and locks of a system; not every system has them so.
 _accounts: Any = importlib.import_module("pwd") if importlib.util.find_spec("pwd") else None
@@ -123,54 +132,176 @@ def open_shared(path: AnyPath) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def writing(path: AnyPath, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A new file that is there whole when the block ends well, in place of an older one; else not at all.
+def writing(path: AnyPath, *, mode: int = 0o666, durable: bool = True) -> Iterator[BinaryIO]:
+    """Writes a file completely or not at all, whatever ends the process and even when the disk is full.
+
+    The bytes go to a new file in the same folder, which replaces the old one when the block ends without an error. Readers see
+    the old file or the new one. Links are followed; an existing file keeps its mode. A device or a pipe cannot be replaced
+    and receives the bytes when the block ends.
 
     Args:
-      path: where.
-      private: whether only this user may read it.
+      path: the file.
+      mode: of a new file, before the umask; 0o600 for this user only.
+      durable: whether to wait until the bytes are on the disk, so that a power failure loses neither version. Not needed for
+        caches, whose readers check what they read.
 
     Raises:
-      OSError: the place cannot be written.
+      OSError: the folder does not exist, or the file cannot be written. The old file is then unchanged.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder to write into", str(target.parent))
+    if target.exists():
+        found = target.stat()
+        if not stat.S_ISREG(found.st_mode):
+            with _writing_through(target) as file:
+                yield file
+            return
+        if not os.access(target, os.W_OK):
+            raise PermissionError(
+                errno.EACCES, "This file is read-only. Change its mode or give another name", str(path)
+            )
+        mode = stat.S_IMODE(found.st_mode)
+    else:
+        found = None
     # Not `tempfile`, whose files only their owner may read.
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    partial = target.with_name(f".{target.name[:_MAX_NAME]}.{secrets.token_hex(8)}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(partial, flags, 0o600 if private else 0o666)
+        descriptor = os.open(partial, flags, mode)
         with named(path), os.fdopen(descriptor, "w+b") as file:
             yield file
+            file.flush()
+            if durable:
+                os.fsync(descriptor)
+        if found is not None:  # whatever the umask
+            with contextlib.suppress(OSError):
+                partial.chmod(mode)
         partial.replace(target)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise
+    if durable:
+        _sync_folder(target.parent)
+        _sweep_partials(target)
+
+
+def write_text(path: AnyPath, text: str) -> None:
+    """Writes UTF-8 text as `writing` does.
+
+    Raises:
+      OSError: as `writing`.
+    """
+    with writing(path) as file:
+        file.write(text.encode())
+
+
+@contextlib.contextmanager
+def _writing_through(target: Path) -> Iterator[BinaryIO]:
+    """Collects the bytes for a device or a pipe."""
+    collected = io.BytesIO()
+    yield collected
+    with named(target), target.open("wb") as file:
+        file.write(collected.getbuffer())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Puts a rename on the disk; not every system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sweep_partials(target: Path) -> None:
+    """Deletes partial files of killed writers of the same file."""
+    name = re.compile(rf"\.{re.escape(target.name[:_MAX_NAME])}\.[0-9a-f]{{16}}")
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(target.parent):
+            if name.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > PARTIAL_LIFE_S:
+                        os.unlink(entry)  # noqa: PTH108  an entry, not a path
 
 
 @contextlib.contextmanager
 def locked(file: BinaryIO) -> Iterator[None]:
     """Holds a file against others that hold it so: waits for them, but not for one that has been stopped meanwhile."""
-    until = time.monotonic() + _LOCK_LIMIT_S
-    while _locks is not None:
-        try:
-            _locks.flock(file.fileno(), _locks.LOCK_EX | _locks.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() > until:
-                break
-            time.sleep(0.01)
-        except OSError:  # a file system without locks
-            break
+    _try_lock(file.fileno(), _LOCK_LIMIT_S)
     try:
         yield
     finally:
-        if _locks is not None:
-            with contextlib.suppress(OSError):
-                _locks.flock(file.fileno(), _locks.LOCK_UN)
+        _unlock(file.fileno())
+
+
+@contextlib.contextmanager
+def updating(path: AnyPath) -> Iterator[None]:
+    """Holds the right to read a file, change it and replace it with `writing`, against other processes and threads.
+
+    The lock is on the folder, because the file itself is replaced, so that nothing is left beside the file. It ends with the
+    process that holds it. Where the file system cannot lock folders, a file in the temporary folder is locked.
+
+    Args:
+      path: the file; its folder must exist.
+
+    Raises:
+      OSError: another process has held the lock for a minute, or the folder does not exist.
+    """
+    target = Path(os.path.realpath(path))
+    with contextlib.ExitStack() as stack:
+        for lock in (lambda: os.open(target.parent, os.O_RDONLY), lambda: _open_lock(target)):
+            if _locks is None:
+                break
+            descriptor = lock()
+            stack.callback(os.close, descriptor)
+            state = _try_lock(descriptor, _UPDATE_LIMIT_S)
+            if state == "busy":
+                raise TimeoutError(
+                    errno.ETIMEDOUT,
+                    f"Another process has been updating this file for {_UPDATE_LIMIT_S:.0f} s. End it (or continue it, if it"
+                    " is stopped) and try again",
+                    os.fspath(path),
+                )
+            if state == "held":
+                stack.callback(_unlock, descriptor)
+                break
+        yield
+
+
+def _open_lock(target: Path) -> int:
+    """Opens this user's lock file for a path in the temporary folder."""
+    user = getattr(os, "getuid", lambda: "")()
+    name = f"inspector-{user}-{hashlib.sha256(os.fsencode(target)).hexdigest()[:16]}.lock"
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    return os.open(Path(tempfile.gettempdir()) / name, flags, 0o600)
+
+
+def _try_lock(descriptor: int, limit_s: float) -> Literal["held", "busy", "impossible"]:
+    """Waits for an exclusive lock."""
+    if _locks is None:
+        return "impossible"
+    until = time.monotonic() + limit_s
+    while True:
+        try:
+            _locks.flock(descriptor, _locks.LOCK_EX | _locks.LOCK_NB)
+            return "held"
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return "busy"
+            time.sleep(0.005)
+        except OSError:  # a file system without locks
+            return "impossible"
+
+
+def _unlock(descriptor: int) -> None:
+    if _locks is not None:
+        with contextlib.suppress(OSError):
+            _locks.flock(descriptor, _locks.LOCK_UN)
 
 
 def make_own_folder(folder: AnyPath) -> Path:

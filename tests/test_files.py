@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import types
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,95 @@ def test_a_user_without_home_and_account_has_no_cache(monkeypatch: pytest.Monkey
     from inspector.settings import Settings
 
     assert Settings().cache_directory == ""
+
+
+def test_a_file_is_replaced_when_the_block_ends_without_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+    path.chmod(0o640)
+    with files.writing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+    def fail() -> None:
+        with files.writing(path) as file:
+            file.write(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert path.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    link, path = tmp_path / "link", tmp_path / "f"
+    link.symlink_to(path)
+    files.write_text(link, "through ä")
+    assert link.is_symlink()
+    assert path.read_text(encoding="utf-8") == "through ä"
+
+
+@pytest.mark.timeout(20)
+def test_a_device_or_pipe_receives_the_bytes_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_text(pipe, "text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
+    files.write_text("/dev/null", "text")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_text("mine")
+    path.chmod(0o400)
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write everything
+    with pytest.raises(PermissionError, match="read-only"):
+        files.write_text(path, "other")
+    assert path.read_text() == "mine"
+
+
+def test_partial_files_of_killed_writers_are_deleted_later(tmp_path: Path) -> None:
+    old, young, other = (tmp_path / name for name in (f".f.{'0' * 16}", f".f.{'1' * 16}", ".f.mine"))
+    for path in (old, young, other):
+        path.write_text("half")
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    files.write_text(tmp_path / "f", "whole")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [young.name, other.name, "f"]
+
+
+@pytest.mark.parametrize("can_lock_folders", [True, False])
+@pytest.mark.timeout(20)
+def test_one_updates_at_a_time_and_a_lock_that_is_not_given_back_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_lock_folders: bool
+) -> None:
+    monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(files, "_UPDATE_LIMIT_S", 0.05)
+    if not can_lock_folders:
+        lock = files._locks.flock
+
+        def flock(descriptor: int, operation: int) -> None:
+            if Path(f"/proc/self/fd/{descriptor}").is_dir():
+                raise OSError(9, "Bad file descriptor")
+            lock(descriptor, operation)
+
+        monkeypatch.setattr(files, "_locks", types.SimpleNamespace(**{**vars(files._locks), "flock": flock}))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    def update() -> None:
+        with files.updating(folder / "f"):
+            pass
+
+    with files.updating(folder / "f"), pytest.raises(TimeoutError, match="Another process has been updating this file"):
+        update()
+    update()
+    assert list(folder.iterdir()) == []

@@ -7,8 +7,6 @@ is kept in the user's cache directory under the library's version, length and ti
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,13 +79,7 @@ def _write(cache: Path, content: bytes) -> None:
     """Writes the cache in one step; a folder that cannot be written only costs the next search."""
     try:
         files.make_own_folder(cache.parent)
-        descriptor, temporary = tempfile.mkstemp(dir=cache.parent, prefix=cache.name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(content).digest() + content)
-            Path(temporary).replace(cache)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with files.writing(cache, mode=0o600, durable=False) as file:
+            file.write(hashlib.sha256(content).digest() + content)
     except OSError:
         return

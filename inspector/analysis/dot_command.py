@@ -42,10 +42,9 @@ def _shim() -> pathlib.Path:
     )
     name = f"dot-{hashlib.sha256(text.encode()).hexdigest()[:16]}{'.cmd' if windows else ''}"
     shim = _own_folder() / name
-    partial = shim.with_suffix(f".{os.getpid()}")
-    partial.write_text(text)
-    partial.chmod(0o700)
-    return partial.replace(shim)
+    with files.writing(shim, mode=0o700, durable=False) as file:
+        file.write(text.encode())
+    return shim
 
 
 def _own_folder() -> pathlib.Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inspector import files
 from inspector.cli.explorers import exploration_of
 from inspector.cli.given import (
     Asked,
@@ -146,4 +147,4 @@ def _write(text: str | Unavailable, file: Path | None) -> None:
     if file is None:
         click.echo(text)
     else:
-        file.write_text(text, encoding="utf-8")
+        files.write_text(file, text)

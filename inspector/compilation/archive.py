@@ -98,12 +98,13 @@ def write(path: str | os.PathLike[str], entries: Mapping[str, bytes], *, compres
       path: where; an older file there is replaced.
       entries: bytes by name.
       compress: a fifth of the size for five times the time.
-      private: whether only this user may read it.
+      private: whether only this user may read it, and whether it is a cache entry: not worth a wait for the disk.
 
     Raises:
       OSError: the place cannot be written.
     """
-    with files.writing(path, private=private) as file, zipfile.ZipFile(file, "w") as archive:
+    mode = 0o600 if private else 0o666
+    with files.writing(path, mode=mode, durable=not private) as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in entries.items():
             archive.writestr(name, data, _method(data, compress), _LEVEL)
 

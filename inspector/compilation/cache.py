@@ -26,7 +26,6 @@ from inspector.errors import ModuleError, Unavailable
 
 _SUFFIX = ".compiled"
 _PARTIAL = re.compile(rf"\..*({re.escape(_SUFFIX)}|{re.escape(readings.SUFFIX)})\.[0-9a-f]{{16}}")
-_PARTIAL_LIFE_S = 3600.0  # what a killed process left half-written
 
 _log = logging.getLogger(__name__)
 
@@ -161,7 +160,7 @@ class DiskCache:
         for file, stat in files.entries(self._directory):
             if file.name.endswith((_SUFFIX, readings.SUFFIX)):
                 found.append((stat.st_mtime, stat.st_size, file))
-            elif _PARTIAL.fullmatch(file.name) and time.time() - stat.st_mtime > _PARTIAL_LIFE_S:
+            elif _PARTIAL.fullmatch(file.name) and time.time() - stat.st_mtime > files.PARTIAL_LIFE_S:
                 with contextlib.suppress(OSError):  # another process deleted it
                     file.unlink()
         total = sum(size for _, size, _ in found)

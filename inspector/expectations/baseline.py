@@ -112,17 +112,20 @@ def write(path: Path, name: str, key: Key, record: Record) -> None:
       OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with files.open_shared(path) as file, files.locked(file):
-        file.seek(0)
-        data = file.read(_MAX_BYTES + 1)
-        programs = _parsed(path, data) if data.strip() else {}
-        programs.setdefault(name, {}).setdefault(key.target, {})[key.compiler] = record
-        text = written(programs).encode()
-        if text != data:
-            file.seek(0)
-            file.truncate()
-            file.write(text)
-            file.flush()  # before others may
+    with files.updating(path):
+        programs = read(path) if _has_content(path) else {}
+        targets = programs.setdefault(name, {}).setdefault(key.target, {})
+        if targets.get(key.compiler) == record:
+            return
+        targets[key.compiler] = record
+        files.write_text(path, written(programs))
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def written(programs: Programs) -> str:

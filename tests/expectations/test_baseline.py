@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +186,82 @@ def test_many_write_one_file(tmp_path: Path) -> None:
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(baseline.write, [path] * 24, [f"test {n}" for n in range(24)], [KEY] * 24, [RECORD] * 24))
     assert len(baseline.read(path)) == 24
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from inspector.expectations import baseline
+from inspector.expectations.record import Record
+
+path, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+print("ready", flush=True)
+for n in range(first, first + count):
+    name = f"test {n}" if count < 1000 else "test 0"
+    baseline.write(path, name, baseline.Key("cpu", "jax 0.10.2"), Record({"flops": n}, {}, ("f32",)))
+"""
+
+
+def start(path: Path, first: int, count: int) -> subprocess.Popen[bytes]:
+    started = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), str(first), str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"ready\n"
+    return started
+
+
+def test_processes_write_one_file_and_readers_see_whole_ones(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    path.write_text(baseline.written({f"old {n}": {"cpu": {"jax 0.10.2": RECORD}} for n in range(50)}))
+    writers = [start(path, 25 * n, 25) for n in range(3)]
+    counts = []
+    while any(writer.poll() is None for writer in writers):
+        counts.append(len(baseline.read(path)))
+    assert [(writer.communicate(), writer.returncode) for writer in writers] == [((b"", b""), 0)] * 3
+    assert counts == sorted(counts), "a reader saw fewer records than another before it"
+    assert counts[0] >= 50
+    assert len(baseline.read(path)) == 50 + 75
+    assert [p.name for p in tmp_path.iterdir()] == ["b.json"]
+
+
+def test_a_killed_writer_damages_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    path.write_text(baseline.written({f"old {n}": {"cpu": {"jax 0.10.2": RECORD}} for n in range(300)}))
+    for n in range(4):
+        writer = start(path, 0, 1_000_000)
+        time.sleep(0.02 + 0.02 * n)
+        writer.kill()
+        writer.communicate()
+        assert len(baseline.read(path)) >= 300
+    baseline.write(path, "after", KEY, RECORD)  # and none of them holds the lock
+    assert "after" in baseline.read(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no limit on the size of files")
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    for n in range(20):
+        baseline.write(path, f"old {n}", KEY, RECORD)
+    before = path.read_bytes()
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before)}, {len(before)}))\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", limited + WRITER, str(path), "0", "1"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode != 0
+    assert f"File too large: '{path}'" in ended.stderr
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["b.json"]
+
+
+def test_an_equal_record_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    baseline.write(path, "step", KEY, RECORD)
+    before = path.stat().st_ino
+    baseline.write(path, "step", KEY, RECORD)
+    assert path.stat().st_ino == before
 
 
 # ------------------------------------------------------------------ checks
