@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Self
 
 from inspector.compilation import manifest, saved
@@ -78,7 +79,7 @@ class Exploration(RecordedExploration):
         """
         bundle.save(self, path)
 
-    def replay(self, jax: str = "") -> Replay:
+    def replay(self, jax: str = "", *, allow: Collection[str] = ()) -> Replay:
         """Compiles every variant again and waits: what does another JAX make of the same programs?
 
         The programs are the recorded ones, in StableHLO: it is the compiler that differs. What the other JAX would lower
@@ -87,27 +88,36 @@ class Exploration(RecordedExploration):
         Args:
           jax: a version, such as "0.12.0.1", which uv installs into this user's cache the first time; "" for the installed
             one.
+          allow: names of options that you trust. Without it, variants whose options can make a compiler use files or pass
+            arguments on to another program fail with the reason: somebody else may have made the file.
 
         Raises:
           TargetError: no such version can be.
+          ParameterError: `allow` names an option that no variant has.
         """
+        from inspector.reports.guarded import Guarded
         from inspector.reports.other_jax import OtherJax
         from inspector.reports.portable import installed_jax
         from inspector.reports.recompile import Recompiler
         from inspector.reports.replay import replay
 
         other = "" if jax == installed_jax() else jax
-        return replay(self, OtherJax(self.portable) if other else Recompiler(self.portable), other)
+        engine = OtherJax(self.portable) if other else Recompiler(self.portable)
+        return replay(self, Guarded(engine, self, allow), other)
 
-    def explorer(self, height_px: int = 700) -> Explorer:
+    def explorer(self, height_px: int = 700, *, allow: Collection[str] = ()) -> Explorer:
         """An Explorer that answers from what was recorded; other options and targets are compiled here.
 
         Args:
           height_px: initial height of the panes.
+          allow: names of recorded options that you trust, as for `replay`.
+
+        Raises:
+          ParameterError: `allow` names an option that no variant has.
         """
         from inspector.replaying import explorer_of
 
-        return explorer_of(self, height_px)
+        return explorer_of(self, height_px, allow)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Called by IPython to show it in a cell."""

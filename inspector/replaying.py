@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
@@ -18,6 +18,7 @@ from inspector.errors import LoweringError, Unavailable
 from inspector.execution.outcome import Outcome
 from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.exploring import platform_of
+from inspector.reports.guarded import Guarded
 from inspector.reports.portable import installed_jax
 from inspector.reports.recompile import Recompiler, runnable
 from inspector.reports.recorded import RecordedExploration, RecordedVariant
@@ -28,13 +29,22 @@ from inspector.widgets.work import Work
 _WARMUP = 2
 
 
-def explorer_of(exploration: RecordedExploration, height_px: int) -> Explorer:
-    """A live Explorer over it; the targets say which JAX compiled, where that is not the one that is here."""
+def explorer_of(exploration: RecordedExploration, height_px: int, allow: Collection[str] = ()) -> Explorer:
+    """A live Explorer over it; the targets say which JAX compiled, where that is not the one that is here.
+
+    Args:
+      exploration: what was recorded.
+      height_px: initial height of the panes.
+      allow: names of recorded options that the user trusts.
+
+    Raises:
+      ParameterError: `allow` names an option that no variant has.
+    """
     exploration = dataclasses.replace(exploration, variants=tuple(map(_with_jax, exploration.variants)))
     first = exploration.variants[0]
     explorer = Explorer(
         exploration.lowered,
-        _Record(exploration).work(),
+        _Record(exploration, allow).work(),
         options=first.options,
         target=first.target,
         tuning=first.tuning,
@@ -48,13 +58,13 @@ def explorer_of(exploration: RecordedExploration, height_px: int) -> Explorer:
 class _Record:
     """Answers from an exploration."""
 
-    def __init__(self, exploration: RecordedExploration) -> None:
+    def __init__(self, exploration: RecordedExploration, allow: Collection[str]) -> None:
         variants = exploration.variants
         self._exploration = exploration
         self._platforms = {v.target: v.lowered.program.platform for v in variants if v.lowered is not None}
         self._lowered = {(self._platform(v.target), v.tuning): v.lowered or v.error for v in variants}
         self._outcomes = [(v.program, v.outcome) for v in variants if v.program is not None and v.outcome is not None]
-        self._recompiler = Recompiler(exploration.portable)
+        self._recompiler = Guarded(Recompiler(exploration.portable), exploration, allow)
         self._engine = ReplayEngine(filter(None, map(_answer, variants)), lambda *_: self._recompiler)
 
     def work(self) -> Work:

@@ -105,9 +105,17 @@ def report(
     "--jax", default="", metavar="VERSION", help="By this version in place of the installed one; uv installs it."
 )
 @click.option("--exit-code", is_flag=True, help="End with status 1 where a program differs.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="FLAG",
+    help="Trust this recorded option, though it can make a compiler use files.",
+)
 @takes_html
 @takes_json
-def replay(file: Path, jax: str, exit_code: bool, page: Path | None, as_json: bool) -> None:
+def replay(
+    file: Path, jax: str, exit_code: bool, allow: tuple[str, ...], page: Path | None, as_json: bool
+) -> None:  # fmt: skip
     """Compiles what was recorded again, and says what differs. By the JAX that is installed, or another."""
     prepare("cpu")
     from inspector.compilation.compiled import CompiledProgram
@@ -117,7 +125,7 @@ def replay(file: Path, jax: str, exit_code: bool, page: Path | None, as_json: bo
     exploration = exploration_of(found) if isinstance(found, CompiledProgram) else found
     by = f" by JAX {jax}, which is installed the first time" if jax else ""
     with working(f"compiling {len(exploration.variants)} variants{by}"):
-        done = exploration.replay(jax)
+        done = exploration.replay(jax, allow=allow)
     programs = [variant.program for variant in done.replayed.variants if variant.program is not None]
     for warning in dict.fromkeys(warning for program in programs for warning in program.warnings):
         click.echo(warning, err=True)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from inspector import platforms
 from inspector.compilation.options import Options
 from inspector.compilation.portable import Portable
+from inspector.errors import OptionError
 from inspector.hlo.mesh import Mesh
 from inspector.units import format_array, format_bytes, format_list
 
@@ -135,6 +136,12 @@ class Program(Portable):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "platform", platforms.named(self.platform).name)
+        if (
+            self.options.flags or self.options.extra_proto
+        ):  # a file that carries flags past the checks of those of a variant
+            raise OptionError(
+                f"A lowering implies fields of the build options only, got {self.options}. Give flags when you compile."
+            )
 
     @property
     def signature(self) -> str:

@@ -88,7 +88,7 @@ def _engine(program: Program, target: Target) -> Engine:
     return worker_engine() if found.name == "inline" else found
 
 
-def runnable(compiled: CompiledProgram, engine: Recompiler) -> CompiledProgram:
+def runnable(compiled: CompiledProgram, engine: Engine) -> CompiledProgram:
     """A recorded program with machine code of this JAX; waits for its compile."""
     if not isinstance(compiled.executable, Unavailable):
         return compiled

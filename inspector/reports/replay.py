@@ -23,6 +23,9 @@ _KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 
+_SHOWN = 800
+
+
 class Compiler(Protocol):
     """An engine, as far as it compiles."""
 
@@ -58,7 +61,7 @@ class Replay(Tabular):
             target = "" if before.label == str(before.target) else f" [{before.target}]"
             lines.append(f"  {before.label}{target}: {said}")
             if after.error is not None and before.error is None:
-                lines.append(f"    {' '.join(str(after.error).split())[:400]}")
+                lines.append(f"    {' '.join(str(after.error).split())[:_SHOWN]}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -136,7 +139,8 @@ def _figures(variant: RecordedVariant) -> tuple[object, ...]:
     """JAX, peak memory, flops and compile time."""
     program = variant.program
     if program is None:
-        return (Unavailable(f"{variant.label} was not compiled"),) * 4
+        said = f": {' '.join(str(variant.error).split())[:_SHOWN]}" if variant.error is not None else ""
+        return (Unavailable(f"{variant.label} was not compiled{said}"),) * 4
     memory, cost = program.memory, program.cost
     return (
         program.versions.get("jax", Unavailable("it was not told")),

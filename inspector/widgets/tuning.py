@@ -10,7 +10,7 @@ from typing import Any
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import Tuning
-from inspector.errors import ExecutionError, FlagTypeError, UnknownFlagError
+from inspector.errors import ExecutionError, FlagTypeError, OptionError, UnknownFlagError
 from inspector.hlo.pallas import ParamField, Plain
 from inspector.widgets.messages.kernels import TuneRequest
 from inspector.widgets.variants import Variant
@@ -35,7 +35,9 @@ def requested(request: TuneRequest, variant: Variant, work: Work) -> tuple[Optio
         target = work.suit(lowered, Target.parse("cpu"))
         return Options(), target, dataclasses.replace(variant.tuning, interpret=True)
     kernel = lowered.kernels[request["kernel"]]
-    values = read_values(work.kernel_fields(kernel, lowered.program.platform), request["values"])
+    fields = work.kernel_fields(kernel, lowered.program.platform)
+    values = read_values(fields, request["values"])
+    check_fields(fields, values)
     return variant.options, variant.target, variant.tuning.with_params({kernel.number: values})
 
 
@@ -73,6 +75,25 @@ def read_values(fields: Sequence[ParamField], texts: Mapping[str, str]) -> dict[
         except ValueError:
             raise FlagTypeError(f"{name} got {text!r}. Expected {field.type}{_examples(field)}.") from None
     return values
+
+
+def check_fields(fields: Sequence[ParamField], values: Mapping[str, Any]) -> None:
+    """Refuses what can name a file (`profile_dir`) or is a command line of a compiler (`flags`).
+
+    Args:
+      fields: of the kernel.
+      values: that a page asks for; anybody may have made it.
+
+    Raises:
+      OptionError: with the field.
+    """
+    for field in fields:
+        is_free = "dict" in field.type or ("str" in field.type and not field.choices)
+        if is_free and values.get(field.name, field.default) not in (field.default, None, ""):
+            raise OptionError(
+                f"{field.name} can make the compiler use files or pass arguments on, so a page may not set it. From Python,"
+                f" explorer.tune({{kernel: {{{field.name!r}: ...}}}}) takes it."
+            )
 
 
 def _examples(field: ParamField) -> str:

@@ -9,6 +9,7 @@ from inspector.compilation import options_text
 from inspector.compilation.options import Options
 from inspector.errors import OptionError
 from inspector.toolchain import flags
+from inspector.toolchain.untrusted import check_untrusted
 
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _QUOTES = "'\""
@@ -74,6 +75,11 @@ def _value(text: str) -> str:
 
 
 def _checked(options: Options) -> Options:
-    """What a page asks for: anybody may have made it, so it names no file that the user did not allow."""
-    flags.check_paths(options.as_dict(), settings.current().dump_directory)
+    """Refuses what a page may not ask for: anybody may have made it."""
+    try:
+        check_untrusted(options.as_dict(), settings.current().dump_directory)
+    except OptionError as e:
+        if type(e) is not OptionError:
+            raise
+        raise OptionError(f"{e} From Python, explorer.add({{...}}) takes every option.") from None
     return options

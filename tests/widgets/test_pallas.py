@@ -9,7 +9,7 @@ import pytest
 
 import inspector
 from inspector.compilation.target import Target
-from inspector.errors import CompilationError, FlagTypeError, UnknownFlagError
+from inspector.errors import CompilationError, FlagTypeError, OptionError, UnknownFlagError
 from inspector.hlo.pallas import ParamField
 from inspector.lowering.pallas import fields, fields_of
 from inspector.stages.kernel import Kernel
@@ -17,7 +17,7 @@ from inspector.widgets.messages import problem
 from inspector.widgets.messages.kernels import Kernels
 from inspector.widgets.panes.pallas import chip_of, kernels_html, kernels_message
 from inspector.widgets.panes.registry import ToBrowser
-from inspector.widgets.tuning import read_values, write_value
+from inspector.widgets.tuning import check_fields, read_values, write_value
 from tests.kernels import matmul, scale, struct
 
 TEXTS = Path(__file__).parent.parent / "analysis" / "data" / "pallas"
@@ -160,6 +160,21 @@ def test_fields_that_there_are_not() -> None:
         read_values(TPU, {"kernel_type": "TC"})
     with pytest.raises(UnknownFlagError, match="no compiler parameter 'x'"):
         read_values(TPU, {"x": "1"})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"flags": {"xla_jf_dump_to": "/tmp/x"}}, {"profile_dir": "/tmp/x"}],
+)
+def test_a_page_names_no_file_and_no_flags_of_a_kernel(values: dict[str, Any]) -> None:
+    known = [
+        ParamField("flags", "dict[str, Any] | None", None, (), ""),
+        ParamField("profile_dir", "str", "", (), ""),
+    ]
+    with pytest.raises(OptionError, match="so a page may not set it"):
+        check_fields(known, values)
+    check_fields(known, {"flags": None, "profile_dir": ""})
+    check_fields(TPU, {"vmem_limit_bytes": 3, "dimension_semantics": ("parallel",), "has_side_effects": "pure"})
 
 
 def test_every_default_is_read_as_it_is_written() -> None:

@@ -17,7 +17,6 @@ from inspector.toolchain.flags.flag_type import FlagType as FlagType
 from inspector.toolchain.flags.flag_type import FlagValue as FlagValue
 from inspector.toolchain.flags.flag_type import Home as Home
 from inspector.toolchain.flags.messages import expected, expected_text, hint
-from inspector.toolchain.flags.paths import check_paths as check_paths
 from inspector.toolchain.flags.types import flag_field as flag_field
 from inspector.toolchain.flags.types import flag_names as flag_names
 from inspector.toolchain.flags.types import flag_number as flag_number
