@@ -126,7 +126,6 @@ def extra(name: str, value: str) -> bytes:
         {"flags": {"xla_dump_to": "{}"}},
         {"flags": {"xla_gpu_ptx_compiler_extra_flags": "--output-file={}"}},
         {"flags": {"xla_backend_extra_options": "info-output-file={}"}},
-        {"flags": {"----xla_dump_to": "{}"}},
         {"flags": {"XLA_DUMP_TO": "{}"}},
         {"flags": {"xla_cpu_max_isa": "AVX2 --xla_dump_to={}"}},
         {"extra_proto": extra("xla_dump_to", "/tmp/inspector-hostile")},
@@ -186,6 +185,13 @@ def test_the_users_python_may_allow_it_by_name(tmp_path: Path) -> None:
         made.replay(allow=["xla_dump"])
     with pytest.raises(ParameterError, match="must be a list of names"):
         made.explorer(allow="xla_dump_to")
+
+
+def test_a_name_with_more_dashes_is_no_name() -> None:
+    """`merge` would take off two more, after the check of the name."""
+    for name in ("----xla_dump_to", "---xla_dump_to"):
+        with pytest.raises(OptionError, match="too many dashes. Write 'xla_dump_to'"):
+            Options(flags={name: "/tmp/x"})
 
 
 def test_a_program_of_a_file_carries_no_flags(tmp_path: Path) -> None:

@@ -232,6 +232,8 @@ def _flags(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
     found: dict[str, FlagValue] = {}
     for name, value in flags.items():
         plain = name.removeprefix("--")
+        if plain.startswith("-"):  # or each copy of these options would have another name
+            raise OptionError(f"Flag {name!r} has too many dashes. Write {name.lstrip('-')!r}.")
         if plain in found:
             raise OptionError(f"Flag {plain} is given twice, with and without dashes: {found[plain]!r} and {value!r}.")
         found[plain] = _value(plain, value)
