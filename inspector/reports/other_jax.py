@@ -12,6 +12,7 @@ import functools
 import json
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.lane import Lane, compiling
-from inspector.errors import CompilationError, TargetError
+from inspector.errors import CancelledError, CompilationError, TargetError
 from inspector.reports import bundle, jax_versions
 from inspector.reports.portable import PortableModules, portable_modules
 from inspector.reports.question import QUESTION, REPLY, Question, Reply
@@ -41,7 +42,7 @@ answer_file(question, answer)
 
 
 class OtherJax:
-    """Compiles for targets that name a version of JAX. Thread-safe; one compile at a time."""
+    """Compiles for targets that name a version of JAX. Thread-safe; one compile at a time for each version and platform."""
 
     name = "other JAX"
 
@@ -56,8 +57,9 @@ class OtherJax:
           known: modules of programs that were loaded.
           find: gives the Python of a version for a platform.
         """
-        self._known, self._find = known or {}, find
-        self._lane = Lane("inspector-other-jax")
+        self._known, self._find, self._is_closed = known or {}, find, False
+        self._lanes: dict[str, Lane] = {}
+        self._lock = threading.Lock()
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
@@ -68,7 +70,10 @@ class OtherJax:
                 child.kill()
 
         job: Job[CompiledProgram] = Job(cancel=cancel)
-        self._lane.put(job, lambda: self._compile(job, request, children), compiling(request))
+        # A version that is being installed keeps only its own requests waiting.
+        with self._lock:
+            lane = self._lanes.setdefault(str(request.target), Lane("inspector-other-jax"))
+        lane.put(job, lambda: self._compile(job, request, children), compiling(request))
         return job
 
     def run(self, request: RunRequest) -> Job[RunReply]:
@@ -79,15 +84,20 @@ class OtherJax:
         return job
 
     def close(self) -> None:
-        """Cancels what is queued."""
-        self._lane.close()
+        """Cancels what is queued, and ends an installation."""
+        self._is_closed = True
+        for lane in self._lanes.values():
+            lane.close()
 
     def _compile(
         self, job: Job[CompiledProgram], request: CompileRequest, children: list[subprocess.Popen[bytes]]
     ) -> CompiledProgram:
         platform = _platform(request)
         version = request.target.jax
-        python = self._find(version, platform, job.advance)
+        with jax_versions.wanted_while(lambda: not job.done() and not self._is_closed):
+            python = self._find(version, platform, job.advance)
+        if job.done():
+            raise CancelledError("The job was canceled.")
         job.advance(f"compiling with JAX {version}")
         program = request.program
         portable = portable_modules([program], self._known)[program.digest]

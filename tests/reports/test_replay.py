@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,14 +16,21 @@ import jax
 import pytest
 
 import inspector
-from inspector import subprocesses
+from inspector import files, subprocesses
 from inspector._jax import modules
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.errors import CompilationError, MissingPackageError, ModuleError, TargetError, Unavailable
+from inspector.errors import (
+    CancelledError,
+    CompilationError,
+    MissingPackageError,
+    ModuleError,
+    TargetError,
+    Unavailable,
+)
 from inspector.exploration import Exploration
 from inspector.reports import jax_versions
 from inspector.reports.other_jax import OtherJax
@@ -45,9 +54,22 @@ if sys.argv[1] == "venv":
     if "3.12" not in sys.argv:
         sys.exit(1)
     (pathlib.Path(sys.argv[-1]) / "bin").mkdir(parents=True)
+elif sys.argv[2] == "compile":
+    assert "--generate-hashes" in sys.argv
+    wanted = pathlib.Path(sys.argv[-1]).read_text()
+    output = pathlib.Path(sys.argv[sys.argv.index("--output-file") + 1])
+    output.write_text("".join(f"{line} --hash=sha256:1\\n" for line in wanted.splitlines()))
 else:
+    assert "--require-hashes" in sys.argv
     folder = pathlib.Path(sys.argv[sys.argv.index("--python") + 1])
-    (folder / "bin" / "python").write_text(" ".join(sys.argv[1:]))
+    requirements = pathlib.Path(sys.argv[sys.argv.index("--requirements") + 1])
+    (folder / "bin" / "python").write_text(f"{requirements.name}: {requirements.read_text()}")
+"""
+_SLOW_UV = """#!/bin/sh
+for last; do :; done
+mkdir -p $last/bin
+echo $$ > PIDS/$$
+sleep 300
 """
 
 
@@ -252,7 +274,7 @@ def test_what_uv_builds_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     uv.chmod(0o700)
     python = jax_versions.install("0.9.1", "tpu", print)
     assert python == tmp_path / "cache" / "inspector" / "jax" / "0.9.1-tpu" / "bin" / "python"
-    assert "jax[tpu]==0.9.1 numpy>=2.0" in python.read_text()
+    assert python.read_text().startswith("requirements.txt: jax[tpu]==0.9.1 --hash=sha256:1\nnumpy>=2.0 --hash=")
     uv.unlink()
     assert jax_versions.install("0.9.1", "tpu", print) == python
     python.parent.parent.chmod(0o777)
@@ -265,3 +287,114 @@ def test_a_variant_that_was_not_lowered_has_failed_again() -> None:
     recorded = RecordedExploration.now(exploration().lowered, variants)
     found = replay(recorded, Recompiler({}), "")
     assert found.differences == ("failed as before",)
+
+
+@pytest.fixture
+def with_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Puts a command in the place of uv, and caches into a folder of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def put(script: str) -> None:
+        uv = tmp_path / "uv"
+        uv.write_text(script)
+        uv.chmod(0o700)
+
+    monkeypatch.setattr(jax_versions, "_uv", lambda _: [str(tmp_path / "uv")])
+    return put
+
+
+def test_an_installation_that_was_changed_is_not_used_and_made_again_with_the_same_packages(
+    with_uv: Callable[[str], None],
+) -> None:
+    with_uv(f"#!{sys.executable}\n{_UV}")
+    python = jax_versions.install("0.9.1", "cpu", print)
+    (python.parent / "__pycache__").mkdir()
+    (python.parent / "__pycache__" / "x.pyc").touch()
+    jax_versions._is_as_installed.cache_clear()
+    assert jax_versions.installed("0.9.1", "cpu") == python
+    for change in (lambda: python.write_text("other"), (python.parent / "more.py").touch):
+        change()
+        jax_versions._is_as_installed.cache_clear()
+        assert jax_versions.installed("0.9.1", "cpu") is None
+        assert jax_versions.install("0.9.1", "cpu", print) == python
+        assert python.read_text().startswith("0.9.1-cpu.requirements: jax==0.9.1 --hash=")
+    (python.parent.parent / jax_versions._MANIFEST).unlink()
+    assert jax_versions.installed("0.9.1", "cpu") is None, "made by an earlier inspector, without digests"
+
+
+def wait_for(what: Callable[[], object], limit_s: float = 60.0) -> None:
+    until = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.timeout(180)
+def test_a_canceled_installation_ends_and_lets_the_next_request_go_on(
+    with_uv: Callable[[str], None], tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    with_uv(_SLOW_UV.replace("PIDS", str(pids)))
+    engine = OtherJax()
+    lowered = exploration().lowered
+    first = engine.submit(lowered.request(None, "cpu@jax==0.9.1"))
+    wait_for(lambda: list(pids.iterdir()))
+    other = engine.submit(lowered.request(None, "cpu@jax==0.9.0"))
+    wait_for(lambda: len(list(pids.iterdir())) == 2)  # another version does not wait
+    first.cancel()
+    second = engine.submit(lowered.request(None, "cpu@jax==0.9.1"))
+    wait_for(lambda: len(list(pids.iterdir())) == 3)
+    engine.close()
+    wait_for(lambda: not any(is_alive(int(pid.name)) for pid in pids.iterdir()))
+    wait_for(lambda: not list((tmp_path / "cache" / "inspector" / "jax").iterdir()))
+    assert all(isinstance(job.exception(60), CancelledError) for job in (first, second, other))
+
+
+_KILLED = """
+import sys
+from pathlib import Path
+from inspector.reports import jax_versions
+jax_versions._uv = lambda _: [sys.argv[1]]
+jax_versions.install("0.9.1", "cpu", print)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_an_installation_ends_with_its_process(with_uv: Callable[[str], None], tmp_path: Path, end: int) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    with_uv(_SLOW_UV.replace("PIDS", str(pids)))
+    process = subprocess.Popen(
+        [sys.executable, "-c", _KILLED, str(tmp_path / "uv")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    wait_for(lambda: list(pids.iterdir()))
+    process.send_signal(end)
+    process.wait(60)
+    wait_for(lambda: not any(is_alive(int(pid.name)) for pid in pids.iterdir()))
+    wait_for(lambda: not list((tmp_path / "cache" / "inspector" / "jax").iterdir()))
+
+
+def test_what_a_killed_installer_left_is_deleted_by_the_next(with_uv: Callable[[str], None], tmp_path: Path) -> None:
+    parent = files.make_own_folder(tmp_path / "cache" / "inspector" / "jax")
+    left, under_way = (parent / f".0.9.0-cpu.{digit * 16}" for digit in "01")
+    for folder in (left, under_way):
+        folder.mkdir()
+        (folder / "large").touch()
+        jax_versions._lock_of(folder).touch()
+    with_uv(f"#!{sys.executable}\n{_UV}")
+    with files.locked_file(jax_versions._lock_of(under_way)):
+        jax_versions.install("0.9.1", "cpu", print)
+        assert sorted(path.name for path in parent.iterdir() if path.name.startswith(".")) == [
+            under_way.name, f"{under_way.name}.lock",
+        ]  # fmt: skip
