@@ -51,6 +51,7 @@ class Watch:
       counted: gets its operation counts after that, likewise.
       see: gets every file of the dump, likewise; None when nobody wants them.
       flags: what XLA shall dump for `see`, whatever it dumps for `take`.
+      lost: gets the reason for which the dump is not complete, before `Compiler.compile` returns; not called where it is.
     """
 
     directory: str
@@ -58,6 +59,7 @@ class Watch:
     counted: Callable[[Facts | Unavailable], None] | None = None
     see: Callable[[Path], None] | None = None
     flags: Facts = dataclasses.field(default_factory=dict)
+    lost: Callable[[str], None] | None = None
 
 
 class Compiler:
@@ -227,6 +229,7 @@ class Compiler:
             final = FinalHlo(lambda text, proto: self._tell_early(text, proto, watch, early, costing))
             see.append(final.see)
         flags |= {**watch.flags, "xla_dump_to": watch.directory}
+        dump: Dump | None = None
         with contextlib.ExitStack() as stack:
             try:
                 dump = Dump(
@@ -243,6 +246,10 @@ class Compiler:
             else:
                 options = self._options({**build_options, "flags": flags}, assignment, detailed_logging)
             yield options
+        if dump is not None and dump.lost:  # what was taken early may be cut off
+            early.report = early.cost = None
+            if watch.lost is not None:
+                watch.lost(dump.lost)
 
     def _can_watch(self, watch: Watch, flags: Mapping[str, Any], debug_options: Any) -> bool:
         """Whether XLA dumps for `watch`. Raises OptionError where the dump is wanted and XLA has another one to write."""

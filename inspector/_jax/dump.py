@@ -2,6 +2,8 @@
 
 On Linux a thread reads each file as soon as XLA has closed it and deletes it, so that what lies there
 stays small, whatever the program. Elsewhere everything is read when the compile has ended.
+
+Where the file system is full, XLA leaves files out or cuts them off, writes a line to stderr and goes on. `Dump.lost` tells of it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import logging
 import os
 import select
 import shutil
+import stat
 import struct
 import sys
 import threading
@@ -24,6 +27,13 @@ _IN_CLOSE_WRITE = 0x8
 _EVENT = struct.Struct("iIII")
 _EVENTS_BYTES = 1 << 16
 _BATCH_S = 0.05
+_NOT_WRITTEN = b"Could not write XLA debug data"
+_LEAST_FREE_BYTES = 64 << 10  # with less, a file that was just written may be cut off
+_HLO_TEXTS = (
+    "_optimizations.txt",
+    ".before_",
+    ".after_",
+)  # in names of files that have HLO as text, which ends with a brace
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +66,13 @@ class Dump:
         self._must_watch = must_watch
         self._is_awaited = is_awaited
         self._events = -1
+        self._lost: list[str] = []
+        self._said = _Stderr()
+
+    @property
+    def lost(self) -> str:
+        """Why the dump is not complete, once the compile has ended; "" where nothing shows that it is not."""
+        return self._lost[0] if self._lost else ""
 
     def __enter__(self) -> Dump:
         """Starts to watch.
@@ -64,6 +81,7 @@ class Dump:
           OSError: the directory cannot be made, or cannot be watched and must be.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
+        self._said = _Stderr()
         try:
             self._events = _watch(self._directory)
         except OSError:
@@ -82,8 +100,11 @@ class Dump:
         if self._events >= 0:
             os.write(self._stop, b"x")
             self._served.wait()
+        self._check_room()
         for file in sorted(self._directory.rglob("*")):
             self._see(file)
+        if count := self._said.count(_NOT_WRITTEN):
+            self._lost.insert(0, f"XLA could not write {count} files into {self._directory.parent}")
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _serve(self) -> None:
@@ -99,6 +120,7 @@ class Dump:
             if not self._is_awaited():
                 select.select([self._stopped], [], [], _BATCH_S)
             readable, _, _ = select.select([self._events, self._stopped], [], [])
+            self._check_room()
             stopping = self._stopped in readable  # read before the events, so that none that came earlier is lost
             for name in _closed_files(self._events):
                 # A file may be made first and written later, or never: it is left until then, or to the end.
@@ -108,6 +130,8 @@ class Dump:
     def _see(self, file: Path) -> None:
         if not file.is_file():  # seen before: written twice, and deleted after the first event of two
             return
+        if _is_cut_off(file):
+            self._lost.append(f"{file.name!r} in {self._directory.parent} is cut off")
         for callback in self._callbacks:
             try:
                 callback(file)
@@ -115,6 +139,60 @@ class Dump:
                 _log.exception("XLA's dump %s could not be read.", file.name)
         with contextlib.suppress(OSError):
             file.unlink()
+
+    def _check_room(self) -> None:
+        if not self._lost and (free := free_bytes(self._directory)) is not None and free < _LEAST_FREE_BYTES:
+            self._lost.append(f"{self._directory.parent} was full ({free} bytes left)")
+
+
+class _Stderr:
+    """What is written to this process's stderr from now on, where that is a file, as it is in a worker."""
+
+    def __init__(self) -> None:
+        self._start = self._end()
+
+    def count(self, words: bytes) -> int:
+        """How often something was written; 0 where that cannot be read."""
+        end = self._end()
+        if self._start is None or end is None or end <= self._start:
+            return 0
+        try:
+            return os.pread(2, end - self._start, self._start).count(words)
+        except OSError:  # open for writing only
+            return 0
+
+    @staticmethod
+    def _end() -> int | None:
+        try:
+            found = os.fstat(2)
+        except OSError:  # closed
+            return None
+        return found.st_size if stat.S_ISREG(found.st_mode) and hasattr(os, "pread") else None
+
+
+def free_bytes(directory: str | Path) -> int | None:
+    """Bytes that this user can still write to a file system; None where that cannot be told."""
+    try:
+        found = os.statvfs(directory)
+    except (OSError, AttributeError):
+        return None
+    return found.f_bavail * found.f_frsize if found.f_blocks else None
+
+
+def _is_cut_off(file: Path) -> bool:
+    """Whether a file has the beginning of an HLO module only."""
+    if not file.name.endswith(".txt") or not any(words in file.name for words in _HLO_TEXTS):
+        return False
+    try:
+        with file.open("rb") as opened:
+            opened.seek(0, os.SEEK_END)
+            opened.seek(max(0, opened.tell() - _BRACE_BYTES))
+            return not opened.read().rstrip().endswith(b"}")
+    except OSError:
+        return False
+
+
+_BRACE_BYTES = 64
 
 
 def _has_content(file: Path) -> bool:

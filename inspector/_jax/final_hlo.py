@@ -82,7 +82,8 @@ class FinalHlo:
             self._text = file.read_text()
         elif file.name.endswith(_PROTO):
             self._proto = self._proto or file.read_bytes()
-        if self._text and self._proto and not self.taken:  # either may come first
+        is_whole = self._text.rstrip().endswith("}")  # not where the disk is full
+        if is_whole and self._proto and not self.taken:  # either may come first
             self.taken = True
             self._take(self._text, self._proto)
 

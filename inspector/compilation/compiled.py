@@ -29,6 +29,21 @@ def not_asked_for(product: str) -> Unavailable:
     return Unavailable("was not asked for", f"compile with products=({product!r},)")
 
 
+_INCOMPLETE = "the compiler's dump is not complete: "
+
+
+def incomplete(reason: str) -> Unavailable:
+    """What stands for a product of which the compiler could not write all files."""
+    return Unavailable(
+        f"{_INCOMPLETE}{reason}", "free space there, or set TMPDIR to a folder that has space, and compile again"
+    )
+
+
+def is_incomplete(product: object) -> bool:
+    """Whether `incomplete` made it: another compile, when there is space, has the product."""
+    return isinstance(product, Unavailable) and product.reason.startswith(_INCOMPLETE)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
 class CompiledProgram(Deferred):
     """A compiled program.

@@ -2,7 +2,7 @@
 
 What comes from the cache says so in its timings (`cache_s`, what fetching it took, and `saved_s`, what
 the compile had taken more), and is otherwise the result of the first time. Not remembered: failures,
-programs that call back into this process, and compiles that are asked to dump (a cache would hide
+programs that call back into this process, compiles whose dump was cut off by a full disk, and compiles that are asked to dump (a cache would hide
 the dump). Settings: `inspector.settings`.
 """
 
@@ -15,12 +15,14 @@ from collections.abc import Callable
 
 from inspector import settings
 from inspector.compilation.cache import DiskCache, MemoryCache, cache_key, is_large
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, is_incomplete
 from inspector.compilation.engine import READING_CACHE, Engine, Job
 from inspector.compilation.preview import Preview
+from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.awaited import LOST
 from inspector.engines.lane import Lane, advance, forward
+from inspector.engines.last_words import NOT_WRITTEN
 from inspector.settings import Settings
 
 _CLOSE_LIMIT_S = 10.0
@@ -112,6 +114,8 @@ class CachedEngine:
         if job.exception() is not None:
             return
         compiled = job.result()
+        if is_doubtful(compiled):
+            return
         # Each asker has a binding of its own, which may hold models.
         self._remember(key, compiled.changed(program=dataclasses.replace(compiled.program, binding=None)), chosen)
 
@@ -135,6 +139,13 @@ class CachedEngine:
         self._written = Job()
         self._written.add_done_callback(lambda _: forget())
         self._lane.put(self._written, keep)
+
+
+def is_doubtful(compiled: CompiledProgram) -> bool:
+    """Whether the compiler could not write all that was read of this compile, because a disk was full."""
+    return any(is_incomplete(getattr(compiled, name)) for name in RECORDS) or any(
+        warning.startswith(NOT_WRITTEN) for warning in compiled.warnings
+    )
 
 
 def _cacheable(request: CompileRequest) -> bool:

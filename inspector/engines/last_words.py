@@ -25,8 +25,17 @@ class Death:
 
 def warnings_in(log: str) -> tuple[str, ...]:
     """The lines of a log that a user should see: XLA's warnings and errors, without time stamps."""
-    lines = (_message(line) for line in log.splitlines())
-    return tuple(dict.fromkeys(line for line in lines if line and not _is_boring(line)))
+    said = dict.fromkeys(line for line in map(_message, log.splitlines()) if line and not _is_boring(line))
+    lost = [line for line in said if line.startswith(NOT_WRITTEN)]
+    others = tuple(line for line in said if line not in lost)
+    if not lost:
+        return others
+    more = f" and {len(lost) - 1} more files" if len(lost) > 1 else ""
+    return (*others, f"{lost[0]}{more}. Free space there, or set TMPDIR to a folder that has space.")
+
+
+NOT_WRITTEN = "Could not write XLA debug data"
+"""What XLA says of each file of a dump that it could not write, or not to its end."""
 
 
 MEMORY_LIMIT = "bytes of memory, the limit is"

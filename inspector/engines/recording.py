@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from inspector import platforms
+from inspector.compilation.compiled import incomplete
 from inspector.compilation.records.assembly_record import AssemblyRecorder
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.dump_names import START, SnapshotName, module_file, snapshot_name
@@ -53,6 +54,11 @@ class Recording:
         self._assignments: dict[str, bytes] = {}
         self._optimized_s: dict[str, float] = {}
         self._started_s = 0.0
+        self._lost = ""
+
+    def lose(self, reason: str) -> None:
+        """Takes the reason for which the compiler's dump is not complete: then there is no product."""
+        self._lost = self._lost or reason
 
     @property
     def flags(self) -> Mapping[str, Any]:
@@ -105,6 +111,8 @@ class Recording:
         Args:
           report: what it gave.
         """
+        if self._lost:
+            return dict.fromkeys(sorted(self._products), incomplete(self._lost))
         module = _module_name(report.hlo)
         read = {
             "passes": lambda: self._passes.read(module, self._span(module, report.timings)),
@@ -123,6 +131,8 @@ class Recording:
 
     def assignment(self, report: Report) -> bytes:
         """XLA's text of the buffer assignment, b"" where it wrote none; for compiles that dump no protos."""
+        if self._lost:
+            return b""
         return _of_module(self._assignments, _module_name(report.hlo)) or b""
 
 

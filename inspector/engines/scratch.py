@@ -17,30 +17,37 @@ import time
 from pathlib import Path
 from typing import Any
 
+from inspector._jax.dump import free_bytes
+
 # Where the system has no such locks, each process deletes its own, and what a crash leaves stays.
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 
 _MEMORY = Path("/dev/shm")
 _NAMES = "inspector-[0-9]*-????????"
 _LOOK_S = 0.05
+
+ROOM_BYTES = 32 << 20
+"""Free space that a directory should have at least."""
+
 _LOCK = ".inspector-lock"  # tells a directory of ours from a user's of such a name
 
 
 class Scratch:
     """One directory, held. Not for several threads."""
 
-    def __init__(self, parent: int) -> None:
-        """Makes it, in memory where the system has such a place.
+    def __init__(self, parent: int, room_bytes: int = 0) -> None:
+        """Makes it, in memory where the system has such a place with enough room.
 
         Args:
           parent: the pid of the process that it serves; part of the name.
+          room_bytes: free space that it should have; 0 for `ROOM_BYTES`.
 
         Raises:
           OSError: it cannot be made.
         """
         self._descriptor = -1
         while self._descriptor < 0:  # taken for an orphan and deleted before it was held: rare, and made again
-            self.path = tempfile.mkdtemp(prefix=_prefix(parent), dir=_place())
+            self.path = tempfile.mkdtemp(prefix=_prefix(parent), dir=_place(room_bytes or ROOM_BYTES))
             with contextlib.suppress(FileNotFoundError):
                 self._descriptor = _held(f"{self.path}/{_LOCK}")
 
@@ -112,5 +119,17 @@ def _prefix(parent: int) -> str:
     return f"inspector-{parent}-"
 
 
-def _place() -> str:
-    return str(_MEMORY) if os.access(_MEMORY, os.W_OK) else tempfile.gettempdir()
+def has_room(path: str | Path, room_bytes: int) -> bool:
+    """Whether a file system has some free space; True where that cannot be told."""
+    free = free_bytes(path)
+    return free is None or free >= room_bytes
+
+
+def _place(room_bytes: int) -> str:
+    """Memory where it has room, else the temporary folder, else whichever has more."""
+    temporary = tempfile.gettempdir()
+    if not os.access(_MEMORY, os.W_OK):
+        return temporary
+    if has_room(_MEMORY, room_bytes):
+        return str(_MEMORY)
+    return temporary if (free_bytes(temporary) or 0) >= (free_bytes(_MEMORY) or 0) else str(_MEMORY)

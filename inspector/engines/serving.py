@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from inspector.engines.counting import Count, count_here, program_cost
 from inspector.engines.messages import PlainCompile, PlainRun
-from inspector.engines.scratch import Scratch
+from inspector.engines.scratch import ROOM_BYTES, Scratch
 from inspector.errors import ExecutionError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Server:
             return self._compile(request, progress, callbacks, watch)[1]
         if watch is not None:
             return self._record(request, progress, callbacks, watch)
-        scratch = Scratch(os.getpid())
+        scratch = Scratch(os.getpid(), room_bytes(request))
         try:
             return self._record(request, progress, callbacks, Watch(f"{scratch.path}/hlo"))
         finally:
@@ -86,12 +86,16 @@ class Server:
         recording = Recording(request.products, request.platform)
         # The preview needs protos, and with passes XLA would write one a pass.
         take = None if "passes" in request.products else watch.take
-        watch = dataclasses.replace(watch, take=take, see=recording.see, flags=recording.flags)
+        watch = dataclasses.replace(watch, take=take, see=recording.see, flags=recording.flags, lost=recording.lose)
+        folders = [Dump(str(Path(watch.directory).with_name(folder)), [recording.see]) for folder in recording.folders]
         with contextlib.ExitStack() as stack:
-            for folder in recording.folders:
-                stack.enter_context(Dump(str(Path(watch.directory).with_name(folder)), [recording.see]))
+            for folder in folders:
+                stack.enter_context(folder)
             stack.enter_context(recording.timing())
             _, report = self._compile(request, progress, callbacks, watch)
+        for folder in folders:
+            if folder.lost:
+                recording.lose(folder.lost)
         progress("recording")
         started = time.perf_counter()
         recorded = recording.read(report)
@@ -137,6 +141,14 @@ class Server:
         self._runnables.move_to_end(key)
         while len(self._runnables) > self._max_executables:
             self._runnables.popitem(last=False)
+
+
+def room_bytes(request: PlainCompile) -> int:
+    """Free space that the dump of a compile should have: files are deleted as they come, but not at once."""
+    return ROOM_BYTES + _ROOM_PER_MODULE_BYTE * len(request.module)
+
+
+_ROOM_PER_MODULE_BYTE = 40  # some snapshots of a module as text and as proto
 
 
 def _key(request: PlainCompile, callbacks: HostCallbacks | None) -> tuple[str, int]:

@@ -40,7 +40,7 @@ from inspector import freed
 from inspector._jax import expendable
 from inspector._jax.importing import without_rocm
 from inspector.engines.last_words import MEMORY_LIMIT
-from inspector.engines.scratch import Scratch, delete_orphans, delete_orphans_of
+from inspector.engines.scratch import Scratch, delete_orphans, delete_orphans_of, has_room
 
 if TYPE_CHECKING:
     from inspector._jax.report import EarlyReport
@@ -305,7 +305,9 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
                 sender.send(*messages.write_early(early))
                 told.append(early)
 
-            watch = Watch(f"{scratch}/hlo", take, lambda cost: sender.send(*messages.write_counted(cost)))
+            watch = Watch(
+                f"{_dump_place(scratch, request)}/hlo", take, lambda cost: sender.send(*messages.write_counted(cost))
+            )
             report = server.compile(request, progress, watch=watch)
             sender.send(*messages.write_report(report, *told))
             return messages.write_executable(report.executable)  # which takes as long again as all else that is read
@@ -316,6 +318,25 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
         return messages.write_execution(server.run(run, progress))
     except Exception as e:
         return messages.write_error(e)
+
+
+_other_scratch: list[Scratch] = []  # once the first has no room; held, and an orphan when this process ends
+
+
+def _dump_place(scratch: str, request: Any) -> str:
+    """Where a compile may dump: the worker's directory while that has room, else another one.
+
+    What libtpu dumps by itself goes to the worker's directory whatever we say, and is looked for beside the dump.
+    """
+    from inspector.engines.serving import room_bytes
+
+    room = room_bytes(request)
+    if has_room(scratch, room) or (request.platform != "cpu" and "assembly" in request.products):
+        return scratch
+    if not _other_scratch:
+        made = Scratch(os.getppid(), room)
+        _other_scratch.append(made)
+    return _other_scratch[0].path
 
 
 class _Limits:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -148,3 +150,44 @@ def test_a_file_that_is_awaited_comes_at_once(tmp_path: Path, monkeypatch: pytes
     with Dump(str(tmp_path / "dump"), [lambda _: arrived.set()], is_awaited=lambda: not arrived.is_set()):
         (tmp_path / "dump" / "a.txt").write_text("x")
         assert arrived.wait(30)
+
+
+def lost_of(directory: Path, write: Callable[[Path], object]) -> str:
+    with Dump(str(directory), []) as dump:
+        write(directory)
+    return dump.lost
+
+
+WHOLE = "HloModule m\n\nENTRY %e () -> f32[] {\n  ROOT %c = f32[] constant(1)\n}\n\n"
+
+
+def test_a_module_that_is_cut_off_is_noticed(tmp_path: Path) -> None:
+    name = "module_0000.jit_f.0003.simplification.after_algsimp.before_dce.txt"
+    assert lost_of(tmp_path / "a", lambda at: (at / name).write_text(WHOLE)) == ""
+    assert (
+        lost_of(tmp_path / "b", lambda at: (at / name).write_text(WHOLE[:-4])) == f"{name!r} in {tmp_path} is cut off"
+    )
+    assert lost_of(tmp_path / "c", lambda at: (at / name).touch()) == f"{name!r} in {tmp_path} is cut off"
+    other = "module_0000.jit_f.cpu_after_optimizations-buffer-assignment.txt"
+    assert lost_of(tmp_path / "d", lambda at: (at / other).write_text("Total 3 bytes\n")) == ""
+    assert lost_of(tmp_path / "e", lambda at: (at / "module_0000.jit_f.ptx").touch()) == ""
+
+
+def test_a_full_disk_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump, "free_bytes", lambda _: 4096)
+    assert lost_of(tmp_path / "a", lambda _: None) == f"{tmp_path} was full (4096 bytes left)"
+
+
+def test_so_is_what_xla_says_of_files_that_it_could_not_write(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def say(_: Path) -> None:
+        for name in ("a", "b"):
+            os.write(
+                2,
+                f"E1125 10:00:00.0 1 dump.cc:1] Could not write XLA debug data to {name}: RESOURCE_EXHAUSTED\n".encode(),
+            )
+
+    os.write(2, b"Could not write XLA debug data to an earlier one\n")
+    assert lost_of(tmp_path / "a", say) == f"XLA could not write 2 files into {tmp_path}"
+    assert lost_of(tmp_path / "b", lambda _: None) == ""

@@ -35,7 +35,7 @@ def test_both_files_are_taken_together_and_once_in_whichever_order(tmp_path: Pat
         f__before_optimizations__txt=b"HloModule early",
         f__cpu_after_optimizations__hlo__pb=PROTO,
         f__ir__ll=b"code",
-        f__cpu_after_optimizations__txt=b"HloModule f, rest\n\nENTRY",
+        f__cpu_after_optimizations__txt=b"HloModule f, rest\n\nENTRY {\n}\n",
         g__cpu_after_optimizations__hlo__pb=b"another",
     )
     for order in (files, files[::-1]):
@@ -43,7 +43,14 @@ def test_both_files_are_taken_together_and_once_in_whichever_order(tmp_path: Pat
         final = FinalHlo(lambda text, proto, taken=taken: taken.append((text, proto)))
         for file in order:
             final.see(file)
-        assert taken == [("HloModule f, rest\n\nENTRY", PROTO if order is files else b"another")]
+        assert taken == [("HloModule f, rest\n\nENTRY {\n}\n", PROTO if order is files else b"another")]
+
+
+def test_a_text_that_is_cut_off_is_not_taken(tmp_path: Path) -> None:
+    final = FinalHlo(lambda *_: pytest.fail("taken"))
+    cut_off = b"HloModule f\n\nENTRY %e () -> f32[] {\n  ROOT %c = f"
+    for file in write(tmp_path, f__cpu_after_optimizations__hlo__pb=PROTO, f__cpu_after_optimizations__txt=cut_off):
+        final.see(file)
 
 
 def test_one_of_the_two_is_not_enough(tmp_path: Path) -> None:
