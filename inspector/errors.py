@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import errno
 import math
 from collections.abc import Iterable
 from typing import Self
@@ -103,6 +104,29 @@ class CompilationError(InspectorError, RuntimeError):
     """
 
     buffers: bytes = b""
+
+
+def of_resources(error: BaseException, doing: str) -> InspectorError | None:
+    """An error of ours for one of Python that means that memory, descriptors or threads ran out; None for any other.
+
+    Args:
+      error: of Python.
+      doing: the work, such as "compiling 'jit_f' for cpu".
+    """
+    what = f" while {doing}" if doing else ""
+    if isinstance(error, MemoryError):
+        found = f"Memory ran out{what}. Free memory, or raise its limit (ulimit -v, the container's), and try again."
+    elif isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        found = (
+            f"Too many files are open{what} ({error}). Close some, or raise the limit (ulimit -n 4096), and try again."
+        )
+    elif isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EAGAIN):
+        found = f"The system has no room for another process{what} ({error}). End other processes or free memory, and try again."
+    elif isinstance(error, RuntimeError) and "start new thread" in str(error):
+        found = f"No thread can be started{what}. Raise the limit of threads (ulimit -u) or free memory, and try again."
+    else:
+        return None
+    return ExecutionError(found)
 
 
 class WorkerDiedError(CompilationError):

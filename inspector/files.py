@@ -148,7 +148,7 @@ def writing(path: AnyPath, *, mode: int = 0o666, durable: bool = True) -> Iterat
     Raises:
       OSError: the folder does not exist, or the file cannot be written. The old file is then unchanged.
     """
-    target = Path(os.path.realpath(path))
+    target = _resolved(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
     if not target.parent.is_dir():
@@ -187,6 +187,17 @@ def writing(path: AnyPath, *, mode: int = 0o666, durable: bool = True) -> Iterat
     if durable:
         _sync_folder(target.parent)
         _sweep_partials(target)
+
+
+def _resolved(path: AnyPath) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except FileNotFoundError as e:
+        raise FileNotFoundError(
+            errno.ENOENT,
+            "The current folder was deleted. Change to another one or give an absolute path",
+            os.fspath(path),
+        ) from e
 
 
 def write_text(path: AnyPath, text: str) -> None:
@@ -252,7 +263,7 @@ def updating(path: AnyPath) -> Iterator[None]:
     Raises:
       OSError: another process has held the lock for a minute, or the folder does not exist.
     """
-    target = Path(os.path.realpath(path))
+    target = _resolved(path)
     with contextlib.ExitStack() as stack:
         for lock in (lambda: os.open(target.parent, os.O_RDONLY), lambda: _open_lock(target)):
             if _locks is None:
@@ -271,6 +282,27 @@ def updating(path: AnyPath) -> Iterator[None]:
                 stack.callback(_unlock, descriptor)
                 break
         yield
+
+
+@contextlib.contextmanager
+def locked_file(path: AnyPath) -> Iterator[None]:
+    """Makes a lock file and holds it for the block, then deletes it. The lock ends with this process.
+
+    Raises:
+      BlockingIOError: another process holds it.
+      OSError: it cannot be made.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        if _try_lock(descriptor, 0.0) == "busy":
+            raise BlockingIOError(errno.EWOULDBLOCK, "Another process holds this lock", os.fspath(path))
+        try:
+            yield
+        finally:
+            Path(path).unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
 
 
 def _open_lock(target: Path) -> int:

@@ -66,13 +66,27 @@ def environ() -> dict[str, str]:
     return found
 
 
+def current_folder() -> str | None:
+    """The current folder; None where it was deleted."""
+    try:
+        return os.getcwd()  # noqa: PTH109  a text
+    except OSError:
+        return None
+
+
+def existing_folder() -> str | None:
+    """Where to start a process that needs a current folder: None for this one's own, the root where that was deleted."""
+    return None if current_folder() is not None else os.path.abspath(os.sep)  # noqa: PTH100
+
+
 def is_here(entry: str) -> bool:
     """Whether an entry of a search path is the current folder, or named relative to it."""
     if not os.path.isabs(entry):  # noqa: PTH117  "" and what is relative, as strings
         return True
     try:
-        return os.path.realpath(entry) == os.path.realpath(os.getcwd())  # noqa: PTH109  resolved as strings, like entries
-    except OSError:  # the current folder was deleted
+        here = current_folder()
+        return here is not None and os.path.realpath(entry) == os.path.realpath(here)
+    except OSError:  # a folder on the way was deleted
         return False
 
 

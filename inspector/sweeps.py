@@ -71,8 +71,8 @@ def sweep(
 ) -> pd.DataFrame:
     """Compiles a program under every option set for every target.
 
-    Shows a progress bar in a notebook and on a terminal. Ctrl-C ends it and returns the rows that
-    there are.
+    Shows a progress bar in a notebook and on a terminal. Ctrl-C ends it and raises `SweepInterrupt`, a
+    `KeyboardInterrupt` whose `rows` has the finished rows.
 
     Args:
       lowered: the program.
@@ -123,11 +123,35 @@ def sweep(
                     if ledger is not None:
                         _write(ledger, request, finding)
                     progress.update(len(findings), f"{request.target} {request.options}")
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as e:
             progress.close(f"Stopped after {len(findings)} of {len(variants)} variants.")
-        else:
-            _close(progress, findings)
+            raise SweepInterrupt(_table(variants, findings), len(variants), is_kept=ledger is not None) from e
+        _close(progress, findings)
     return _table(variants, findings)
+
+
+class SweepInterrupt(KeyboardInterrupt):
+    """Ctrl-C during a sweep.
+
+    Attributes:
+      rows: the table of the variants that had ended.
+    """
+
+    def __init__(self, rows: pd.DataFrame, total: int, *, is_kept: bool) -> None:
+        """Says where the rows are.
+
+        Args:
+          rows: see `rows`.
+          total: number of variants.
+          is_kept: whether the rows are in a file too.
+        """
+        kept = (
+            "A sweep with the same path= continues."
+            if is_kept
+            else "Give path= to keep finished rows; in a notebook, sys.last_value.rows has them."
+        )
+        super().__init__(f"The sweep was stopped after {len(rows)} of {total} variants. {kept}")
+        self.rows = rows
 
 
 def expand(options: Any) -> tuple[Options, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from inspector import packages, subprocesses
-from tests.conftest import ROOT
+from tests.conftest import ROOT, RunPython
 from tests.poison import executed, poison
 
 START = """
@@ -156,3 +157,26 @@ def test_a_worker_has_the_inspector_of_this_process_though_another_is_installed(
     )
     assert done.stdout.splitlines()[0] == str(ROOT / "inspector" / "__init__.py"), done.stderr
     assert "for cpu:2, defaults: compiled" in done.stdout, done.stderr
+
+
+def test_a_deleted_current_folder_costs_nothing_that_needs_none(one_device_python: RunPython, tmp_path: Path) -> None:
+    """Programs compile, and files with absolute paths are written; a relative path is refused with the reason."""
+    code = f"""
+        import os, tempfile
+        folder = tempfile.mkdtemp(); os.chdir(folder); os.rmdir(folder)
+        import jax, jax.numpy as jnp, inspector
+        explorer = inspector.explore(lambda x: jnp.cos(x @ x).sum(), jax.ShapeDtypeStruct((16, 16), jnp.float32))
+        explorer.wait(100)
+        explorer.save_html({str(tmp_path / "x.html")!r})
+        explorer.save({str(tmp_path / "x.inspector")!r})
+        print([v.state for v in explorer.variants], isinstance(str(explorer.lowered.source), str))
+        try:
+            explorer.save_html("x.html")
+        except FileNotFoundError as e:
+            print(e)
+        explorer.close()
+    """
+    said = one_device_python(textwrap.dedent(code)).stdout
+    assert "['done'] True" in said
+    assert "The current folder was deleted" in said
+    assert (tmp_path / "x.html").stat().st_size > 10_000

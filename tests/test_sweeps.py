@@ -39,7 +39,7 @@ from inspector.errors import (
 )
 from inspector.ledger import Finding, Ledger
 from inspector.stages.lowered import Lowered
-from inspector.sweeps import NUMBERS, expand, sweep
+from inspector.sweeps import NUMBERS, SweepInterrupt, expand, sweep
 from tests.conftest import ROOT
 
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
@@ -295,7 +295,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_returns_what_there_is(lowered: Lowered, engine: WorkerEngine) -> None:
+def test_ctrl_c_ends_it_and_carries_the_rows_that_there_are(lowered: Lowered, engine: WorkerEngine) -> None:
     class Interrupted(Counting):
         def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
             if len(self.jobs) < 3:
@@ -305,7 +305,9 @@ def test_ctrl_c_returns_what_there_is(lowered: Lowered, engine: WorkerEngine) ->
             return Job()  # without end: a signal may take until after this call to arrive
 
     interrupted = Interrupted(engine)
-    table = sweep(lowered, GRID, "cpu", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"The sweep was stopped after . of 4 variants") as stopped:
+        sweep(lowered, GRID, "cpu", interrupted)
+    table = stopped.value.rows  # type: ignore[attr-defined]
     assert len(table) < 4
     assert list(table.columns) == ["target", FAST, PASSES, *NUMBERS, "error", "warnings", "unknown"]
     assert all(job.done() for job in interrupted.jobs), "what was under way is cancelled"
@@ -332,7 +334,9 @@ def test_ctrl_c_while_waiting(lowered: Lowered, engine: WorkerEngine) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     stuck.before = lambda count: threading.Thread(target=interrupt).start() if count == 2 else None
-    table = sweep(lowered, GRID, "cpu", stuck)
+    with pytest.raises(SweepInterrupt, match="after 2 of 4 variants") as stopped:
+        sweep(lowered, GRID, "cpu", stuck)
+    table = stopped.value.rows
     assert len(table) == 2
     assert list(table["error"]) == ["", ""]
     assert stuck.jobs[3].stage == "cancelled"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from inspector import subprocesses
 from inspector._jax import modules
 from inspector._jax.modules import EXPECTED
-from inspector.errors import ModuleError
+from inspector.errors import ModuleError, of_resources
 
 Language = Literal["HLO", "StableHLO"]
 Wanted = Literal["forms", "text", "proto"]
@@ -75,11 +75,13 @@ def _ask(module: bytes | str, language: Language, wanted: Wanted) -> tuple[dict[
             timeout=_LIMIT_S,
             check=False,
         )
+    except (OSError, MemoryError) as e:
+        raise of_resources(e, f"starting a reader of the {language} module") or e from e
     except subprocess.TimeoutExpired as e:
         raise ModuleError(f"The {language} module was not read within {_LIMIT_S} s, and its reader stopped.") from e
     if child.returncode != 0 or not child.stdout:
         how = _how(child.returncode)
-        said = _last_words(child.stderr.decode(errors="replace").strip()) or "it said nothing"
+        said = _last_words(child.stderr.decode(errors="replace").strip()) or _likely(child.returncode, data)
         raise ModuleError(f"Cannot read the {language} module: its reader {how}: {said}\n{EXPECTED[language]}")
     return _taken_apart(child.stdout)
 
@@ -101,6 +103,34 @@ def _facts(said: dict[str, Any]) -> modules.ModuleFacts:
 
 def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
+def _likely(status: int, data: bytes) -> str:
+    """What a process that wrote nothing most likely died of."""
+    segmentation_fault = -status == getattr(signal, "SIGSEGV", None)
+    if not segmentation_fault:
+        return "it wrote nothing"
+    depth = _depth(data)
+    levels = f" (brackets in it are nested {depth:,} deep)" if depth > _DEEP else ""
+    return (
+        f"its stack overflowed, most likely because the module is nested too deep{levels}: XLA and MLIR read nested tuples,"
+        " regions and calls by recursion. Nest fewer of them"
+    )
+
+
+_DEEP = 100
+
+
+def _depth(data: bytes) -> int:
+    """How deep brackets are nested in a text; small for bytes, where it means nothing."""
+    depth = deepest = 0
+    for character in data.translate(None, _NO_BRACKETS):
+        depth = depth + 1 if character in b"([{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+_NO_BRACKETS = bytes(set(range(256)) - set(b"()[]{}"))
 
 
 def _how(status: int) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +25,35 @@ def takes_html(command: Callable[..., Any]) -> Callable[..., Any]:
         "--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
         help="Write a report of it too: a page with every stage.",
     )(command)  # fmt: skip
+
+
+_PREFIX = "inspector-page-"
+_LIFE_S = 24 * 3600.0
+_MOST = 5
+
+
+def temporary_page() -> Path:
+    """A path for a page without a name in the temporary folder; deletes this user's earlier ones.
+
+    The last few stay for a day, because a browser may still have to load them.
+    """
+    found = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(tempfile.gettempdir()):
+            with contextlib.suppress(OSError):
+                about = entry.stat(follow_symlinks=False)
+                is_own = not hasattr(os, "geteuid") or about.st_uid == os.geteuid()
+                if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False) and is_own:
+                    found.append((about.st_mtime, Path(entry.path)))
+    for place, (written_s, folder) in enumerate(sorted(found, reverse=True)):
+        if place >= _MOST - 1 or time.time() - written_s > _LIFE_S:
+            with contextlib.suppress(OSError):
+                (folder / _PAGE).unlink(missing_ok=True)
+                folder.rmdir()  # fails where the user has put something else
+    return Path(tempfile.mkdtemp(prefix=_PREFIX)) / _PAGE
+
+
+_PAGE = "exploration.html"
 
 
 def write(path: Path, explorers: Sequence[Explorer]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import webbrowser
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from inspector.cli.explorers import exploration_of, of_both, start
 from inspector.cli.given import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
 from inspector.cli.lab import start_lab
 from inspector.cli.output import records, say_json, working
-from inspector.cli.pages import takes_html, write, write_page
+from inspector.cli.pages import takes_html, temporary_page, write, write_page
 
 _COMPARE = click.option(
     "-c",
@@ -64,7 +63,7 @@ def explore(
     programs = asked.with_others(others)
     if lab:
         start_lab(programs, target, flags, compare)
-    path = file or Path(tempfile.mkdtemp(prefix="inspector-page-")) / "exploration.html"
+    path = file or temporary_page()
     write(path, [start(each, target, flags, compare) for each in programs])
     if is_opened and path.suffix != ".inspector" and webbrowser.open(path.resolve().as_uri()):
         click.echo(f"opened {path}", err=True)

@@ -45,6 +45,7 @@ def scan(
         program, names or None, target=target, options=options_text(flags), time_limit_s=time_limit_s,
         machine_code=machine_code, show_progress=False,
     )  # fmt: skip
+    is_interrupted = False
     line = Line(job.total, sys.stderr) if sys.stderr.isatty() else Quiet()
     try:
         while not job.done():
@@ -55,13 +56,25 @@ def scan(
         job.result()
     except KeyboardInterrupt:
         job.cancel()
+        is_interrupted = True
     finally:
         line.close(job.summary)
     found = records(job.table())
     if as_json:
         say_json(found)
+        _end(is_interrupted)
         return
     shown = [row for row in found if every or row["outcome"] not in ("same", "not tried")]
     columns = ("flag", "value", "outcome", "headline")
     table(columns, [[row[name] for name in columns] for row in shown])
     click.echo(job.summary, err=True)
+    _end(is_interrupted)
+
+
+def _end(is_interrupted: bool) -> None:
+    """Ends as after Ctrl-C, so that a script around it stops too."""
+    if is_interrupted:
+        raise SystemExit(_INTERRUPTED)
+
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it

@@ -186,7 +186,7 @@ class ForkServer:
         assert self._popen is not None
         looks = 0
         while not select.select([control], [], [], _LOOK_S)[0]:
-            looks = looks + 1 if _is_stopped(self._popen.pid) else 0
+            looks = looks + 1 if is_stopped(self._popen.pid) else 0
             if self._closed:
                 raise EOFError("it was closed")
             if looks > 1:
@@ -220,7 +220,7 @@ class _StoppedError(OSError):
     """The server is there and does nothing."""
 
 
-def _is_stopped(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
     """Whether a process is stopped by a signal (Linux)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"

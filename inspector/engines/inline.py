@@ -9,6 +9,8 @@ notebook kernel down, and a cancelled compile goes on in the background.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import TypeVar
 
 from inspector.compilation.compiled import CompiledProgram
@@ -23,6 +25,9 @@ from inspector.errors import CancelledError, TargetError
 
 T = TypeVar("T")
 
+PATIENCE_S = 10.0
+"""After so long a run with callbacks is left to itself: a callback may wait for something that never comes."""
+
 UNHEARD = (
     "What XLA itself warned of is not listed: a compile in this process writes it to the process's stderr, and not"
     " at all where TF_CPP_MIN_LOG_LEVEL is above 1. A worker's compile lists it."
@@ -31,7 +36,11 @@ UNHEARD = (
 
 
 class InlineEngine:
-    """Compiles and runs in this process. Thread-safe; one job at a time."""
+    """Compiles and runs in this process. Thread-safe; one job at a time.
+
+    A program that calls back into Python may never return. Jobs that wait for it go on, on another thread, when it is cancelled
+    or has run for `PATIENCE_S`.
+    """
 
     name = "inline"
 
@@ -39,24 +48,52 @@ class InlineEngine:
         """`count` is XLA's cost analysis of modules, best in a process of its own."""
         self._count = count
         self._lane = Lane("inspector-inline")
-        self._servers: dict[Target, Server] = {}
+        self._lock = threading.Lock()
+        self._of_thread = threading.local()
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
-        job: Job[CompiledProgram] = _InlineJob()
-        self._lane.put(job, lambda: self._compile(job, request), compiling(request))
+        job: Job[CompiledProgram] = _InlineJob(lambda: None)
+        self._put(job, lambda: self._compile(job, request), compiling(request))
         return job
 
     def run(self, request: RunRequest) -> Job[RunReply]:
         """Starts running; see `Engine.run`."""
-        job: Job[RunReply] = _InlineJob()
-        self._lane.put(job, lambda: self._run(job, request), running(request))
+        lanes: list[Lane] = []
+
+        def give_up() -> None:
+            for lane in lanes:
+                self._leave(lane)
+
+        def work() -> RunReply:
+            lanes.append(self._lane)
+            timer = threading.Timer(PATIENCE_S, give_up)
+            timer.daemon = True
+            if request.compiled.program.host_callbacks:
+                timer.start()
+            try:
+                return self._run(job, request)
+            finally:
+                timer.cancel()
+
+        job: Job[RunReply] = _InlineJob(give_up if request.compiled.program.host_callbacks else lambda: None)
+        self._put(job, work, running(request))
         return job
 
     def close(self) -> None:
         """Cancels what is queued. What XLA is doing is waited for a moment, it cannot be stopped."""
         self._lane.close(timeout_s=5.0)
-        self._servers.clear()
+
+    def _put(self, job: Job[T], work: Callable[[], T], what: str) -> None:
+        with self._lock:
+            self._lane.put(job, work, what)
+
+    def _leave(self, lane: Lane) -> None:
+        """Leaves a lane to the job that runs there; what waits goes on in another."""
+        with self._lock:
+            if lane is self._lane:
+                self._lane = Lane("inspector-inline")
+                lane.hand_over(self._lane)
 
     def _compile(self, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.configuration import read_config
@@ -92,24 +129,33 @@ class InlineEngine:
                 f"{target} is not here, and its compiler is not loaded into this process, which would then find its"
                 " own devices changed. Leave the engine out: a worker compiles for it."
             )
-        if target not in self._servers:
+        servers: dict[Target, Server] = self._of_thread.__dict__  # a server is for one thread
+        if target not in servers:
             compiler = compiler_of(target)
-            self._servers[target] = Server(lambda _: compiler, self._count)
-        return self._servers[target]
+            servers[target] = Server(lambda _: compiler, self._count)
+        return servers[target]
 
 
 class _InlineJob(Job[T]):
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        """`give_up` lets other jobs go on where this one may never end."""
+        super().__init__()
+        self._give_up = give_up
+
     def cancel(self) -> bool:
         """Drops the result. Says when the work itself goes on."""
         if self.is_queued:
             return super().cancel()
-        return self.fail(
+        is_ended = self.fail(
             CancelledError(
                 "The job was cancelled and its result will be dropped, but XLA cannot be stopped inside this"
-                " process: it goes on in the background until it is done, and later jobs wait for it."
+                " process: it goes on in the background until it is done. Later jobs wait for it, unless it is a run of a"
+                " program that calls back into Python."
             ),
             stage="cancelled",
         )
+        self._give_up()
+        return is_ended
 
 
 def _notices(program: Program) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ happen on the lane's own thread.
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 import queue
 import threading
@@ -17,7 +18,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest, RunRequest
-from inspector.errors import CancelledError
+from inspector.errors import CancelledError, of_resources
 
 T = TypeVar("T")
 
@@ -51,10 +52,21 @@ class Lane:
                 self._waiting.append(job)
                 self._queue.put((job, work, what))
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
-                    self._thread.start()
-                return
-        job.fail(closed_error())
+                    thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+                    try:
+                        thread.start()
+                    except (RuntimeError, MemoryError) as e:
+                        self._waiting.pop()
+                        self._queue.get_nowait()
+                        failed = of_resources(e, what) or e
+                    else:
+                        self._thread = thread
+                        return
+                else:
+                    return
+            else:
+                failed = closed_error()
+        job.fail(failed)
 
     def close(self, timeout_s: float = 0.0) -> None:
         """Cancels what is queued and waits up to `timeout_s` for what runs. May be called twice."""
@@ -65,6 +77,20 @@ class Lane:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
+    def hand_over(self, other: Lane) -> None:
+        """Gives what waits to another lane, because the job under way may never end; the thread ends with that job."""
+        with self._lock:
+            self._closed = True
+            self._waiting.clear()
+        items = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                items.append(self._queue.get_nowait())
+        self._queue.put(None)
+        for item in items:
+            if item is not None and not item[0].done():
+                other.put(*item)
+
     def _serve(self) -> None:
         while (item := self._queue.get()) is not None:
             job, work, what = item
@@ -72,14 +98,15 @@ class Lane:
             if self._closed:
                 job.fail(closed_error(), stage="cancelled")
             elif not job.done():
-                _do(job, work)
+                _do(job, work, what)
             self._doing = ""
             # Not to keep results alive until the next job comes.
             del item, job, work
 
     def _begin(self, what: str) -> None:
         with self._lock:
-            self._waiting.popleft()
+            if self._waiting:
+                self._waiting.popleft()
             self._doing = what
             waiting = tuple(self._waiting) if what else ()
         for job in waiting:
@@ -130,8 +157,8 @@ def closed_error() -> CancelledError:
     return CancelledError("The engine was closed before the job ran.")
 
 
-def _do(job: Job[T], work: Callable[[], T]) -> None:
+def _do(job: Job[T], work: Callable[[], T], what: str) -> None:
     try:
         job.resolve(work())
     except BaseException as e:  # the lane's thread must live on; the job carries the error
-        job.fail(e)
+        job.fail(of_resources(e, what) or e)

@@ -19,6 +19,7 @@ from inspector import subprocesses
 from inspector.engines.last_words import Death
 from inspector.engines.scratch import Scratch
 from inspector.engines.wire import Blob, WireError, read_message, write_message
+from inspector.errors import of_resources
 
 START_LIMIT_S = 120.0
 _REAP_LIMIT_S = 5.0
@@ -179,7 +180,9 @@ def spawn(environment: Mapping[str, Any], limit_s: float = START_LIMIT_S) -> Pro
     try:
         process = _Spawned(environment)
     except OSError as e:
-        raise StartError(f"No worker process could be started: {e}.") from e
+        raise StartError(
+            str(of_resources(e, "starting a worker") or f"No worker process could be started: {e}.")
+        ) from e
     return await_ready(process, limit_s)
 
 

@@ -16,7 +16,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.options_text import value_text
 from inspector.engines.awaited import LOST
 from inspector.engines.environment import Environment
-from inspector.engines.fork_server import Starter
+from inspector.engines.fork_server import Starter, is_stopped
 from inspector.engines.lane import Lane, advance, closed_error
 from inspector.engines.last_words import Death
 from inspector.engines.machine_memory import worker_limits
@@ -39,6 +39,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _log = logging.getLogger(__name__)
+_TAKEN_LIMIT_S = 20.0  # until a worker that does nothing else says that it has read a request
+_LEAST_BYTES_PER_S = 10 << 20
 _VALUE_LENGTH = 300  # of a flag's value in a message
 _REMEDY = "Nothing else was lost and the next request gets a new worker."
 
@@ -202,11 +204,16 @@ class WorkerLane:
             self._busy = (job, worker)
         limit.watch(worker)
         taken = False
+        # A worker that is stopped (SIGSTOP, a debugger) or hangs while idle takes no request: it is replaced.
+        unresponsive = threading.Timer(_TAKEN_LIMIT_S + _size(request.message) / _LEAST_BYTES_PER_S, worker.kill)
+        unresponsive.daemon = True
+        unresponsive.start()
         try:
             worker.send(*request.message)
             while True:
                 header, blobs = worker.receive()
                 if "taken" in header:
+                    unresponsive.cancel()
                     taken = True
                 elif "stage" in header:
                     advance(job, str(header["stage"]))
@@ -223,13 +230,16 @@ class WorkerLane:
             guilty = taken and not worker.went_with_server()
             raise error if guilty or limit.reached or job.done() else _OtherCauseError(str(error)) from e
         finally:
+            unresponsive.cancel()
             limit.stop()
             with self._lock:
                 self._busy = None
 
     def _ready(self, job: Job[Any], limit_s: float = START_LIMIT_S) -> Process:
         if self._worker is not None and self._worker.alive():
-            return self._worker
+            if not is_stopped(self._worker.pid):
+                return self._worker
+            self._worker.kill()
         self._discard()
         advance(job, "starting a worker")
         try:
@@ -290,6 +300,10 @@ class WorkerLane:
         return WorkerDiedError(
             f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {_REMEDY} {advice}"
         )
+
+
+def _size(message: Message) -> int:
+    return sum(len(blob) for blob in message[1])
 
 
 def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -98,9 +99,14 @@ class Shape:
         return self.element_type == "tuple"
 
     @property
+    def is_nested(self) -> bool:
+        """Whether it consists of `tuple_shapes`: a tuple or a buffer. A damaged file may give an array some, which count for nothing."""
+        return self.is_tuple or self.element_type == "buffer"
+
+    @property
     def leaves(self) -> tuple[Shape, ...]:
         """The arrays in it, in order: itself, unless it is a tuple."""
-        if self.is_tuple or self.element_type == "buffer":
+        if self.is_nested:
             return tuple(leaf for element in self.tuple_shapes for leaf in element.leaves)
         return (self,)
 
@@ -119,7 +125,7 @@ class Shape:
 
         Types below a byte take one byte an element, unless the layout packs them.
         """
-        if self.tuple_shapes or self.is_tuple:
+        if self.is_nested:
             return sum(leaf.byte_size for leaf in self.leaves)
         packed_bits = self.layout.element_bits if self.layout else 0
         bits = packed_bits or max(8, element_bits(self.element_type))
@@ -130,11 +136,13 @@ class Shape:
     @property
     def padded_byte_size(self) -> int:
         """Bytes that all arrays in it take in memory: `byte_size` with whole tiles, as TPUs allocate them."""
-        if self.tuple_shapes or self.is_tuple:
+        if self.is_nested:
             return sum(leaf.padded_byte_size for leaf in self.leaves)
         if self.layout is None or not self.layout.tiles:
             return self.byte_size
         tile = self.layout.tiles[0]
+        if sorted(self.layout.minor_to_major) != list(range(len(self.dimensions))):  # a damaged file
+            return self.byte_size
         sizes = [self.dimensions[number] for number in reversed(self.layout.minor_to_major)]
         sizes = [1] * (len(tile) - len(sizes)) + sizes
         outer, inner = sizes[: len(sizes) - len(tile)], sizes[len(sizes) - len(tile) :]
@@ -154,7 +162,10 @@ class Shape:
         if self.element_type == "buffer":
             return "b(" + ", ".join(map(str, self.tuple_shapes)) + ")"
         dynamic = self.dynamic or (False,) * len(self.dimensions)
-        sizes = ("<=" * d + str(n) for n, d in zip(self.dimensions, dynamic, strict=True))
+        sizes = (
+            "<=" * d + str(n)
+            for n, d in itertools.zip_longest(self.dimensions, dynamic[: len(self.dimensions)], fillvalue=False)
+        )
         has_layout = self.layout and (self.layout.minor_to_major or self.layout != Layout(()))
         return f"{self.element_type}[{','.join(sizes)}]" + (str(self.layout) if has_layout else "")
 

@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from inspector import subprocesses
 from inspector._jax.jaxprs import Place
 from inspector._jax.traced import JaxprFacts
 from inspector.errors import Unavailable
@@ -144,7 +145,8 @@ def _short_name(file: str) -> str:
         return packaged
     path = pathlib.PurePath(file)
     imported = sorted((pathlib.PurePath(entry) for entry in sys.path if entry), key=lambda entry: -len(entry.parts))
-    for folder in (pathlib.Path.cwd(), *imported):
+    here = subprocesses.current_folder()
+    for folder in (*([pathlib.Path(here)] if here else []), *imported):
         if path.is_relative_to(folder) and len(folder.parts) > 1:
             return path.relative_to(folder).as_posix()
     return file

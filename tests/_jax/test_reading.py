@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from jax._src.interpreters import mlir
 
 import inspector
 from inspector._jax import modules, reader, reading
-from inspector.errors import ModuleError
+from inspector.errors import ExecutionError, ModuleError
 from inspector.hlo.module import Module
 
 LOWERED = inspector.lower(lambda x: jnp.sin(x) @ x, jnp.ones((2, 2)))
@@ -41,8 +42,16 @@ NESTED_HLO = "HloModule m\nENTRY e { x = " + "(" * 200_000
             "StableHLO",
             r"was ended by SIGABRT: terminate called(.|\n)*conversion error!\nExpected StableHLO as",
         ),
-        (NESTED, "StableHLO", r"was ended by SIGSEGV(.|\n)*Expected StableHLO as"),
-        (NESTED_HLO, "HLO", r"was ended by SIGSEGV(.|\n)*Expected an HLO module as text"),
+        (
+            NESTED,
+            "StableHLO",
+            r"was ended by SIGSEGV: its stack overflowed, .*nested too deep \(brackets in it are nested [\d,]+ deep\)(.|\n)*Expected StableHLO as",
+        ),
+        (
+            NESTED_HLO,
+            "HLO",
+            r"was ended by SIGSEGV: its stack overflowed, .*nested too deep(.|\n)*Expected an HLO module as text",
+        ),
     ],
     ids=["not UTF-8", "nested", "nested HLO"],
 )
@@ -169,3 +178,21 @@ def test_a_reader_goes_with_who_asked() -> None:
 def _children(pid: int) -> list[str]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
         return file.read().split()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), r"Too many files are open .*ulimit -n"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "no room for another process"),
+        (MemoryError(), "Memory ran out while starting a reader"),
+    ],
+)
+def test_what_the_system_lacks_is_named(error: Exception, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(reading.subprocess, "run", run)
+    with pytest.raises(ExecutionError, match=words) as raised:
+        reading.hlo_proto("HloModule m")
+    assert raised.value.__cause__ is error

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -496,3 +497,22 @@ def test_nothing_in_the_current_folder_is_taken_for_a_library(tmp_path: Path) ->
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     assert "add" in process.stdout
+
+
+def test_pages_without_a_name_are_deleted_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inspector.cli import pages
+
+    monkeypatch.setattr(pages.tempfile, "tempdir", str(tmp_path))
+    made = []
+    for number in range(8):
+        made.append(page := pages.temporary_page())
+        page.write_text("<html>")
+        os.utime(page.parent, (time.time() - 100 + number,) * 2)
+    assert [page.exists() for page in made] == [False] * 3 + [True] * 5
+    for page in made[3:]:
+        os.utime(page.parent, (0, 0))
+    (made[3].parent / "notes.txt").write_text("mine")
+    os.utime(made[3].parent, (0, 0))
+    last = pages.temporary_page()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([last.parent.name, made[3].parent.name])
+    assert (made[3].parent / "notes.txt").read_text() == "mine"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +13,17 @@ import numpy as np
 import pytest
 from jax.experimental import io_callback
 
+import inspector
+from inspector.compilation.engine import Job
 from inspector.compilation.options import Options
-from inspector.compilation.request import CompileRequest, RunRequest
+from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
+from inspector.engines import inline
 from inspector.engines.cached import CachedEngine
 from inspector.engines.inline import InlineEngine
 from inspector.engines.shared import close_engines, default_engine, inline_engine, worker_engine
 from inspector.errors import CancelledError, ExecutionError, TargetError
+from inspector.stages.compiled import Compiled
 from tests.conftest import RunPython
 from tests.engines import programs
 
@@ -162,3 +166,38 @@ def test_a_fork_of_the_kernel_has_engines_of_its_own(one_device_python: RunPytho
         print("alive")
     """
     assert one_device_python(textwrap.dedent(script)).stdout.strip() == "alive"
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_a_callback_without_end_does_not_block_other_programs(
+    is_cancelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inline, "PATIENCE_S", 60.0 if is_cancelled else 0.5)
+    ended, begun = threading.Event(), threading.Event()
+
+    def endless(x: np.ndarray) -> np.ndarray:
+        begun.set()
+        ended.wait()
+        return x
+
+    def calling(fun: Callable[[np.ndarray], np.ndarray]) -> Compiled:
+        shape = jax.ShapeDtypeStruct((8,), jnp.float32)
+        return inspector.lower(lambda x: jax.pure_callback(fun, shape, x) + 1, shape).compile(engine=engine)
+
+    def run(compiled: Compiled) -> Job[RunReply]:
+        return engine.run(RunRequest(compiled, (np.ones(8, np.float32),), (False,), repeat=1, warmup=0))
+
+    engine = InlineEngine()
+    stuck, fine = calling(endless), calling(lambda x: x * 2)
+    first = run(stuck)
+    assert begun.wait(60)
+    second = run(fine)
+    if is_cancelled:
+        first.cancel()
+    np.testing.assert_array_equal(second.result(60).outputs[0], 3)
+    assert first.done() == is_cancelled
+    np.testing.assert_array_equal(run(fine).result(60).outputs[0], 3)
+    ended.set()
+    if not is_cancelled:
+        np.testing.assert_array_equal(first.result(60).outputs[0], 2)
+    engine.close()

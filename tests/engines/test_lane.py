@@ -88,3 +88,46 @@ def test_what_waits_says_for_what() -> None:
     lane.put(after, lambda: None)
     assert after.exception(LIMIT_S) is None
     lane.close(LIMIT_S)
+
+
+def test_a_job_without_memory_or_a_thread_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    lane, job = Lane("test"), Job[None]()
+    lane.put(job, fail, "compiling 'f'")
+    assert "Memory ran out while compiling 'f'" in str(job.exception(10))
+    lane.close()
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        other, job = Lane("test"), Job[None]()
+        other.put(job, lambda: None)
+    assert "No thread can be started" in str(job.exception(1))
+    other.put(job := Job[None](), lambda: None)
+    assert job.exception(10) is None
+    other.close()
+
+
+def test_what_waits_for_a_job_without_end_goes_on_in_another_lane() -> None:
+    ended, begun = threading.Event(), threading.Event()
+    lane, other = Lane("test"), Lane("other")
+
+    def wait() -> bool:
+        begun.set()
+        return ended.wait()
+
+    lane.put(endless := Job[bool](), wait)
+    assert begun.wait(10)
+    lane.put(waiting := Job[int](), lambda: 3)
+    lane.hand_over(other)
+    assert waiting.result(10) == 3
+    assert not endless.done()
+    lane.put(late := Job[int](), lambda: 4)
+    assert "closed" in str(late.exception(10))
+    ended.set()
+    assert endless.result(10)
+    other.close()

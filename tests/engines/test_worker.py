@@ -29,7 +29,7 @@ from inspector.compilation.options import Options
 from inspector.compilation.preview import NOT_COUNTED
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines import fork_server, messages, process, worker_main
+from inspector.engines import fork_server, messages, process, worker_lane, worker_main
 from inspector.engines.assemble import Shower
 from inspector.engines.messages import read_error, write_error
 from inspector.engines.worker import WorkerEngine, WorkerSettings
@@ -743,6 +743,25 @@ def test_so_it_does_when_the_worker_is_stopped(start: Any, monkeypatch: pytest.M
 
 
 @linux
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_an_idle_worker_that_was_stopped_is_replaced(is_noticed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_lane, "_TAKEN_LIMIT_S", 2.0)
+    if not is_noticed:  # it is stopped between the look and the request
+        monkeypatch.setattr(worker_lane, "is_stopped", lambda _: False)
+    engine = WorkerEngine()
+    try:
+        engine.submit(request()).result(120)
+        (lane,) = engine._lanes.values()
+        assert lane._worker is not None
+        os.kill(stopped := lane._worker.pid, signal.SIGSTOP)
+        assert engine.submit(request()).result(120).hlo
+        assert lane._worker.pid != stopped
+    finally:
+        engine.close()
+
+
+@linux
 def test_a_server_that_was_begun_is_the_one_that_forks() -> None:
     starter = fork_server.Starter("fork")
     starter.begin()
@@ -842,16 +861,16 @@ def test_a_request_that_the_worker_cannot_read_is_named(engine: WorkerEngine, mo
 def test_a_process_that_is_stopped_is_told_from_one_that_runs_or_is_gone() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
-        assert not fork_server._is_stopped(child.pid)
+        assert not fork_server.is_stopped(child.pid)
         child.send_signal(signal.SIGSTOP)
         until = time.monotonic() + 10
-        while not fork_server._is_stopped(child.pid) and time.monotonic() < until:
+        while not fork_server.is_stopped(child.pid) and time.monotonic() < until:
             time.sleep(0.01)
-        assert fork_server._is_stopped(child.pid)
+        assert fork_server.is_stopped(child.pid)
     finally:
         child.kill()
         child.wait()
-    assert not fork_server._is_stopped(child.pid)
+    assert not fork_server.is_stopped(child.pid)
 
 
 @linux

@@ -83,3 +83,13 @@ def test_element_bits() -> None:
     assert [element_bits(t) for t in ("pred", "s2", "f4e2m1fn", "f8e5m2", "bf16", "u64", "c128", "token")] == [
         8, 2, 4, 8, 16, 64, 128, 0,
     ]  # fmt: skip
+
+
+def test_an_array_of_a_damaged_file_with_elements_of_a_tuple_has_its_own_size() -> None:
+    shape = Shape("f32", (4,), tuple_shapes=(Shape("f32"),))
+    assert shape.byte_size == shape.padded_byte_size == 16
+    assert shape.leaves == (shape,)
+    assert str(shape) == "f32[4]"
+    odd = Shape("f32", (4,), Layout((1, 0), tiles=((8, 128),)), dynamic=(True, False, True))
+    assert odd.padded_byte_size == 16
+    assert str(odd).startswith("f32[<=4]")
