@@ -265,10 +265,10 @@ def updating(path: AnyPath) -> Iterator[None]:
     """
     target = _resolved(path)
     with contextlib.ExitStack() as stack:
-        for lock in (lambda: os.open(target.parent, os.O_RDONLY), lambda: _open_lock(target)):
+        for is_folder in (True, False):
             if _locks is None:
                 break
-            descriptor = lock()
+            descriptor = os.open(target.parent, os.O_RDONLY) if is_folder else _open_lock(target)
             stack.callback(os.close, descriptor)
             state = _try_lock(descriptor, _UPDATE_LIMIT_S)
             if state == "busy":

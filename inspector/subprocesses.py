@@ -74,11 +74,6 @@ def current_folder() -> str | None:
         return None
 
 
-def existing_folder() -> str | None:
-    """Where to start a process that needs a current folder: None for this one's own, the root where that was deleted."""
-    return None if current_folder() is not None else os.path.abspath(os.sep)  # noqa: PTH100
-
-
 def is_here(entry: str) -> bool:
     """Whether an entry of a search path is the current folder, or named relative to it."""
     if not os.path.isabs(entry):  # noqa: PTH117  "" and what is relative, as strings

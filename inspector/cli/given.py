@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector.cli.output import working
+from inspector.subprocesses import current_folder
 
 if TYPE_CHECKING:
     from inspector.stages.compiled import Compiled
@@ -222,7 +223,8 @@ def _names(place: str, name: str, cell: int) -> Mapping[str, Any]:
             return names_of(path, name, cell)
         if path.suffix == ".py":
             return vars(_script(path))
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - a text, as the others there
+        if here := current_folder():
+            sys.path.insert(0, here)
         try:
             return vars(importlib.import_module(place))
         except ModuleNotFoundError as e:

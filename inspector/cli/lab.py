@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from inspector.cli.given import Asked
+from inspector.subprocesses import current_folder
 
 
 def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compare: Sequence[str]) -> None:
@@ -43,7 +44,10 @@ def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compa
 
 def notebook(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compare: Sequence[str]) -> dict[str, Any]:
     """A notebook that explores what a command line names in the current folder; arguments as for `start_lab`."""
-    first = f"import os\n\nfrom inspector.cli.explorers import Asked, start\n\nos.chdir({os.getcwd()!r})"  # noqa: PTH109 - a text
+    here = current_folder()
+    if here is None:
+        raise click.UsageError("The current folder was deleted. Change to another one.")
+    first = f"import os\n\nfrom inspector.cli.explorers import Asked, start\n\nos.chdir({here!r})"
     shown = [f"start({each!r}, {target!r}, {flags!r}, {tuple(compare)!r})" for each in asked]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     cells = [_cell(number, source) for number, source in enumerate((first, *shown))]

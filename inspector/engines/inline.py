@@ -129,7 +129,8 @@ class InlineEngine:
                 f"{target} is not here, and its compiler is not loaded into this process, which would then find its"
                 " own devices changed. Leave the engine out: a worker compiles for it."
             )
-        servers: dict[Target, Server] = self._of_thread.__dict__  # a server is for one thread
+        servers: dict[Target, Server]  # a server is for one thread
+        servers = self._of_thread.servers = getattr(self._of_thread, "servers", {})
         if target not in servers:
             compiler = compiler_of(target)
             servers[target] = Server(lambda _: compiler, self._count)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from inspector import settings
@@ -41,6 +42,7 @@ T_co = TypeVar("T_co", covariant=True)
 _log = logging.getLogger(__name__)
 _TAKEN_LIMIT_S = 20.0  # until a worker that does nothing else says that it has read a request
 _LEAST_BYTES_PER_S = 10 << 20
+_LOOK_S, _LOOKS = 1.0, 3
 _VALUE_LENGTH = 300  # of a flag's value in a message
 _REMEDY = "Nothing else was lost and the next request gets a new worker."
 
@@ -335,8 +337,28 @@ def _tell(show: Shower, report: Any, worker: Process) -> bool:
     try:
         show.result(report, worker.read_log())
     finally:  # or the next request had it for an answer
-        show.executable.get()
+        with _killed_when_stopped(worker):
+            show.executable.get()
     return any(ends)
+
+
+@contextlib.contextmanager
+def _killed_when_stopped(worker: Process) -> Iterator[None]:
+    """Ends a worker that somebody stops meanwhile: its user has the result and takes it for idle."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        looks = 0
+        while not ended.wait(_LOOK_S):
+            looks = looks + 1 if is_stopped(worker.pid) else 0
+            if looks == _LOOKS:
+                worker.kill()
+
+    threading.Thread(target=watch, name="inspector-stopped", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def _with_flags(options: Options) -> str:

@@ -751,7 +751,9 @@ def test_an_idle_worker_that_was_stopped_is_replaced(is_noticed: bool, monkeypat
         monkeypatch.setattr(worker_lane, "is_stopped", lambda _: False)
     engine = WorkerEngine()
     try:
-        engine.submit(request()).result(120)
+        compiled = engine.submit(request()).result(120)
+        if not is_noticed:
+            assert compiled.executable  # the last that it sends; it is idle
         (lane,) = engine._lanes.values()
         assert lane._worker is not None
         os.kill(stopped := lane._worker.pid, signal.SIGSTOP)
