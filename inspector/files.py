@@ -152,7 +152,7 @@ def writing(path: AnyPath, *, mode: int = 0o666, durable: bool = True) -> Iterat
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
     if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder to write into", str(target.parent))
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder to write into", str(Path(path).parent))
     if target.exists():
         found = target.stat()
         if not stat.S_ISREG(found.st_mode):
