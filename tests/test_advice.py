@@ -21,6 +21,7 @@ from inspector.compilation.request import PRODUCTS
 from inspector.engines.choice import chosen_engine
 from inspector.platforms import NAMES
 from tests.conftest import ROOT
+from tests.project import without_hidden
 
 PACKAGE = ROOT / "inspector"
 # What stands in a text for any name or number, in the place where a value would be.
@@ -53,7 +54,7 @@ def texts(file: Path) -> Iterator[str]:
 def found(pattern: str) -> list[str]:
     every = {
         match
-        for file in PACKAGE.rglob("*.py")
+        for file in without_hidden(PACKAGE, "*.py")
         for text in texts(file)
         if " " in text
         for match in re.findall(pattern, text)

@@ -23,11 +23,10 @@ from jax.experimental import pallas as pl
 import inspector
 from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import ROOT
+from tests.project import committed
 
-DOCUMENTS = sorted(["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
-NOTEBOOKS = sorted(
-    path.relative_to(ROOT / "notebooks").as_posix() for path in (ROOT / "notebooks").rglob("[0-9]*.ipynb")
-)
+DOCUMENTS = ["README.md", *(f"docs/{path.name}" for path in committed("docs", "*.md") if path.parent.name == "docs")]
+NOTEBOOKS = [path.relative_to(ROOT / "notebooks").as_posix() for path in committed("notebooks", "*.ipynb")]
 MODULES = {"inspector", "inspector.errors", "inspector.settings"}
 
 

@@ -8,11 +8,12 @@ import pytest
 
 import inspector
 from tests.conftest import ROOT
+from tests.project import committed
 
 DOCS = ROOT / "docs"
 SETTINGS = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-REFERENCE = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md"))
+REFERENCE = "".join(path.read_text(encoding="utf-8") for path in committed("docs/reference", "*.md"))
 
 
 def test_every_public_name_is_in_the_reference_once() -> None:
@@ -38,7 +39,7 @@ def test_a_question_is_answered_and_the_first_page_leads_there(question: str) ->
 
 def test_notebooks_are_shown_as_they_are_stored() -> None:
     assert "execute: false" in SETTINGS
-    for notebook in (ROOT / "notebooks").rglob("[0-9]*.ipynb"):
+    for notebook in committed("notebooks", "*.ipynb"):
         path = notebook.relative_to(ROOT).as_posix()
         assert f": {path}" in SETTINGS, f"{path} is not in the navigation"
 

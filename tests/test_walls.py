@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.project import without_hidden
 from tests.wall_types import Surface
 
 PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
@@ -220,7 +221,7 @@ def table(sources: Mapping[str, str]) -> dict[str, dict[str, int]]:
 def package_sources() -> dict[str, str]:
     """Text of every module, by name."""
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in without_hidden(PACKAGE, "*.py"):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
     return found

@@ -9,15 +9,14 @@ from playwright.sync_api import Page, expect
 
 from tests.absent import needs_gpu, needs_tpu
 from tests.browser.conftest import ROOT, CellResult, Seen
+from tests.project import committed
 
 TOUR = "00_tour.ipynb"  # which has tests of its own
 COMPILING = ("03_targets.ipynb", "04_pallas_tpu.ipynb", "course/6_overlap.ipynb")
 NOTEBOOKS = [
     pytest.param(name, marks=[needs_tpu, needs_gpu] if name in COMPILING else [])
-    for name in sorted(
-        path.relative_to(ROOT / "notebooks").as_posix() for path in (ROOT / "notebooks").rglob("*.ipynb")
-    )
-    if name != TOUR and ".ipynb_checkpoints" not in name
+    for name in (path.relative_to(ROOT / "notebooks").as_posix() for path in committed("notebooks", "*.ipynb"))
+    if name != TOUR
 ]
 PICTURES = """() => window.jupyterapp.shell.currentWidget.content.widgets
   .filter(cell => cell.model.type === 'code')

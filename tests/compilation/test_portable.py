@@ -19,6 +19,7 @@ import pytest
 import inspector
 from inspector.compilation.portable import Portable
 from inspector.stages.lowered import Lowered
+from tests.project import without_hidden
 
 PACKAGE = Path(inspector.__file__).parent
 ONES = np.ones(3, np.float32)
@@ -88,7 +89,7 @@ def test_no_class_relies_on_what_old_pythons_replace() -> None:
     """Before 3.11.4 a frozen dataclass with slots loses them; nobody would notice on a newer Python."""
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path in sorted(PACKAGE.rglob("*.py"))
+        for path in without_hidden(PACKAGE, "*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef) and node.name in ("__getstate__", "__setstate__")
     ]

@@ -12,10 +12,10 @@ import pytest
 import inspector
 from inspector.course.checking import LESSONS, questions
 from inspector.errors import ParameterError
-from tests.conftest import ROOT
+from tests.project import committed
 
 NUMBERS = [number for lesson in range(1, len(LESSONS) + 1) for number in questions(lesson)]
-NOTEBOOKS = sorted((ROOT / "notebooks" / "course").glob("*.ipynb"))
+NOTEBOOKS = committed("notebooks/course", "*.ipynb")
 
 
 def cells(lesson: int, kind: str) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 from inspector import platforms
 from inspector.compilation.target import Target
 from inspector.platforms import CPU, CUDA, KINDS, NAMES, PLATFORMS, TPU, Platform
+from tests.project import without_hidden
 
 PACKAGE = Path(platforms.__file__).parents[1]
 EACH = pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
@@ -99,11 +100,15 @@ def _code_words(file: Path) -> set[str]:
 def test_a_chip_is_known_in_one_file() -> None:
     """And at most in that of its platform behind the wall, where a probe compiles for one."""
     names = {name for chip in platforms.chips() for name in (chip.name, chip.device_kind)}
-    found = {file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py") if names & _code_words(file)}
+    found = {
+        file.relative_to(PACKAGE).as_posix() for file in without_hidden(PACKAGE, "*.py") if names & _code_words(file)
+    }
     assert found == {f"platforms/{platform.lowering}.py" for platform in PLATFORMS if platform.chips}
 
 
 def test_the_conversion_of_names_is_in_one_place() -> None:
     alone = {platform.lowering for platform in PLATFORMS if platform.lowering not in KINDS}
-    found = {file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py") if alone & _code_words(file)}
+    found = {
+        file.relative_to(PACKAGE).as_posix() for file in without_hidden(PACKAGE, "*.py") if alone & _code_words(file)
+    }
     assert found == {f"platforms/{name}.py" for name in alone}
