@@ -123,8 +123,9 @@ def _version() -> str | Unavailable:
         return metadata.version(_DISTRIBUTION)
     except metadata.PackageNotFoundError:
         from inspector.errors import Unavailable
+        from inspector.install_commands import install_command
 
-        return Unavailable(f"the distribution {_DISTRIBUTION} is not installed", f"pip install {_DISTRIBUTION}")
+        return Unavailable(f"the distribution {_DISTRIBUTION} is not installed", install_command(_DISTRIBUTION))
 
 
 def __dir__() -> list[str]:

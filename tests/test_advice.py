@@ -51,12 +51,12 @@ def texts(file: Path) -> Iterator[str]:
             yield node.value
 
 
-def found(pattern: str) -> list[str]:
+def found(pattern: str, *, in_sentences: bool = True) -> list[str]:
     every = {
         match
         for file in without_hidden(PACKAGE, "*.py")
         for text in texts(file)
-        if " " in text
+        if " " in text or not in_sentences
         for match in re.findall(pattern, text)
     }
     return sorted(match for match in every if ANYTHING not in match)
@@ -102,10 +102,17 @@ def test_products(name: str) -> None:
     assert name in PRODUCTS
 
 
-@pytest.mark.parametrize("extra", found(r"pip install '?jax-inspector\[(\w+)\]"))
+@pytest.mark.parametrize("extra", found(r"\bjax-inspector\[(\w+)\]", in_sentences=False))
 def test_extras(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert extra in project["optional-dependencies"]
+
+
+def test_commands_that_install_are_made_for_the_environment() -> None:
+    """`pip install` works in some only: every remedy asks `install_command`."""
+    written = {file.name for file in without_hidden(PACKAGE, "*.py") for text in texts(file) if "pip install" in text}
+    assert written == {"install_commands.py"}
+    assert found(r"\bjax-inspector\[(\w+)\]", in_sentences=False) == ["cuda", "dask", "lab", "tpu"]
 
 
 @pytest.mark.parametrize("path", found(r"\binspector\.([a-zA-Z_][\w.]*\w)\("))

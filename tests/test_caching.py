@@ -25,6 +25,7 @@ from inspector._jax.cache_state import Entry
 from inspector.caching import CacheStatus
 from inspector.compilation.jax_cache import CacheKey
 from inspector.errors import ParameterError, Unavailable
+from inspector.install_commands import install_command
 from tests.conftest import RunPython
 
 X = np.ones((3, 3), np.float32)
@@ -294,7 +295,7 @@ def test_a_limit_without_filelock() -> None:
     with pytest.warns(UserWarning, match="filelock"):
         status = foretold(program())
     assert status.reasons == (
-        "jax_compilation_cache_max_size needs the package filelock; install it with: pip install filelock",
+        f"jax_compilation_cache_max_size needs the package filelock; install it with: {install_command('filelock')}",
     )
 
 

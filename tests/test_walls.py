@@ -27,6 +27,7 @@ BASE = frozenset(
         "errors",
         "files",
         "freed",
+        "install_commands",
         "name_stacks",
         "numbering",
         "packages",

@@ -29,6 +29,7 @@ from inspector._jax.report import Costing, Report, as_reported
 from inspector._jax.slices import Slice
 from inspector._jax.values import Facts
 from inspector.errors import TargetError, Unavailable
+from inspector.install_commands import sentence
 
 
 class Plugin(Protocol):
@@ -67,7 +68,7 @@ def why_not(platform: str, chip: platforms.Chip) -> tuple[str, str]:
     """Why a chip that is not here cannot be compiled for, and what such a compile lacks; "" each for nothing. Loads nothing."""
     plugin = _plugin_of(platform)
     missing = plugin.missing()
-    refusal = f"{missing.reason}. {missing.remedy}" if missing is not None else plugin.refusal(chip)
+    refusal = f"{missing.reason}. {sentence(missing.remedy)}" if missing is not None else plugin.refusal(chip)
     return refusal, plugin.shortcoming()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from jax._src import compilation_cache, compiler, config, distributed, lru_cache, path
 
 from inspector.errors import Unavailable
+from inspector.install_commands import install_command
 
 # A list within a function of JAX's.
 _PLATFORMS = ("tpu", "gpu", "cpu", "neuron")
@@ -181,8 +182,14 @@ def _why_not_opened(folder: str | None) -> str:
     if not folder:
         return _NO_DIRECTORY
     if config.compilation_cache_max_size.value != -1 and lru_cache.filelock is None:
-        return "jax_compilation_cache_max_size needs the package filelock; install it with: pip install filelock"
+        return (
+            f"jax_compilation_cache_max_size needs the package filelock; install it with: {install_command('filelock')}"
+        )
     if "://" in folder:
-        return "" if path.epath_installed else f"{folder} needs the package etils; pip install 'etils[epath]'"
+        return (
+            ""
+            if path.epath_installed
+            else f"{folder} needs the package etils; install it with: {install_command('etils[epath]')}"
+        )
     taken = next((p for p in (path.Path(folder), *path.Path(folder).parents) if p.exists()), None)
     return f"{taken} is not a directory" if taken is not None and not taken.is_dir() else ""

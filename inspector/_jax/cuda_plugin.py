@@ -27,6 +27,7 @@ from inspector._jax.report import Early, EarlyReport, Report
 from inspector._jax.slices import Slice
 from inspector._jax.values import Facts
 from inspector.errors import CompilationError, TargetError, Unavailable
+from inspector.install_commands import install_command, sentence
 from inspector.platforms import CUDA, Chip
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _LACKING = {
     "_mosaic_gpu": "has a Pallas kernel for Mosaic GPU, whose runtime is a part of JAX's CUDA packages",
 }
 
-REMEDY = "pip install 'jax-inspector[cuda]'"
+_EXTRA = "jax-inspector[cuda]"
 
 
 def missing() -> Unavailable | None:
@@ -56,7 +57,7 @@ def missing() -> Unavailable | None:
 def shortcoming() -> str:
     """That there is no machine code, where there is no assembler; "" where there is. Loads nothing."""
     tools = toolkit()
-    return f"{tools.reason}. {tools.remedy}" if isinstance(tools, Unavailable) else ""
+    return f"{tools.reason}. {sentence(tools.remedy)}" if isinstance(tools, Unavailable) else ""
 
 
 def refusal(chip: Chip) -> str:
@@ -73,7 +74,7 @@ def plugin_library() -> Path | Unavailable:
         library = folder / "xla_cuda_plugin.so" if folder else None
         if library is not None and library.exists():
             return library
-    return Unavailable("JAX's CUDA plugin is not installed", REMEDY)
+    return Unavailable("JAX's CUDA plugin is not installed", install_command(_EXTRA))
 
 
 def version() -> str:
@@ -88,7 +89,9 @@ def toolkit() -> Path | Unavailable:
         folder = _package_folder(*parts)
         if folder and (folder / "bin" / "ptxas").exists() and (folder / "nvvm" / "libdevice").exists():
             return folder
-    return Unavailable("the CUDA assembler (ptxas) is not installed, so there is no machine code", REMEDY)
+    return Unavailable(
+        "the CUDA assembler (ptxas) is not installed, so there is no machine code", install_command(_EXTRA)
+    )
 
 
 def ptxas_version() -> int:
@@ -115,7 +118,7 @@ def load() -> None:
         return
     library = plugin_library()
     if isinstance(library, Unavailable):
-        raise TargetError(f"No GPU can be compiled for: {library.reason}. {library.remedy}")
+        raise TargetError(f"No GPU can be compiled for: {library.reason}. {sentence(library.remedy)}")
     try:
         xla_client.load_pjrt_plugin_dynamically(CUDA.lowering, str(library))
     except Exception as e:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from inspector import files, packages
 from inspector.errors import MissingPackageError
+from inspector.install_commands import install_command, sentence
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _MAX_BYTES = 256 << 20
@@ -30,7 +31,7 @@ def installed_library() -> Path:
                 return library
     raise MissingPackageError(
         "The package jaxlib is not installed (no libjax_common in it was found); it holds the protobuf"
-        " schema of HLO. Install it with: pip install jax"
+        f" schema of HLO. {sentence(install_command('jax'))}"
     )
 
 

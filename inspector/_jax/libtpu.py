@@ -12,9 +12,11 @@ from pathlib import Path
 from inspector import packages
 from inspector._jax.library import cached_of
 from inspector.errors import MissingPackageError
+from inspector.install_commands import install_command, sentence
 from inspector.platforms import TPU
 
-REMEDY = "pip install 'jax-inspector[tpu]'"
+EXTRA = "jax-inspector[tpu]"
+"""The requirement that brings it."""
 
 SMALL_SLICE = f"{TPU.usual_chip}:2x2"
 """A topology to ask it about itself with."""
@@ -35,7 +37,7 @@ def libtpu_library() -> Path:
             f"TPU_LIBRARY_PATH names {named!r}, where libtpu is not installed. Correct or unset it."
         )
     raise MissingPackageError(
-        f"libtpu, the TPU's compiler, is not installed; it holds the TPU's options. Install it with: {REMEDY}"
+        f"libtpu, the TPU's compiler, is not installed; it holds the TPU's options. {sentence(install_command(EXTRA))}"
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from inspector import packages
 from inspector._jax.slices import Slice
 from inspector.errors import TargetError, Unavailable
+from inspector.install_commands import install_command
 from inspector.platforms import Chip
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def missing() -> Unavailable:
     release = ".".join(packages.version("jax").split(".")[:3])  # the plugin's versions are those of JAX
     return Unavailable(
         f"{_ATTACHED_ONLY}, and JAX's ROCm plugin, which does so beside an installed ROCm, is not installed",
-        f"pip install 'jax-rocm7-plugin=={release}.*'",
+        install_command(f"jax-rocm7-plugin=={release}.*"),
     )
 
 

@@ -12,6 +12,7 @@ from jax._src import xla_bridge
 from inspector._jax import libtpu
 from inspector._jax.slices import Slice
 from inspector.errors import CompilationError, MissingPackageError, TargetError, Unavailable
+from inspector.install_commands import install_command, sentence
 from inspector.platforms import TPU, Chip
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ def missing() -> Unavailable | None:
     try:
         libtpu.libtpu_library()
     except MissingPackageError:
-        return Unavailable("libtpu, the TPU's compiler, is not installed", libtpu.REMEDY)
+        named = os.environ.get("TPU_LIBRARY_PATH")
+        if named:  # installing the package would not help
+            return Unavailable(
+                f"TPU_LIBRARY_PATH names {named!r}, where libtpu is not installed", "Correct or unset it."
+            )
+        return Unavailable("libtpu, the TPU's compiler, is not installed", install_command(libtpu.EXTRA))
     return None
 
 
@@ -65,7 +71,7 @@ def devices(slice_: Slice) -> list[Any]:
     """
     reason = missing()
     if reason is not None:
-        raise TargetError(f"No TPU can be compiled for: {reason.reason}. {reason.remedy}")
+        raise TargetError(f"No TPU can be compiled for: {reason.reason}. {sentence(reason.remedy)}")
     name = f"{slice_.chip}:{'x'.join(map(str, slice_.topology))}"
     chip = TPU.chip(slice_.chip)
     given: dict[str, Any] = {"chip_config_name": chip.config} if chip is not None and chip.config else {}

@@ -112,15 +112,19 @@ def _home() -> str:
 def jax() -> Iterator[Row]:
     """JAX, and whether it is one that is supported."""
     from inspector import packages
+    from inspector.install_commands import install_command
 
     version, jaxlib = packages.version("jax"), packages.version("jaxlib")
     if not version or not jaxlib:
-        yield Row("JAX", "wrong", "not installed", "pip install 'jax>=0.10,<0.13'")
+        yield Row("JAX", "wrong", "not installed", install_command("jax>=0.10,<0.13"))
         return
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     fits = (0, 10) <= numbers < (0, 13)
     yield Row(
-        "JAX", "ok" if fits else "wrong", f"{version}, jaxlib {jaxlib}", "" if fits else "pip install 'jax>=0.10,<0.13'"
+        "JAX",
+        "ok" if fits else "wrong",
+        f"{version}, jaxlib {jaxlib}",
+        "" if fits else install_command("jax>=0.10,<0.13"),
     )
 
 
@@ -130,6 +134,7 @@ def compilers() -> Iterator[Row]:
     from inspector import packages
     from inspector.engines.targets import absent_compiler
     from inspector.errors import Unavailable
+    from inspector.install_commands import install_command
 
     for kind in ("tpu", "gpu"):
         found = absent_compiler(kind)
@@ -141,7 +146,7 @@ def compilers() -> Iterator[Row]:
     disassembler = packages.version("nvidia-cuda-nvdisasm")
     if packages.version("jax-cuda12-pjrt") or packages.version("jax-cuda13-pjrt"):
         yield Row("nvdisasm", "ok" if disassembler else "missing", disassembler or "machine code of GPUs cannot be read",
-                  "" if disassembler else "pip install 'jax-inspector[cuda]'")  # fmt: skip
+                  "" if disassembler else install_command("jax-inspector[cuda]"))  # fmt: skip
 
 
 def devices() -> Iterator[Row]:
@@ -166,11 +171,12 @@ def worker() -> Iterator[Row]:
 def front_ends() -> Iterator[Row]:
     """Packages that show Explorers, and the bundle."""
     from inspector import packages
+    from inspector.install_commands import install_command
 
     found = {name: packages.version(name) for name in _PACKAGES}
     absent = [name for name, version in found.items() if not version]
     said = ", ".join(f"{name} {version}" for name, version in found.items() if version)
-    yield Row("packages", "wrong" if absent else "ok", said, f"pip install {' '.join(absent)}" if absent else "")
+    yield Row("packages", "wrong" if absent else "ok", said, install_command(*absent) if absent else "")
     bundle = Path(_home()) / "widgets" / "static" / "explorer.js"
     size = bundle.stat().st_size if bundle.is_file() else 0
     yield Row(
@@ -182,7 +188,7 @@ def front_ends() -> Iterator[Row]:
     shown = {name: packages.version(name) for name in _FRONT_ENDS}
     said = ", ".join(f"{name} {version}" for name, version in shown.items() if version)
     yield Row("notebooks", "ok" if said else "missing", said or "none in this environment",
-              "" if said else "pip install 'jax-inspector[lab]'")  # fmt: skip
+              "" if said else install_command("jax-inspector[lab]"))  # fmt: skip
     yield Row("widgets here", *_here())
 
 

@@ -28,8 +28,10 @@ def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compa
       compare: more variants, as `explore` takes them.
     """
     if importlib.util.find_spec("jupyterlab") is None:
+        from inspector.install_commands import install_command, sentence
+
         raise click.UsageError(
-            "JupyterLab is not installed: pip install 'jax-inspector[lab]'. Without --lab, a page is opened."
+            f"JupyterLab is not installed. {sentence(install_command('jax-inspector[lab]'))}\nWithout --lab, a page is opened."
         )
     path = Path(tempfile.mkdtemp(prefix="inspector-lab-")) / "explore.ipynb"
     path.write_text(json.dumps(notebook(asked, target, flags, compare)), encoding="utf-8")

@@ -32,6 +32,7 @@ from inspector.errors import (
     TimeLimitError,
     WorkerLostError,
 )
+from inspector.install_commands import install_command, sentence
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -225,8 +226,8 @@ def _current_client() -> Client:
         import distributed
     except ImportError as e:
         raise MissingPackageError(
-            "engine='dask' needs the package distributed, which is not installed. Install it with:"
-            " pip install 'jax-inspector[dask]'"
+            "engine='dask' needs the package distributed, which is not installed."
+            f" {sentence(install_command('jax-inspector[dask]'))}"
         ) from e
     try:
         return distributed.default_client()

@@ -11,6 +11,7 @@ from inspector.compilation.flag_targets import start_flags
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import TargetError
+from inspector.install_commands import sentence
 from inspector.platforms import CPU, Platform
 from inspector.toolchain.flags.libtpu import init_args
 
@@ -77,8 +78,7 @@ def _check_installed(target: Target) -> None:
 
     reason = absent_platform(target.platform or "")
     if reason is not None:
-        install = "Install it with: " if reason.remedy.startswith("pip ") else ""
-        raise TargetError(f"{target} cannot be compiled for here: {reason.reason}. {install}{reason.remedy}")
+        raise TargetError(f"{target} cannot be compiled for here: {reason.reason}. {sentence(reason.remedy)}")
 
 
 def _attached_count() -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from inspector.engines.fork_server import Starter
 from inspector.errors import InspectorError, TargetError, Unavailable
+from inspector.install_commands import install_command
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Engine
@@ -106,7 +107,7 @@ def try_to_count(modules: Sequence[bytes]) -> Sequence[Counts | Unavailable] | U
     try:
         return count(modules, worker_engine().count)
     except ImportError as e:
-        return Unavailable(f"XLA counts operations, and it cannot be imported: {e}", "pip install jax")
+        return Unavailable(f"XLA counts operations, and it cannot be imported: {e}", install_command("jax"))
     except InspectorError as e:
         return Unavailable(f"XLA counts operations in a worker process, and there is none: {e}")
 

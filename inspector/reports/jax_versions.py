@@ -25,8 +25,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from inspector import files, packages, subprocesses
+from inspector import files, subprocesses
 from inspector.errors import CancelledError, MissingPackageError, TargetError
+from inspector.install_commands import find_uv, install_command, sentence
 from inspector.units import format_bytes
 
 # What inspector itself needs to compile; what it draws with stays out.
@@ -343,12 +344,10 @@ def _run(command: Sequence[str], partial: Path) -> str:
 
 
 def _uv(version: str) -> list[str]:
-    if packages.folders("uv"):
-        return subprocesses.python("import uv.__main__ as m; m._run()")
-    found = shutil.which("uv", path=subprocesses.environ().get("PATH", os.defpath))
+    found = find_uv()
     if found is None:
         raise MissingPackageError(
-            f"JAX {version} is installed by uv into a folder of its own, and uv is not there. Install it with: pip install"
-            " uv"
+            f"JAX {version} is installed by uv into a separate folder, and uv was not found in the variable UV, on PATH or"
+            f" in this Python's environment. {sentence(install_command('uv'))}"
         )
     return [found]

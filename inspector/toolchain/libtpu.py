@@ -17,8 +17,8 @@ from inspector._jax.libtpu_flags import LibtpuOptions as LibtpuOptions
 from inspector.errors import Unavailable
 from inspector.toolchain.schema import Schema
 
-REMEDY = installed.REMEDY
-"""How libtpu is installed."""
+EXTRA = installed.EXTRA
+"""The requirement that installs libtpu."""
 
 
 def libtpu_version() -> str:

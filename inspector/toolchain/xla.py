@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 from inspector.errors import OptionError, Unavailable
+from inspector.install_commands import install_command, sentence
 from inspector.toolchain.schema import installed_schema
 
 
@@ -36,8 +37,8 @@ def jax_options() -> Any:
         from inspector._jax.compile_options import unsaid_options
     except ImportError as e:
         raise OptionError(
-            f"What is not said in these options, JAX says, and it cannot be imported ({e}). Install it with:"
-            " pip install jax"
+            f"What is not said in these options, JAX says, and it cannot be imported ({e})."
+            f" {sentence(install_command('jax'))}"
         ) from e
     return type(options_message()).FromString(unsaid_options())
 

@@ -13,6 +13,7 @@ from inspector._jax.libtpu_defaults import libtpu_defaults
 from inspector._jax.libtpu_flags import LibtpuOptions
 from inspector._jax.machine_code import UnknownFormatError
 from inspector.errors import MissingPackageError, ModuleError, Unavailable
+from inspector.install_commands import install_command
 from tests.absent import needs_tpu
 from tests.libtpu import Outcome, compile_with
 
@@ -106,7 +107,7 @@ def test_without_libtpu_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_p
     reason = libtpu_flags.libtpu_options()
     assert isinstance(reason, Unavailable)
     assert "not installed" in reason.reason
-    assert "pip install 'jax-inspector[tpu]'" in reason.reason
+    assert install_command("jax-inspector[tpu]") in reason.reason
 
 
 def test_what_is_no_libtpu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 import os
+import re
 import textwrap
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from inspector._jax.slices import Slice
 from inspector.engines.shared import worker_engine
 from inspector.errors import CompilationError, LoweringError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.hlo.mesh import Mesh as OurMesh
+from inspector.install_commands import install_command
 from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import RunPython
 
@@ -176,11 +178,13 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
     with pytest.raises(
-        TargetError, match=r"libtpu, .* is not installed. Install it with: pip install 'jax-inspector\[tpu\]'"
+        TargetError,
+        match=f"libtpu, .* is not installed. Install it with: {re.escape(install_command('jax-inspector[tpu]'))}",
     ):
         lower(step, F32, target="tpu:v5e:2x4").compile(target="tpu:v5e:2x4")
     with pytest.raises(
-        TargetError, match=r"CUDA plugin is not installed. Install it with: pip install 'jax-inspector\[cuda\]'"
+        TargetError,
+        match=f"CUDA plugin is not installed. Install it with: {re.escape(install_command('jax-inspector[cuda]'))}",
     ):
         lower(step, F32, target="gpu:h100:8").compile(target="gpu:h100:8")
 

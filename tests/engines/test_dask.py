@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +31,7 @@ from inspector.errors import (
     UnknownFlagError,
     WorkerDiedError,
 )
+from inspector.install_commands import install_command
 from inspector.stages.compiled import Compiled
 from tests.engines import programs
 
@@ -234,7 +236,7 @@ def test_needs_a_synchronous_client() -> None:
 
 def test_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"pip install 'jax-inspector\[dask\]'"):
+    with pytest.raises(ImportError, match=re.escape(install_command("jax-inspector[dask]"))):
         DaskEngine()
 
 

@@ -16,7 +16,7 @@ import jax
 import pytest
 
 import inspector
-from inspector import files, subprocesses
+from inspector import files, install_commands, subprocesses
 from inspector._jax import modules
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
@@ -248,9 +248,10 @@ def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
 
 def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(jax_versions.packages, "folders", lambda _: [])
+    monkeypatch.setattr(install_commands, "_installed_uv", lambda: iter(()))
+    monkeypatch.delenv("UV", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingPackageError, match="pip install uv"):
+    with pytest.raises(MissingPackageError, match=r"Install it with: .*pip install .*uv$"):
         jax_versions.install("0.9.1", "cpu", print)
     uv = tmp_path / "uv"
     uv.write_text("#!/bin/sh\necho 'no network' >&2\nexit 2\n")
@@ -267,7 +268,7 @@ def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp
 def test_what_uv_builds_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A uv that makes an environment only for one of the Pythons."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(jax_versions.packages, "folders", lambda _: [])
+    monkeypatch.delenv("UV", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     uv = tmp_path / "uv"
     uv.write_text(f"#!{sys.executable}\n{_UV}")

@@ -14,9 +14,9 @@ from inspector import settings
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, TargetError, Unavailable
+from inspector.install_commands import install_command
 from inspector.toolchain import untrusted
 from inspector.toolchain.flags import catalogue
-from inspector.toolchain.libtpu import REMEDY
 from inspector.widgets import controls, messages
 from inspector.widgets.controls import Controls, find_flags, parse_axes
 from inspector.widgets.typed import read_fields, read_options, unwrapped
@@ -219,7 +219,7 @@ def test_what_the_target_takes_comes_first() -> None:
 
 
 def test_flags_that_are_not_installed_are_told_with_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = f"libtpu is not installed. Install it with: {REMEDY}"
+    reason = f"libtpu is not installed. Install it with: {install_command('jax-inspector[tpu]')}"
     monkeypatch.setattr(controls, "libtpu_options", lambda: Unavailable(reason))
     for text in ("zzzzqqqq", "fast_math"):
         assert search(text)["note"] == f"Flags of libtpu are not searched: {reason}"

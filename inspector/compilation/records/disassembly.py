@@ -15,6 +15,7 @@ from pathlib import Path
 from inspector import packages, subprocesses
 from inspector.compilation.records.elf import AARCH64, X86_64, Function, ObjectFile
 from inspector.errors import ModuleError, Unavailable
+from inspector.install_commands import install_command
 
 _NVDISASM_PACKAGES = ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu12")
 _LIMIT_S = 120.0
@@ -28,7 +29,7 @@ def of_object(data: bytes) -> str | Unavailable:
     try:
         import capstone  # type: ignore[import-untyped]  # no stubs upstream
     except ImportError:
-        return Unavailable("capstone, which disassembles, is not installed", "pip install capstone")
+        return Unavailable("capstone, which disassembles, is not installed", install_command("capstone"))
     try:
         elf = ObjectFile(data)
     except ModuleError as e:
@@ -67,7 +68,7 @@ def _sass(data: bytes) -> Mapping[str, str] | Unavailable:
     program = _nvdisasm()
     if program is None:
         return Unavailable(
-            "nvdisasm, which disassembles GPU code, is not installed", "pip install nvidia-cuda-nvdisasm"
+            "nvdisasm, which disassembles GPU code, is not installed", install_command("nvidia-cuda-nvdisasm")
         )
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(data)

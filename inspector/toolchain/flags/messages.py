@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from inspector.errors import Unavailable
+from inspector.install_commands import install_command, sentence
 
 if TYPE_CHECKING:
     from inspector.toolchain.flags.flag_type import FlagType
@@ -102,10 +103,10 @@ def hint(type_: FlagType, value: object) -> str:
 
 
 def _absent(libtpu: Unavailable) -> str:
-    from inspector.toolchain.libtpu import REMEDY
+    from inspector.toolchain.libtpu import EXTRA
 
     if "not installed" in libtpu.reason:
-        return f"libtpu is not installed, so that its flags are unknown. Install it with: {REMEDY}"
+        return f"libtpu is not installed, so its flags are unknown. {sentence(install_command(EXTRA))}"
     return f"its flags are unknown: {libtpu.reason}"
 
 

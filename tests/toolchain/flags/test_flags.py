@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 
 from inspector.compilation.options import Options
 from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
+from inspector.install_commands import install_command
 from inspector.toolchain import flags
 from inspector.toolchain.flags import types as flag_types
 from inspector.toolchain.xla import options_message
@@ -137,7 +139,8 @@ def test_a_flag_of_libtpu_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -
     reason = Unavailable("libtpu, the TPU's compiler, is not installed; it holds the TPU's options.")
     monkeypatch.setattr(flag_types, "_libtpu", lambda: reason)
     monkeypatch.setattr(flag_types, "libtpu_flags", dict)
-    expected = r"'xla_tpu_enable_x'; it looks like one of libtpu, and libtpu is not installed.* pip install 'jax-inspector\[tpu\]'"
+    command = re.escape(install_command("jax-inspector[tpu]"))
+    expected = f"'xla_tpu_enable_x'; it looks like one of libtpu, and libtpu is not installed.* {command}"
     with pytest.raises(UnknownFlagError, match=expected):
         flags.flag_type("xla_tpu_enable_x")
     with pytest.raises(UnknownFlagError, match="Did you mean xla_dump_to"):
