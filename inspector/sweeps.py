@@ -39,6 +39,7 @@ from inspector.progress import Progress, foreground_progress
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered
 from inspector.tables import UNKNOWN, Kind, make_table
+from inspector.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,7 +125,7 @@ def sweep(
                         _write(ledger, request, finding)
                     progress.update(len(findings), f"{request.target} {request.options}")
         except KeyboardInterrupt as e:
-            progress.close(f"Stopped after {len(findings)} of {len(variants)} variants.")
+            progress.close(f"Stopped after {len(findings)} of {counted(len(variants), 'variant')}.")
             raise SweepInterrupt(_table(variants, findings), len(variants), is_kept=ledger is not None) from e
         _close(progress, findings)
     return _table(variants, findings)
@@ -356,7 +357,7 @@ def _listed(targets: Any) -> tuple[str | Target, ...]:
 
 def _close(progress: Progress, findings: Mapping[Variant, Finding]) -> None:
     failed = sum(1 for finding in findings.values() if finding.error)
-    progress.close(f"{len(findings)} variants, {failed} failed." if failed else f"{len(findings)} variants.")
+    progress.close(f"{counted(len(findings), 'variant')}{f', {failed} failed' if failed else ''}.")
 
 
 def _table(variants: Sequence[Variant], findings: Mapping[Variant, Finding]) -> pd.DataFrame:

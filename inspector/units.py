@@ -82,6 +82,30 @@ def _seconds(value: float) -> str:
     return f"{_three_digits(value / 1e-9)} ns" if value else "0 s"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1, "variant"` -> `1 variant`, `2000` -> `2,000 variants`.
+
+    Args:
+      number: how many.
+      noun: in the singular.
+      plural: where it is not the singular with an "s".
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def format_change(new: float, old: float) -> str:
+    """A change relative to the old value, in percent or, from ten times on, as a factor: `+5.0%`, `−20.0%`, `x 576`.
+
+    Args:
+      new: 0 or more.
+      old: above 0.
+    """
+    ratio = new / old
+    if ratio >= _FACTOR:
+        return f"x {_three_digits(ratio)}"
+    return f"{'−' if ratio < 1 else '+'}{abs(ratio - 1):.1%}"
+
+
 def format_array(dtype: str, shape: Sequence[int]) -> str:
     """`"float32", (2, 3)` -> `float32[2, 3]`."""
     return f"{dtype}[{', '.join(map(str, shape))}]"
@@ -104,6 +128,7 @@ def _scaled(value: float, base: int, units: tuple[str, ...], separator: str) -> 
     return (_three_digits(scaled) + separator + units[power]).strip()
 
 
+_FACTOR = 10  # larger changes are hard to read in percent
 # Three digits of 999.6 are 1000, which belongs to the next unit.
 _ROUNDS_UP = 0.9995
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.errors import ParameterError, Unavailable
-from inspector.units import format_bytes, format_count, format_seconds, parse_bytes, parse_count
+from inspector.units import counted, format_bytes, format_change, format_count, format_seconds, parse_bytes, parse_count
 
 PREFIX = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 BINARY = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
@@ -99,3 +99,19 @@ def test_what_is_no_amount(given: Any) -> None:
     for read in (parse_bytes, parse_count):
         with pytest.raises(ParameterError, match=r"Expected .*, got "):
             read(given)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "text"),
+    [(1, ("variant",), "1 variant"), (0, ("file",), "0 files"), (2000, ("file",), "2,000 files"), (2, ("entry", "entries"), "2 entries")],
+)  # fmt: skip
+def test_counted_things(number: int, words: tuple[str, ...], text: str) -> None:
+    assert counted(number, *words) == text
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "text"),
+    [(105, 100, "+5.0%"), (80, 100, "−20.0%"), (999, 100, "+899.0%"), (576, 1, "x 576"), (1000, 100, "x 10"), (0, 4, "−100.0%")],
+)  # fmt: skip
+def test_changes(new: float, old: float, text: str) -> None:
+    assert format_change(new, old) == text

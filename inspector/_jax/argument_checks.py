@@ -14,6 +14,7 @@ from jax._src.array import ArrayImpl
 from jaxlib import _hlo  # type: ignore[attr-defined]
 
 from inspector.errors import ExecutionError, Unavailable
+from inspector.units import counted
 
 
 def check_arguments(
@@ -34,7 +35,7 @@ def check_arguments(
     if len(arguments) != len(parameters):
         listed = ", ".join(map(_shape_text, parameters)) or "none"
         raise ExecutionError(
-            f"The program takes {len(parameters)} arrays (on each device: {listed}), got {len(arguments)}."
+            f"The program takes {counted(len(parameters), 'array')} (on each device: {listed}), got {len(arguments)}."
         )
     for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
         _check_argument(f"Argument {number}", argument, parameter, devices)

@@ -18,6 +18,7 @@ from jaxlib.xla_client import CompileOptions as CompileOptions
 
 from inspector._jax.values import Facts, UserValue
 from inspector.errors import CompilationError, FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
+from inspector.units import counted
 
 _VALUE_LENGTH = 300  # of an option's value in a message
 
@@ -151,7 +152,7 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
     needed = shape[0] * shape[1]
     if needed > len(devices):
         raise TargetError(
-            f"The program takes {needed} devices ({shape[0]} replicas x {shape[1]} partitions, num_replicas times"
+            f"The program takes {counted(needed, 'device')} ({counted(shape[0], 'replica')} x {counted(shape[1], 'partition')}, num_replicas times"
             f" num_partitions), but {_count(devices)} here. Use the target 'cpu:{needed}' for that many"
             " virtual CPU devices."
         )

@@ -80,7 +80,7 @@ class Compiler:
         try:
             devices = jax.local_devices(backend=platform)
         except RuntimeError as e:
-            raise TargetError(f"This process has no {platform or 'JAX'} device: {e}") from e
+            raise TargetError(_no_device(platform, e)) from e
         if device_count is not None and device_count > len(devices):
             raise TargetError(
                 f"This process has {len(devices)} {devices[0].platform.upper()} device(s), {device_count} are asked"
@@ -335,3 +335,13 @@ def _place(device: Any, with_core: bool) -> str:
     if device.platform != "tpu":
         return ""
     return f" at ({', '.join(map(str, device.coords))})" + (f" core {device.core_on_chip}" if with_core else "")
+
+
+def _no_device(platform: str | None, error: RuntimeError) -> str:
+    """That no device of a platform is attached, and which targets do without."""
+    said = f"This process has no {platform or 'JAX'} device ({str(error).rstrip('.')})."
+    known = [p for p in platforms.PLATFORMS if p.chips and platform in (p.kind, p.name, p.lowering)]
+    if not known:
+        return said
+    one = f"{known[0].kind}:{known[0].usual_chip}"
+    return f"{said} To compile without one, name the chip: the target {one!r}, or {known[0].example!r} for several."

@@ -25,6 +25,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from inspector._jax.callbacks import HostCallbacks, raw_callbacks
 from inspector._jax.signature import ArrayType, Signature
 from inspector.errors import ExecutionError
+from inspector.units import counted
 
 Index = tuple["slice[Any, Any, Any]", ...]
 
@@ -193,7 +194,9 @@ class Runnable:
         labels = [names[i] if i < len(names) and names[i] else f"parameter {i}" for i in range(len(parameters))]
         if len(inputs) != len(parameters):
             listed = ", ".join(f"{label}: {t}" for label, t in zip(labels, parameters, strict=True)) or "none"
-            raise ExecutionError(f"The program takes {len(parameters)} arrays ({listed}), got {len(inputs)}.")
+            raise ExecutionError(
+                f"The program takes {counted(len(parameters), 'array')} ({listed}), got {len(inputs)}."
+            )
         if len(per_replica) != len(inputs):
             raise ExecutionError(f"per_replica needs one boolean an input: {len(inputs)}, got {len(per_replica)}.")
         for value, stacked, label, type_ in zip(inputs, per_replica, labels, parameters, strict=True):

@@ -35,11 +35,11 @@ def cache(ctx: click.Context, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Without asking.")
 def clear(yes: bool) -> None:
     """Deletes what can be made anew. Files that are not inspector's stay."""
-    from inspector.units import format_bytes
+    from inspector.units import counted, format_bytes
 
     found = [file for path, _, _, _ in kept() for file in _files(path)]
     if not yes:
-        click.confirm(f"Delete {len(found)} files?", abort=True)
+        click.confirm(f"Delete {counted(len(found), 'file')}?", abort=True)
     freed = 0
     for file in found:
         with contextlib.suppress(OSError):

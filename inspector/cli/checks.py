@@ -19,6 +19,7 @@ from inspector.cli.given import (
     takes_target,
 )
 from inspector.cli.output import say_json
+from inspector.cli.pages import ANY_FILE
 
 if TYPE_CHECKING:
     from inspector.expectations.expectation import Expectation
@@ -44,6 +45,17 @@ def _limit(which: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     )  # fmt: skip
 
 
+def _share(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+    """A share as `baseline` takes it: text with a percent sign, or a number."""
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise click.BadParameter(f"{text!r}: expected a share, such as 5% or 0.05.", ctx, param)
+    return text if text.endswith("%") else number
+
+
 @click.command()
 @takes_program
 @takes_target
@@ -59,21 +71,24 @@ def _limit(which: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     help="None of a kind, such as all-gather; 'any' for all.",
 )
 @_takes_flags
-@click.option(
-    "--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Nothing is worse than this file records."
-)
+@click.option("--baseline", type=ANY_FILE, help="Nothing is worse than this file records.")
 @click.option("--name", help="Of the record in it.")
 @click.option(
-    "--above", default="0", show_default=True, metavar="SHARE", help="How much more than recorded, such as 5%."
+    "--above",
+    default="0",
+    show_default=True,
+    metavar="SHARE",
+    callback=_share,
+    help="How much more than recorded, such as 5%.",
 )
 @click.option("--update", is_flag=True, help="Write the record in place of checking it.")
 @takes_json
 def expect(
     asked: Asked, target: str, flags: tuple[str, ...], at_most: tuple[str, ...], at_least: tuple[str, ...],
-    exactly: tuple[str, ...], refused: tuple[str, ...], baseline: Path | None, name: str | None, above: str, update: bool,
+    exactly: tuple[str, ...], refused: tuple[str, ...], baseline: Path | None, name: str | None, above: float | str, update: bool,
     as_json: bool, **checked: bool,
 ) -> None:  # fmt: skip
-    """Checks what XLA makes of it. Ends with status 1 where that is not what is expected.
+    """Checks what XLA makes of it. Ends with status 1 where a check fails.
 
     \b
       inspector expect step.py:step --args 'f32[32,64]' -t cpu:8 \\
@@ -104,7 +119,7 @@ def expect(
                 if is_asked:
                     getattr(step, check)()
             if baseline is not None:
-                step.baseline(baseline, name=name, above=above if above.endswith("%") else float(above), update=update)
+                step.baseline(baseline, name=name, above=above, update=update)
     except ExpectationError as error:
         if not as_json:
             raise

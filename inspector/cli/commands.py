@@ -38,16 +38,36 @@ class _Commands(click.Group):
 def _end(ctx: click.Context, error: Exception) -> None:
     from inspector.errors import CompilationError, ExecutionError, ExpectationError, InspectorError
 
+    command = f"inspector {ctx.invoked_subcommand or ''}"
     if isinstance(error, ExpectationError):
-        click.echo(str(error), err=True)
+        click.echo(str(error))
+        click.echo(f"{command}: failed", err=True)
         ctx.exit(FAILED)
     if isinstance(error, InspectorError | OSError):
-        click.echo(f"inspector {ctx.invoked_subcommand or ''}: {error}", err=True)
+        click.echo(f"{command}: {_in_shell_words(error)}", err=True)
         ctx.exit(FAILED if isinstance(error, CompilationError | ExecutionError) else WRONG_USE)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_theirs(f.filename)]
     click.echo("".join(traceback.format_list(frames)).rstrip(), err=True)
+    error.__notes__ = []  # JAX's on its own frames, of which none is shown
     click.echo("".join(traceback.format_exception_only(error)).rstrip(), err=True)
     ctx.exit(FAILED)
+
+
+# What messages call things that the command line has under another name.
+_SHELL_WORDS = {
+    "inspector.option_catalog()": "`inspector options`",
+    "inspector.targets()": "`inspector targets --all`",
+    "axis_env=[(name, size)]": "--axis NAME=SIZE",
+}
+
+
+def _in_shell_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    said = str(error)
+    for python, shell in _SHELL_WORDS.items():
+        said = said.replace(python, shell)
+    return said
 
 
 def _is_theirs(file: str) -> bool:

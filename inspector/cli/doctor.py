@@ -207,7 +207,7 @@ def _here() -> tuple[str, str, str]:
 def places() -> Iterator[Row]:
     """The cache, and folders for temporary files."""
     from inspector import files, settings
-    from inspector.units import format_bytes
+    from inspector.units import counted, format_bytes
 
     folder = settings.current().cache_directory
     if not settings.current().cache or not folder:
@@ -215,7 +215,7 @@ def places() -> Iterator[Row]:
     else:
         why = _why_not_written(Path(folder), files.make_own_folder)
         count = sum(1 for _ in Path(folder).glob("*.compiled")) if not why else 0
-        yield Row("cache", "missing" if why else "ok", f"{folder}: {why or f'{count} programs'}",
+        yield Row("cache", "missing" if why else "ok", f"{folder}: {why or counted(count, 'program')}",
                   "INSPECTOR_CACHE_DIR=a folder of your own" if why else "")  # fmt: skip
     for place in dict.fromkeys((tempfile.gettempdir(), "/dev/shm")):
         if Path(place).is_dir():

@@ -21,6 +21,7 @@ from inspector.cli.output import working
 from inspector.subprocesses import current_folder
 
 if TYPE_CHECKING:
+    from inspector.cli.arguments import Call
     from inspector.stages.compiled import Compiled
     from inspector.stages.lowered import Lowered
 
@@ -177,10 +178,32 @@ def lowered(found: Given, target: str = "attached") -> Lowered:
     from inspector.exploration import Exploration
     from inspector.lowering.lower import lower
 
-    on = target if callable(found.fun) else None
+    on = target if callable(found.fun) or isinstance(found.fun, Path) else None  # what was saved is lowered already
     fun = found.fun.lowered if isinstance(found.fun, Exploration) else found.fun
     with working("lowering"):
-        return lower(fun, *found.args, target=on, **found.keywords)
+        program = lower(fun, *found.args, target=on, **found.keywords)
+    if on is None:
+        _check_platform(found, program, target)
+    return program
+
+
+def _check_platform(found: Given, program: Lowered, target: str) -> None:
+    """Refuses a target of another platform than the one that a saved program was lowered for.
+
+    Raises:
+      click.UsageError: the program would have to be lowered again.
+    """
+    from inspector.compilation.target import Target
+    from inspector.exploring import platform_of
+
+    if target == "attached":
+        return
+    wanted, is_for = platform_of(Target.parse(target)), program.program.platform
+    if wanted != is_for:
+        raise click.UsageError(
+            f"{found.asked.program} was saved after it was lowered for {is_for}, and {target} takes programs lowered for"
+            f" {wanted}. Name the function instead, such as script.py:function -t {target}, or choose a target for {is_for}."
+        )
 
 
 def compiled(found: Given, target: str, flags: tuple[str, ...] = (), products: tuple[str, ...] = ()) -> Compiled:
@@ -271,17 +294,37 @@ def _arguments(asked: Asked, fun: Any, names: Mapping[str, Any]) -> tuple[tuple[
     if asked.args and asked.args_from:
         raise click.UsageError("Give --args or --args-from, not both.")
     if asked.args:
-        return read_call(asked.args, names)
+        return _fitting(asked, fun, read_call(asked.args, names))
     if asked.args_from:
         place, _, name = asked.args_from.rpartition(":")
         make = _member(_names(place, name, 0) if place else names, place or asked.program.rpartition(":")[0], name)
         with contextlib.redirect_stdout(sys.stderr):
-            return as_call(make() if callable(make) else make)
+            return _fitting(asked, fun, as_call(make() if callable(make) else make))
     if needed := _needed(fun):
         raise click.UsageError(
             f"{asked.program} takes {', '.join(needed)}. Give --args 'f32[32,64], ...' or --args-from NAME."
         )
     return (), {}
+
+
+def _fitting(asked: Asked, fun: Any, call: Call) -> Call:
+    """A call that the function's signature takes.
+
+    Raises:
+      click.UsageError: too few or too many arguments, or names that the function does not have.
+    """
+    args, kwargs = call
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        return call
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as e:
+        got = ", ".join([*([str(len(args))] if args or not kwargs else []), *(f"{name}=..." for name in kwargs)])
+        takes = ", ".join(str(p.replace(annotation=p.empty)) for p in signature.parameters.values()) or "no arguments"
+        raise click.UsageError(f"{asked.program} takes {takes}; got {got} ({e}).") from e
+    return call
 
 
 def _needed(fun: Any) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -92,6 +94,18 @@ def say_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
         rows,
         right=[n.removesuffix("_bytes") for n in numbers],
     )
+
+
+@contextlib.contextmanager
+def printed_to(path: Path | None) -> Iterator[None]:
+    """Writes what is printed meanwhile to a file; None for stdout."""
+    if path is None:
+        yield
+        return
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        yield
+    path.write_text(text.getvalue(), encoding="utf-8")
 
 
 @contextlib.contextmanager

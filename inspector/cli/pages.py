@@ -19,12 +19,37 @@ if TYPE_CHECKING:
     from inspector.widgets.explorer import Explorer
 
 
+_PAGES = (".html", ".htm")
+_BUNDLE = ".inspector"
+
+
+class OutputFile(click.Path):
+    """A file to write: its name ends as its content is, and its folder exists. Checked before anything is compiled."""
+
+    def __init__(self, *suffixes: str) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+        self._suffixes = suffixes
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Called by click."""
+        path = Path(super().convert(value, param, ctx))
+        if self._suffixes and path.suffix.lower() not in self._suffixes:
+            self.fail(f"The name {str(path)!r} must end in {', '.join(self._suffixes)}.")
+        if not path.parent.is_dir():
+            self.fail(f"{str(path)!r}: the folder {str(path.parent)!r} does not exist.")
+        return path
+
+
+PAGE = OutputFile(*_PAGES)
+PAGE_OR_BUNDLE = OutputFile(*_PAGES, _BUNDLE)
+ANY_FILE = OutputFile()
+
+
 def takes_html(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command --html, as `page`."""
     return click.option(
-        "--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-        help="Write a report of it too: a page with every stage.",
-    )(command)  # fmt: skip
+        "--html", "page", type=PAGE, metavar="FILE", help="Write a report of it too: a page with every stage."
+    )(command)
 
 
 _PREFIX = "inspector-page-"
@@ -56,22 +81,23 @@ def temporary_page() -> Path:
 _PAGE = "exploration.html"
 
 
-def write(path: Path, explorers: Sequence[Explorer]) -> None:
-    """Waits for all compiles and writes a page, or a bundle where the path ends so; says which of them failed.
+def write(path: Path, explorers: Sequence[Explorer]) -> bool:
+    """Waits for all compiles and writes a page, or a bundle where the path ends so; reports failed compiles on stderr.
+
+    Returns:
+      Whether everything compiled.
 
     Raises:
       click.UsageError: several programs for a bundle.
     """
-    if path.suffix == ".inspector" and len(explorers) > 1:
+    if path.suffix == _BUNDLE and len(explorers) > 1:
         raise click.UsageError(
             f"{path}: an .inspector file has one program, got {len(explorers)}. Name an .html file for several."
         )
     variants = [variant for explorer in explorers for variant in _compiled(explorer).variants]
-    for variant in variants:
-        if variant.state == "failed":
-            click.echo(f"{variant.label}: {variant.error}", err=True)
+    failed = [variant for variant in variants if variant.state != "done"]
     with working(f"writing {path}"):
-        if path.suffix == ".inspector":
+        if path.suffix == _BUNDLE:
             explorers[0].save(path)
         elif len(variants) == 1:
             explorers[0].save_html(path)
@@ -79,8 +105,12 @@ def write(path: Path, explorers: Sequence[Explorer]) -> None:
             from inspector.widgets.report import report
 
             report(path, *explorers)
+    for variant in failed:
+        target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
+        click.echo(f"{variant.label}{target} was not compiled: {variant.failure or variant.state}", err=True)
     for explorer in explorers:
         explorer.close()
+    return not failed
 
 
 def _compiled(explorer: Explorer) -> Explorer:

@@ -20,8 +20,8 @@ from inspector.cli.given import (
     takes_program,
     takes_target,
 )
-from inspector.cli.output import numbers_of, records, say_frame, say_json, table
-from inspector.cli.pages import takes_html, write_page
+from inspector.cli.output import numbers_of, printed_to, records, say_frame, say_json, table
+from inspector.cli.pages import ANY_FILE, takes_html, write_page
 
 if TYPE_CHECKING:
     from inspector.errors import Unavailable
@@ -44,9 +44,7 @@ _COLUMNS = (
 
 def takes_file(command: Any) -> Any:
     """Gives a command --output, as `file`."""
-    return click.option(
-        "-o", "--output", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file."
-    )(command)
+    return click.option("-o", "--output", "file", type=ANY_FILE, help="Write to this file.")(command)
 
 
 @click.command()
@@ -94,6 +92,8 @@ def compile_(
     """
     from inspector.expectations.numbers import numbers, written
 
+    if file is not None and file.suffix.lower() in (".html", ".htm"):
+        raise click.UsageError(f"-o {file} writes what is printed. For a page: --html {file}.")
     prepare(target)
     program = compiled(given(asked), target, flags)
     if file is not None and file.suffix == ".inspector":
@@ -106,12 +106,13 @@ def compile_(
         _write(program.hlo, file)
         return
     known = numbers(program)
-    if as_json:
-        say_json({"program": program.program.name, "target": str(program.target), "options": program.options.as_dict(),
-                  "versions": dict(program.versions), "numbers": numbers_of(known), "warnings": program.warnings})  # fmt: skip
-        return
-    click.echo(f"{program.program.signature} for {program.target}, {program.options}")
-    table(["", "value"], [[stat.label, written(stat, stat.value)] for stat in known.values()], right=["value"])
+    with printed_to(file):
+        if as_json:
+            say_json({"program": program.program.name, "target": str(program.target), "options": program.options.as_dict(),
+                      "versions": dict(program.versions), "numbers": numbers_of(known), "warnings": program.warnings})  # fmt: skip
+            return
+        click.echo(f"{program.program.signature} for {program.target}, {program.options}")
+        table(["", "value"], [[stat.label, written(stat, stat.value)] for stat in known.values()], right=["value"])
     for warning in program.warnings:
         click.echo(f"warning: {warning}", err=True)
 
@@ -143,7 +144,9 @@ def collectives(
 
 def _write(text: str | Unavailable, file: Path | None) -> None:
     if not isinstance(text, str):
-        raise click.UsageError(str(text))
+        raise click.UsageError(
+            f"There is no such text: {text.reason}.{f' Remedy: {text.remedy}.' if text.remedy else ''}"
+        )
     if file is None:
         click.echo(text)
     else:

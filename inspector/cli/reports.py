@@ -12,7 +12,7 @@ from inspector.cli.explorers import exploration_of, of_both, start
 from inspector.cli.given import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
 from inspector.cli.lab import start_lab
 from inspector.cli.output import records, say_json, working
-from inspector.cli.pages import takes_html, temporary_page, write, write_page
+from inspector.cli.pages import PAGE_OR_BUNDLE, takes_html, temporary_page, write, write_page
 
 _COMPARE = click.option(
     "-c",
@@ -29,12 +29,12 @@ _OTHERS = click.argument("others", metavar="[PROGRAM]...", nargs=-1)
 
 def _takes_file(command: Any) -> Any:
     return click.option(
-        "-o", "--output", "--html", "file", type=click.Path(dir_okay=False, path_type=Path),
+        "-o", "--output", "--html", "file", type=PAGE_OR_BUNDLE,
         help="Write to this file: .html, or .inspector to go on with later.",
     )(command)  # fmt: skip
 
 
-_SAME = "the same program"
+_SAME = ("the same program", "failed as before", "cancelled as before")
 
 
 @click.command()
@@ -58,17 +58,19 @@ def explore(
 ) -> None:
     """Every stage side by side, in a browser. A page that needs no network, or JupyterLab.
 
-    Several programs take the same arguments, and are on one page.
+    Several programs take the same arguments, and are on one page. Ends with status 1 where one of them was not compiled.
     """
     programs = asked.with_others(others)
     if lab:
         start_lab(programs, target, flags, compare)
     path = file or temporary_page()
-    write(path, [start(each, target, flags, compare) for each in programs])
+    has_compiled = write(path, [start(each, target, flags, compare) for each in programs])
     if is_opened and path.suffix != ".inspector" and webbrowser.open(path.resolve().as_uri()):
         click.echo(f"opened {path}", err=True)
     else:
         click.echo(str(path))
+    if not has_compiled:
+        raise SystemExit(1)
 
 
 @click.command()
@@ -94,8 +96,10 @@ def report(
     """
     name = Path(asked.program).stem if Path(asked.program).is_file() else asked.program.rpartition(":")[2]
     path = file or Path(f"{name or 'report'}.html")
-    write(path, [start(each, target, flags, compare) for each in asked.with_others(others)])
+    has_compiled = write(path, [start(each, target, flags, compare) for each in asked.with_others(others)])
     click.echo(f"{path}: {path.stat().st_size:,} bytes", err=True)
+    if not has_compiled:
+        raise SystemExit(1)
 
 
 @click.command()
@@ -115,15 +119,21 @@ def report(
 def replay(
     file: Path, jax: str, exit_code: bool, allow: tuple[str, ...], page: Path | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Compiles what was recorded again, and says what differs. By the JAX that is installed, or another."""
+    """Compiles what was recorded again, and says what differs. By the JAX that is installed, or another.
+
+    Ends with status 1 where a program that compiled then is not compiled now.
+    """
     prepare("cpu")
     from inspector.compilation.compiled import CompiledProgram
+    from inspector.compilation.target import Target
     from inspector.exploration import load
+    from inspector.units import counted
 
+    Target("cpu").by(jax)  # refuses what is no version before anything is compiled
     found = load(file)
     exploration = exploration_of(found) if isinstance(found, CompiledProgram) else found
     by = f" by JAX {jax}, which is installed the first time" if jax else ""
-    with working(f"compiling {len(exploration.variants)} variants{by}"):
+    with working(f"compiling {counted(len(exploration.variants), 'variant')}{by}"):
         done = exploration.replay(jax, allow=allow)
     programs = [variant.program for variant in done.replayed.variants if variant.program is not None]
     for warning in dict.fromkeys(warning for program in programs for warning in program.warnings):
@@ -134,5 +144,9 @@ def replay(
         click.echo(str(done))
     if page is not None:
         write_page(page, [of_both(done)])
-    if exit_code and not all(str(said).startswith(_SAME) for said in done.differences):
+    if not done.is_complete or (exit_code and not all(map(_is_same, done.differences))):
         raise SystemExit(1)
+
+
+def _is_same(difference: object) -> bool:
+    return str(difference).startswith(_SAME)

@@ -24,7 +24,13 @@ from inspector.cli.output import records, say_json, table
 @takes_flags
 @click.option("--flag", "names", multiple=True, metavar="NAME", help="Try this one; without any, every boolean flag.")
 @click.option(
-    "--time-limit", "time_limit_s", default=300.0, show_default=True, metavar="SECONDS", help="Of the whole scan."
+    "--time-limit",
+    "time_limit_s",
+    default=300.0,
+    type=click.FloatRange(min=0, min_open=True),
+    show_default=True,
+    metavar="SECONDS",
+    help="Of the whole scan.",
 )
 @click.option("--machine-code", is_flag=True, help="Compile to the end: finds flags that change nothing but code.")
 @click.option("--all", "every", is_flag=True, help="Those too that change nothing.")

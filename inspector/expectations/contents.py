@@ -11,7 +11,7 @@ from inspector.errors import ParameterError, Unavailable
 from inspector.expectations.finding import Finding, Line
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import HLO_TYPES, Shape
-from inspector.units import format_list
+from inspector.units import counted, format_list
 
 FLOAT64 = ("f64", "c128")
 
@@ -77,7 +77,7 @@ def _types_finding(
         cells = (str(leaf.without_layout()), instruction.opcode, name, instruction.op_name)
         lines.append(Line(cells, instruction.frames, is_against=True))
     types = sorted({leaf.element_type for _, leaf in found})
-    got = f"{', '.join(types)} in {len(found):,} instructions" if found else "none"
+    got = f"{', '.join(types)} in {counted(len(found), 'instruction')}" if found else "none"
     return Finding(what, expected, got, not found, ("shape", "opcode", "instruction", "scope"), _once_a_line(lines))
 
 

@@ -33,7 +33,7 @@ from inspector.lowering.retraced import retraces
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from inspector.tracebacks import without_own_frames
-from inspector.units import format_count, parse_bytes, parse_count
+from inspector.units import counted, format_count, parse_bytes, parse_count
 
 
 @without_own_frames
@@ -334,7 +334,7 @@ class Expectation:
 
     def __repr__(self) -> str:
         met = sum(bool(each.is_met) for each in self.findings)
-        return f"<Expectation of {self.compiled.program.name} for {self.compiled.target}: {met} of {len(self.findings)} checks met>"
+        return f"<Expectation of {self.compiled.program.name} for {self.compiled.target}: {met} of {counted(len(self.findings), 'check')} met>"
 
 
 def _types(names: Sequence[str]) -> list[str]:

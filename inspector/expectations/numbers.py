@@ -12,7 +12,7 @@ from inspector.expectations.bounds import Amount, Bound
 from inspector.expectations.finding import Finding, Line
 from inspector.hlo.source import phases
 from inspector.stages.compiled import Compiled
-from inspector.units import format_bytes, format_count, format_seconds, parse_bytes, parse_count
+from inspector.units import format_bytes, format_change, format_count, format_seconds, parse_bytes, parse_count
 
 _MOST_LINES = 8
 _COUNTED = ("flops", "transcendentals", "bytes_accessed")
@@ -72,7 +72,7 @@ def _nearest(stat: Stat, bound: Bound) -> str:
     if limit is None or bound.judge(stat.value):
         return ""
     off = float(stat.value) - limit
-    share = f", {abs(off) / limit:.1%}" if limit else ""
+    share = f" ({format_change(float(stat.value), limit)})" if limit else ""
     return f"{written(stat, abs(off))} {'more' if off > 0 else 'less'} than that{share}"
 
 

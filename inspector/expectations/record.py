@@ -13,7 +13,7 @@ from inspector.analysis.resharding import full_rematerialisations
 from inspector.errors import ParameterError, Partial, Unavailable
 from inspector.expectations import contents, numbers
 from inspector.stages.compiled import Compiled
-from inspector.units import format_bytes, format_count, parse_bytes, parse_count
+from inspector.units import format_bytes, format_change, format_count, parse_bytes, parse_count
 
 NUMBERS = (
     "peak_bytes", "temp_bytes", "argument_bytes", "output_bytes", "alias_bytes", "flops", "bytes_accessed", "kernels",
@@ -184,7 +184,7 @@ def _change(label: str, key: str, old: Number, new: Number, most: float) -> Chan
     form = functools.partial(written, key)
     off = float(new) - float(old)
     sign = "+" if off > 0 else "−"
-    share = f" ({sign}{abs(off) / old:.1%})" if old else ""
+    share = f" ({format_change(float(new), float(old))})" if old else ""
     difference = f"{sign}{form(abs(off))}{share}" if off else ""
     worse = off < 0 if key in _MORE_IS_BETTER else new > most
     better = off > 0 if key in _MORE_IS_BETTER else off < 0

@@ -19,6 +19,7 @@ import numpy as np
 
 from inspector.errors import ArgumentError, ExecutionError, ParameterError
 from inspector.lowering.arguments import abstract_leaf, looks_like_array, short
+from inspector.units import counted
 
 # Of Python's numbers, those that are most likely a setting first.
 NUMBERS = (bool, int, float, complex)
@@ -180,7 +181,7 @@ class Leaves:
         if len(leaves) != len(self.paths):
             dynamic = self.dynamic_paths
             raise ExecutionError(
-                f"{name} takes {len(dynamic)} arrays ({', '.join(dynamic[:8])}{', ...' if len(dynamic) > 8 else ''}), got"
+                f"{name} takes {counted(len(dynamic), 'array')} ({', '.join(dynamic[:8])}{', ...' if len(dynamic) > 8 else ''}), got"
                 f" {len(leaves)}. Pass the arguments that it was lowered with; static ones may be left out."
             )
         if not _same(tree, self.tree):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,7 +10,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.errors import InspectorError, ModuleError, Unavailable
+from inspector.errors import InspectorError, ModuleError, TargetError, Unavailable
 from inspector.reports.recorded import Failure, RecordedExploration, RecordedVariant
 from inspector.tables import UNKNOWN, Kind, Tabular, make_table
 
@@ -48,6 +49,12 @@ class Replay(Tabular):
     replayed: RecordedExploration
     differences: tuple[str | Unavailable, ...]
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether every variant that compiled then was compiled again."""
+        pairs = zip(self.recorded.variants, self.replayed.variants, strict=True)
+        return all(after.program is not None for before, after in pairs if before.program is not None)
+
     def table(self) -> pd.DataFrame:
         """One row a variant: how it ended then and now, what differs, and peak memory, flops and compile time of both."""
         pairs = zip(self.recorded.variants, self.replayed.variants, self.differences, strict=True)
@@ -76,7 +83,7 @@ def replay(exploration: RecordedExploration, compiler: Compiler, jax: str) -> Re
       jax: for targets of which version; "" for the installed one.
     """
     jobs = [_submit(variant, compiler, jax) for variant in exploration.variants]
-    variants = tuple(_again(variant, job) for variant, job in zip(exploration.variants, jobs, strict=True))
+    variants = tuple(_again(variant, job, jax) for variant, job in zip(exploration.variants, jobs, strict=True))
     again = RecordedExploration.now(exploration.lowered, variants, exploration.portable)
     pairs = zip(exploration.variants, variants, strict=True)
     return Replay(exploration, again, tuple(_difference(before, after) for before, after in pairs))
@@ -110,10 +117,12 @@ def _products(variant: RecordedVariant) -> frozenset[str]:
     return frozenset({"buffers"} if has_buffers else ())
 
 
-def _again(variant: RecordedVariant, job: Job[CompiledProgram]) -> RecordedVariant:
+def _again(variant: RecordedVariant, job: Job[CompiledProgram], jax: str) -> RecordedVariant:
     error = job.exception()
     plain = dataclasses.replace(variant, state="cancelled", program=None, failure=None, outcome=None)
     if error is not None:
+        with contextlib.suppress(TargetError):  # no such version: the error says so
+            plain = dataclasses.replace(plain, target=_target(variant).by(jax))
         return dataclasses.replace(plain, state="failed", failure=Failure.of(error))
     program = job.result()
     return dataclasses.replace(plain, state="done", program=program, target=program.target)
@@ -152,5 +161,7 @@ def _figures(variant: RecordedVariant) -> tuple[object, ...]:
 
 def _jax_of(exploration: RecordedExploration) -> str:
     """The versions that compiled its programs."""
-    found = dict.fromkeys(v.program.versions.get("jax", "") for v in exploration.variants if v.program is not None)
+    found = dict.fromkeys(
+        v.target.jax if v.program is None else v.program.versions.get("jax", "") for v in exploration.variants
+    )
     return ", ".join(filter(None, found)) or exploration.installation.jax or "unknown"

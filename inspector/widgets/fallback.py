@@ -100,7 +100,8 @@ def _numbers(variants: Sequence[Variant]) -> str:
     done = [v for v in variants if v.state == "done"]
     if not done:
         states = ", ".join(f"{html.escape(v.label)}: {v.state}" for v in variants)
-        return f"<p>{states}. Run the cell to compile and explore.</p>"
+        has_ended = all(v.state in ("failed", "cancelled") for v in variants)
+        return f"<p>{states}.{'' if has_ended else ' Run the cell to compile and explore.'}</p>"
     head = "".join(f"<th>{_heading(v)}</th>" for v in done)
     columns = [{s.key: s for s in stats(v.compiled)} for v in done]
     rows = "".join(

@@ -21,7 +21,7 @@ from inspector.cli.arguments import as_call, read_call
 from inspector.cli.commands import inspector as commands
 from inspector.cli.given import Asked
 from inspector.cli.lab import notebook
-from inspector.errors import ParameterError
+from inspector.errors import ParameterError, TargetError
 from inspector.exploration import Exploration
 from tests.conftest import ROOT
 
@@ -175,6 +175,21 @@ def test_a_function_of_a_notebook_by_its_cell(run: Run) -> None:
         (("expect", "step.py:step", "--args-from", "make_args", "--at-most", "peek=1"), "no number 'peek'"),
         (("replay", "one.inspector"), "does not exist"),
         (("replay", "step.py"), "is no file of inspector"),
+        (("compile", "step.py:step", "--args", "f32[8,8]"), "step.py:step takes w, x; got 1 (missing a required argument: 'x')"),
+        (("lower", "step.py:step", "--args", "f32[8], f32[8], 3"), "takes w, x; got 3 (too many"),
+        (("explore", "step.py:step", "--args", "f32[8], y=f32[8]"), "takes w, x; got 1, y=..."),
+        (("compile", "step.py:scaled", "--args-from", "keywords"), "takes x, times; got w=..., x=..."),
+        (("report", "step.py:step", "--args-from", "make_args", "-o", "x.txt"), "'x.txt' must end in .html, .htm, .inspector"),
+        (("explore", "step.py:step", "--args-from", "make_args", "-o", "page"), "'page' must end in .html"),
+        (("compile", "step.py:step", "--args-from", "make_args", "--html", "x.inspector"), "must end in .html"),
+        (("compile", "step.py:step", "--args-from", "make_args", "-o", "x.html"), "For a page: --html x.html"),
+        (("report", "step.py:step", "--args-from", "make_args", "-o", "no/x.html"), "the folder 'no' does not exist"),
+        (("compile", "step.py:step", "--args-from", "make_args", "-t", "tpu"), "'tpu:v5e', or 'tpu:v5e:2x4'"),
+        (("compile", "step.py:step", "--args-from", "make_args", "-t", "gpu"), "'gpu:h100', or 'gpu:h100:8'"),
+        (("scan", "step.py:step", "--args-from", "make_args", "--time-limit", "-1"), "not in the range x>0"),
+        (("expect", "step.py:step", "--args-from", "make_args", "--baseline", "b.json", "--above", "x"), "such as 5% or 0.05"),
+        (("lower", "step.py:summed", "--args", "f32[8]"), "--axis NAME=SIZE"),
+        (("compile", "step.py:step", "--args-from", "make_args", "-X", "nonsense=1"), "`inspector options`"),
         (("nonsense",), "No such command"),
     ],
 )  # fmt: skip
@@ -185,10 +200,87 @@ def test_wrong_use_ends_with_2_and_says_what_is_right(run: Run, arguments: tuple
     assert result.stdout == ""
 
 
+CUSTOM_CALL = """HloModule strange
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  ROOT y = f32[8]{0} custom-call(x), custom_call_target="Nothing"
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compile",), ("collectives",), ("expect", "--at-most", "peak_bytes=1"), ("compare", "-t", "cpu"),
+        ("explore", "--no-open", "-o", "a.html"), ("report", "-o", "a.html"), ("report", "-o", "a.inspector"),
+    ],
+)  # fmt: skip
+def test_a_failed_compile_ends_with_1_and_its_reason(run: Run, arguments: tuple[str, ...]) -> None:
+    Path("strange.hlo").write_text(CUSTOM_CALL)
+    command, *options = arguments
+    result = run(command, "strange.hlo", "-t", "cpu", *options, status=1)
+    assert "No registered implementation for untyped custom call to Nothing" in result.stderr
+    assert "None" not in result.stderr
+    assert result.stdout in ("", "a.html\n")
+    if "a.html" in options:
+        page = Path("a.html").read_text()
+        assert "✗ baseline<br><small>cpu</small>: CompilationError: XLA refused the program" in page
+        assert "Run the cell" not in page
+
+
+def test_a_variant_that_is_not_compiled_is_named(run: Run) -> None:
+    call = ("step.py:step", "--args-from", "make_args", "-t", "cpu", "-c", "tpu", "-o", "a.html")
+    said = run("report", *call, status=1).stderr
+    assert "tpu was not compiled: This process has no tpu device" in said
+    assert "baseline" not in said
+
+
+def test_a_replay_that_compiles_less_ends_with_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inspector.reports import other_jax
+
+    def refuse(version: str, *_: object) -> Path:
+        raise TargetError(f"JAX {version} cannot be installed")
+
+    run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")
+    monkeypatch.setattr(other_jax.OtherJax.__init__, "__defaults__", (None, refuse))
+    said = run("replay", "one.inspector", "--jax", "9.9.9", status=1).stdout
+    assert re.match(r"jit_step, recorded with JAX [\d.]+, replayed with 9\.9\.9\n", said)
+    assert "done then, failed now\n    JAX 9.9.9 cannot be installed" in said
+    assert "comes a version of JAX" in run("replay", "one.inspector", "--jax", "new", status=2).stderr
+    Path("strange.hlo").write_text(CUSTOM_CALL)
+    run("report", "strange.hlo", "-t", "cpu", "-o", "strange.inspector", status=1)
+    assert "failed as before" in run("replay", "strange.inspector", "--exit-code").stdout
+
+
+def test_a_saved_program_stays_on_its_platform(run: Run) -> None:
+    call = ("step.py:step", "--args-from", "make_args", "-t", "cpu")
+    run("compile", *call, "-o", "one.inspector")
+    run("lower", *call, "-o", "one.mlir")
+    for command in (("compile",), ("lower",), ("expect", "--no-float64")):
+        said = run(command[0], "one.inspector", "-t", "tpu:v5e:2x4", *command[1:], status=2).stderr
+        assert (
+            "one.inspector was saved after it was lowered for cpu, and tpu:v5e:2x4 takes programs lowered for tpu"
+            in said
+        )
+        assert "script.py:function -t tpu:v5e:2x4" in said
+        assert "platform=" not in said
+    run("lower", "one.mlir", "-t", "tpu:v5e:2x4")
+
+
+def test_numbers_are_written_to_a_file(run: Run) -> None:
+    call = ("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu")
+    assert run(*call, "-o", "numbers.txt").stdout == ""
+    assert Path("numbers.txt").read_text().startswith("jit_step(w: float32[64, 64]")
+    run(*call, "--json", "-o", "numbers.json")
+    assert json.loads(Path("numbers.json").read_text())["target"] == "cpu"
+
+
 def test_an_error_of_the_users_own_shows_their_line(run: Run) -> None:
     said = run("lower", "step.py:broken", "--args", "f32[8]", status=1).stderr
     assert "RuntimeError: of the user's own" in said
     assert 'step.py", line' in said
+    assert "internal frames" not in said
     assert "inspector/cli" not in said
 
 
@@ -253,8 +345,9 @@ def test_checks_end_with_their_status(run: Run) -> None:
     )
     assert fine.stdout.count("ok  ") == 4
     failed = run(*call, "--no-collectives", "any", "--at-most", "peak_bytes=1", status=1)
-    assert failed.stderr.count("FAIL") == 2
-    assert "see it:  inspector explore" in failed.stderr
+    assert failed.stdout.count("FAIL") == 2
+    assert "see it:  inspector explore" in failed.stdout
+    assert failed.stderr.endswith("inspector expect: failed\n")
     told = json.loads(run(*call, "--exactly", "collectives=0", "--json", status=1).stdout)
     assert [f["is_met"] for f in told["findings"]] == [False]
     assert run(*call, "--baseline", "b.json", status=1)

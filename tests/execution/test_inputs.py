@@ -113,7 +113,7 @@ def test_python_numbers_of_the_kind_are_taken(dtype: Any, value: Any) -> None:
         (jnp.uint8, -1, "uint8"),
         (jnp.int32, 2**40, "int32"),
         (jnp.int32, np.float64(2.5), "x has dtype float64"),
-        (jnp.float32, None, "takes 1 arrays"),
+        (jnp.float32, None, "takes 1 array "),
     ],
 )
 def test_numbers_that_would_lose_their_value_are_refused(dtype: Any, value: Any, words: str) -> None:

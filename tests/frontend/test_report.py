@@ -56,6 +56,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("failed") / "failed.html"
+    explorer = explore(lambda x: x + 1, jnp.ones(8), target="tpu")  # of which this process has none
+    explorer.wait()
+    explorer.save_html(path)
+    explorer.close()
+    return path
+
+
 def test_texts_numbers_and_links_are_there(written: Path, opened: Open) -> None:
     page = opened(written)
     expect(page.get_by_role("tabpanel", name="Stats", exact=True)).to_contain_text("peak memory")
@@ -65,6 +75,18 @@ def test_texts_numbers_and_links_are_there(written: Path, opened: Open) -> None:
     expect(page.locator(".insp-chip-main")).to_have_count(2)
     page.locator(".insp-chip-main").nth(1).click()
     page.get_by_role("button", name="Compare with baseline").click()
+
+
+def test_a_failed_compile_is_not_lost_data(failed: Path, chromium: Browser) -> None:
+    page = chromium.new_page(viewport={"width": 1360, "height": 760}, reduced_motion="reduce")
+    page.goto(failed.as_uri())
+    for pane in ("Optimized HLO", "Stats", "Instructions", "Memory", "Roofline", "Graph", "Passes", "Code"):
+        page.get_by_role("tab", name=pane, exact=True).click()
+        shown = page.get_by_role("tabpanel", name=pane, exact=True)
+        expect(shown).to_contain_text("this variant failed")
+        expect(shown).to_contain_text("This process has no tpu device")
+        expect(shown).not_to_contain_text("received")
+    page.close()
 
 
 def test_what_is_asked_of_python_was_recorded(written: Path, opened: Open) -> None:

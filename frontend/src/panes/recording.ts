@@ -22,8 +22,8 @@ export function recordButton(
 export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
   const { synced, local } = context;
   const { variant } = local;
-  if (variant?.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);
-  if (variant?.state === "cancelled") return empty(`No ${title.toLowerCase()}`, "This variant was cancelled.");
+  const end = variant && ended(variant, title);
+  if (end) return end;
   if (synced.isAlone) return empty(`${title} are not kept here`, synced.remedy);
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
   const recording = synced.latest("recording", { variant: variant.variant, product });
@@ -47,4 +47,10 @@ export function absence(context: Context, product: messages.Product, title: stri
     empty(`${title} of ${textOf(variant)} are not recorded yet`, was + what),
     record("Record"),
   );
+}
+
+/** Why nothing can be recorded of a variant whose compile failed or was canceled; null for others. */
+function ended(variant: messages.Variant, title: string): HTMLElement | null {
+  if (variant.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);
+  return variant.state === "cancelled" ? empty(`No ${title.toLowerCase()}`, "This variant was cancelled.") : null;
 }
