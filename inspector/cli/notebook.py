@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import dataclasses
 import json
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +16,55 @@ import click
 
 from inspector import files
 from inspector.cli.output import working
+from inspector.units import counted
 
 _MAX_BYTES = 256 << 20
+_SKIPPED, _RAISING = "skip-execution", "raises-exception"  # tags that nbclient and Jupyter Book know
+_ANY = "*"
+_CELL_MAGIC = re.compile(r"\s*%%(!|\w+)[^\n]*\n?")
+_RUN = re.compile(r"^\s*%run\b", re.MULTILINE)
+_OTHER_LANGUAGES = frozenset(
+    [
+        "!",
+        "bash",
+        "cmd",
+        "html",
+        "javascript",
+        "js",
+        "latex",
+        "markdown",
+        "perl",
+        "pypy",
+        "python",
+        "python2",
+        "python3",
+        "ruby",
+        "script",
+        "sh",
+        "svg",
+        "sx",
+        "system",
+        "timeit",
+        "writefile",
+    ]
+)
+_SCOPES = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda,
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cell:
+    """A code cell.
+
+    Attributes:
+      source: its text, magics included.
+      tags: what the notebook says of it, such as "raises-exception".
+    """
+
+    source: str
+    tags: frozenset[str] = frozenset()
 
 
 def names_of(path: Path, name: str, cell: int) -> Mapping[str, Any]:
@@ -28,58 +79,82 @@ def names_of(path: Path, name: str, cell: int) -> Mapping[str, Any]:
       click.UsageError: no notebook, or no such cell.
       Exception: what a cell raises.
     """
-    sources = code_cells(path)
-    last = cell or _defines(sources, name.partition(".")[0])
-    if not 0 < last <= len(sources):
+    cells = code_cells(path)
+    last = cell or _defines(cells, name.partition(".")[0])
+    if not 0 < last <= len(cells):
         raise click.UsageError(
-            f"{path.name} has {len(sources)} code cells, "
+            f"{path.name} has {counted(len(cells), 'code cell')}, "
             + (f"and no cell {cell}." if cell else f"of which none defines {name!r}.")
         )
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
+    from inspector.cli import notebook_shell
 
-    settings = Config()
-    settings.HistoryManager.enabled = False
-    shell: Any = InteractiveShell.instance(config=settings)
-    for number, source in enumerate(sources[:last], 1):
-        with working(f"running cell {number} of {path.name}"):
-            shell.run_cell(source, silent=False).raise_error()
-    found: Mapping[str, Any] = shell.user_ns
-    return found
+    shell, folder = notebook_shell.shell(), path.resolve().parent
+    sys.path.insert(0, str(folder))  # as in Jupyter, which also runs cells in the notebook's folder
+    with contextlib.chdir(folder):
+        for number, each in enumerate(cells[:last], 1):
+            if _SKIPPED in each.tags:
+                continue
+            with working(f"running cell {number} of {path.name}"):
+                try:
+                    shell.run(each.source)
+                except Exception:
+                    if _RAISING not in each.tags:
+                        raise
+    return notebook_shell.namespace(shell)
 
 
-def code_cells(path: Path) -> list[str]:
-    """The sources of the code cells.
+def code_cells(path: Path) -> list[Cell]:
+    """The code cells.
 
     Raises:
       click.UsageError: the file is no notebook.
     """
     try:
         cells = json.loads(files.read(path, _MAX_BYTES))["cells"]
-        return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (OSError, ValueError, KeyError, TypeError) as e:
+        return [
+            Cell("".join(cell["source"]), frozenset(cell.get("metadata", {}).get("tags", ())))
+            for cell in cells
+            if cell["cell_type"] == "code"
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
         raise click.UsageError(f"{str(path)!r} is no notebook that can be read: {type(e).__name__}: {e}.") from e
 
 
-def _defines(sources: list[str], name: str) -> int:
-    """The last cell that gives something a name, counted from 1; 0 for none."""
-    found = [number for number, source in enumerate(sources, 1) if name in _defined(source)]
-    return found[-1] if found else 0
+def _defines(cells: Sequence[Cell], name: str) -> int:
+    """The last cell that gives something a name, counted from 1; of those that may, where none does; 0 for none."""
+    for wanted in (name, _ANY):
+        found = [number for number, cell in enumerate(cells, 1) if wanted in defined(cell.source)]
+        if found:
+            return found[-1]
+    return 0
 
 
-def _defined(source: str) -> set[str]:
+def defined(source: str) -> set[str]:
+    """The names that a cell defines at its top level; "*" among them where others may come from a file or a module."""
     from IPython.core.inputtransformer2 import TransformerManager
 
+    magic = _CELL_MAGIC.match(source)
+    if magic is not None:
+        return set() if magic[1] in _OTHER_LANGUAGES else defined(source[magic.end() :])
     try:
         transformer: Any = TransformerManager  # untyped
-        body = ast.parse(transformer().transform_cell(source)).body
+        tree = ast.parse(transformer().transform_cell(source))
     except SyntaxError:
         return set()
-    names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    for node in body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {alias.asname or alias.name for alias in node.names}
-        else:
-            stored = ast.walk(node) if isinstance(node, ast.Assign | ast.AnnAssign) else ()
-            names |= {n.id for n in stored if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return names
+    found = {_ANY} if _RUN.search(source) else set()
+    for node in _top_level(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def _top_level(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run in the module's own scope, those within `if`, `with`, `try` and loops too."""
+    for node in ast.iter_child_nodes(tree):
+        yield node
+        if not isinstance(node, _SCOPES):
+            yield from _top_level(node)

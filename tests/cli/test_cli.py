@@ -153,6 +153,58 @@ def test_a_function_of_a_notebook_by_its_cell(run: Run) -> None:
     assert "is no notebook" in run("lower", "bad.ipynb:g", status=2).stderr
 
 
+F = "import jax.numpy as jnp\ndef f(x):\n    return jnp.sin(x)"
+INDENTED = F.replace("\n", "\n    ")
+
+
+@pytest.mark.parametrize(
+    ("cells", "note"),
+    [
+        (["%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1]); plt.show()", F], ""),
+        (["%matplotlib widget", F], ""), (["%matplotlib notebook", F], ""), (["%matplotlib qt", F], ""), (["%matplotlib", F], ""),
+        (["%pylab inline", F], ""), (["%config InlineBackend.figure_format = 'retina'", F], ""),
+        ([f"%%time\n{F}"], ""), ([f"%%capture out\n{F}"], ""), ([f"\n%%capture\n%%time\n{F}"], ""),
+        (["%%timeit\n1 / 0", F, "%timeit f"], ""),
+        ([f"!pip install -q strange\n%pip install strange\n! python -m pip install strange\nx = !pip install strange\n{F}"],
+         "!pip install -q strange: packages are not installed"),
+        (["!echo of the shell\nx = !echo a value\nassert x == ['a value'], x", F], "of the shell"),
+        (["%load_ext strange\n%load_ext autoreload\n%autoreload 2\n%strange --now", F], "%strange --now: Line magic"),
+        (["jnp?\n?jnp\nlen??", F, f"f?\n{F}"], ""),
+        (["import asyncio\nawait asyncio.sleep(0)\nasync def g():\n    return 3\ny = await g()\nassert y == 3", F], ""),
+        ([f"%%strange --now\n{F}"], "%%strange: not known here, the cell runs without it"),
+        (["%%strange\nSELECT * FROM x", F], "%%strange: not known here, the cell is skipped"),
+        (["%%html\n<b>x</b>", "%%javascript\nx", "%%bash\necho in bash", F], "in bash"),
+        (["%%writefile beside.py\ndef g(x):\n    return x", f"from beside import g\n{F}"], ""),
+        ([f"%%writefile beside.py\n{F}", "%run beside.py"], ""),
+        ([f"if True:\n    {INDENTED}"], ""), ([f"try:\n    {INDENTED}\nexcept ImportError:\n    pass"], ""),
+        (["import jax.numpy as jnp\nwith open('n.ipynb'):\n    f = lambda x: jnp.sin(x)"], ""),
+        (["from IPython.display import display, HTML\ndisplay(HTML('<b>'))\n1 + 1", F], ""),
+        (["%env STRANGE=1\n%cd .\n%ls\n%who\n%reset\n%history", F], ""),
+    ],
+)  # fmt: skip
+def test_ordinary_notebooks(run: Run, cells: list[str], note: str) -> None:
+    folder = Path("notebooks")  # their own folder is where they read files and modules
+    folder.mkdir()
+    document = {"cells": [cell(source) for source in cells], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}
+    (folder / "n.ipynb").write_text(json.dumps(document))
+    result = run("lower", "notebooks/n.ipynb:f", "--args", "f32[8]", "--form", "jaxpr", "-o", "f.txt")
+    assert result.stdout == ""
+    assert "sin" in Path("f.txt").read_text()
+    assert note in result.stderr
+    sys.modules.pop("beside", None)
+
+
+@pytest.mark.parametrize("source", ["1 / 0", "%%time\n1 / 0", "%%capture\n1 / 0", "%time 1 / 0", "def g(:"])
+def test_an_error_of_a_cell_ends_the_command_unless_it_is_expected(run: Run, source: str) -> None:
+    document: dict[str, Any] = {"cells": [cell(source), cell(F)], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}
+    Path("n.ipynb").write_text(json.dumps(document))
+    said = run("lower", "n.ipynb:f", "--args", "f32[8]", status=1).stderr
+    assert re.search("ZeroDivisionError|SyntaxError", said)
+    document["cells"][0]["metadata"] = {"tags": ["raises-exception"]}
+    Path("n.ipynb").write_text(json.dumps(document))
+    run("lower", "n.ipynb:f", "--args", "f32[8]")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
