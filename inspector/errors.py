@@ -20,6 +20,7 @@
     ├── ExpectationError              a program is not what is expected of it                   (AssertionError)
     ├── CancelledError                the job was cancelled
     ├── ClosedError                   an Explorer was asked for something after it was closed   (RuntimeError)
+    ├── UnavailableError              a value that is `Unavailable` was used                    (AttributeError, TypeError)
     └── MissingPackageError           an optional package is not installed                      (ImportError)
 
 Every message says what was got, what was expected and what to do. Foreign errors are mapped
@@ -29,11 +30,12 @@ where they enter (`_jax/`, `engines/`), with the original as `__cause__`.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import errno
 import math
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Never, Self
 
 import numpy as np
 
@@ -161,6 +163,14 @@ class ClosedError(InspectorError, RuntimeError):
     """An Explorer was asked for something after it was closed."""
 
 
+class UnavailableError(InspectorError, AttributeError, TypeError):
+    """A value that is `Unavailable` was used as if it were there. The message has the reason and the remedy.
+
+    An AttributeError, so that `hasattr` and `getattr` with a default keep working; a TypeError, as for any value that
+    does not support an operation.
+    """
+
+
 class MissingPackageError(InspectorError, ImportError):
     """An optional package is not installed."""
 
@@ -185,6 +195,9 @@ def check_bool(name: str, value: object, error: type[ValueError] = ParameterErro
 class Unavailable:
     """A value that is not known, with the reason. False in a condition, never a number.
 
+    It can be printed, compared with `==`, hashed, copied and pickled. Any other use raises `UnavailableError` with the
+    reason: public attributes, calls, `len`, iteration, indexing, `<`, arithmetic, conversion to a number, numeric formats.
+
     Attributes:
       reason: why there is no value, a sentence for the user.
       remedy: what would bring it, or "" when nothing here can.
@@ -198,6 +211,53 @@ class Unavailable:
 
     def __str__(self) -> str:
         return f"unavailable: {self.reason}" + (f" ({self.remedy})" if self.remedy else "")
+
+    def __format__(self, spec: str) -> str:
+        """As text: a width and an alignment apply to it, a format for numbers does not."""
+        if "." not in spec:
+            with contextlib.suppress(ValueError):
+                return format(str(self), spec)
+        raise self._error(f"the format {spec!r}")
+
+    def _error(self, use: str) -> UnavailableError:
+        reason, remedy = self.reason.rstrip("."), self.remedy.rstrip(".")
+        remedy = f" Remedy: {remedy}." if remedy else ""
+        return UnavailableError(f"Cannot use {use} on an unavailable value: {reason}.{remedy}")
+
+    # Type checkers see none of these: for them a use of a value that may be unavailable stays an error.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Never:
+            if name.startswith("_") or name in ("reason", "remedy"):  # what Python, IPython and libraries probe
+                raise AttributeError(f"'Unavailable' object has no attribute {name!r}", name=name, obj=self)
+            raise self._error(f"the attribute {name!r}")
+
+        def __call__(self, *_: object, **__: object) -> Never:
+            raise self._error("a call")
+
+        def __len__(self) -> Never:
+            raise self._error("len()")
+
+        # Iteration ends here too. There is no __iter__, by which pandas and others would take this for a list.
+        def __getitem__(self, key: object) -> Never:
+            raise self._error(f"an index or iteration, [{cut(repr(key), 100)}]")
+
+
+def _refuse(operator: str) -> Callable[..., Never]:
+    def refuse(self: Unavailable, *_: object) -> Never:
+        raise self._error(operator)
+
+    return refuse
+
+
+for _name, _operator in {
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "neg": "-", "pos": "+", "abs": "abs()", "round": "round()",
+    "int": "int()", "float": "float()", "complex": "complex()",
+    **{f"{side}{name}": symbol for side in ("", "r") for name, symbol in {
+        "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    }.items()},
+}.items():  # fmt: skip
+    setattr(Unavailable, f"__{_name}__", _refuse(_operator))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

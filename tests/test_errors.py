@@ -1,17 +1,23 @@
-"""Numbers that are known in part."""
+"""Numbers that are known in part, and values that are not known."""
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import inspector
 from inspector import errors
-from inspector.errors import AtLeast, Missing, missing, total
+from inspector.errors import AtLeast, InspectorError, Missing, Unavailable, UnavailableError, missing, total
 
 CALL = Missing("lu.3", "custom call")
 LOOP = Missing("while.1", "loop of unknown length", "counted once")
@@ -94,3 +100,83 @@ def test_what_is_neither_true_nor_false_is_refused(value: object) -> None:
 def test_numpys_booleans_are_booleans() -> None:
     assert errors.check_bool("isolate", np.True_) is True
     assert inspector.Options(use_spmd_partitioning=np.False_).use_spmd_partitioning is False  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ a value that is not there
+
+GONE = Unavailable("passes were not recorded", "Compile with products=('passes',).")
+EVERY_USE: dict[str, Callable[[Any], object]] = {
+    "the attribute 'table'": lambda gone: gone.table(),
+    "the attribute 'steps'": lambda gone: gone.steps[0].name,
+    "a call": lambda gone: gone(1, a=2),
+    "len()": len,
+    "[0]": lambda gone: list(iter(gone)),
+    "['x']": lambda gone: gone["x"],
+    "iteration": lambda gone: 3 in gone,
+    "index": lambda gone: [*gone],
+    "<": lambda gone: gone < 3,
+    ">": lambda gone: gone > 3,
+    "<=": lambda gone: sorted([1, gone], key=lambda each: each <= 3),
+    "+": lambda gone: sum([1.0, gone]),
+    "*": lambda gone: np.float32(2) * gone,
+    "-": lambda gone: 3 - gone,
+    "/": lambda gone: gone / 1024,
+    "float()": lambda gone: "%.2f" % gone,  # noqa: UP031
+    "int()": int,
+    "round()": round,
+    "'.3g'": lambda gone: f"{gone:.3g}",
+    "','": lambda gone: f"{gone:,}",
+    "'.4'": lambda gone: f"{gone:.4}",
+}
+
+
+@pytest.mark.parametrize("use", EVERY_USE)
+def test_every_use_of_an_unavailable_value_says_why(use: str) -> None:
+    with pytest.raises(UnavailableError, match="passes were not recorded") as raised:
+        EVERY_USE[use](GONE)
+    said = str(raised.value)
+    assert said.startswith("Cannot use ")
+    assert use in said
+    assert said.endswith("Remedy: Compile with products=('passes',).")
+    assert isinstance(raised.value, InspectorError)
+
+
+def test_without_a_remedy_none_is_named() -> None:
+    with pytest.raises(UnavailableError, match=r"unavailable value: nobody knows\.$"):
+        Unavailable("nobody knows").x  # noqa: B018
+
+
+def test_what_is_probed_finds_nothing() -> None:
+    """By Python, IPython, pandas and others, which look before they use."""
+    assert not any(
+        hasattr(GONE, name) for name in ("table", "shape", "dtype", "_repr_html_", "__array__", "__iter__", "_x")
+    )
+    assert getattr(GONE, "anything", 3) == 3
+    for name in ("_repr_html_", "__array__", "_ipython_display_"):
+        with pytest.raises(AttributeError) as raised:
+            getattr(GONE, name)
+        assert not isinstance(raised.value, UnavailableError)
+    assert DisplayFormatter().format(GONE) == ({"text/plain": repr(GONE)}, {})
+    assert not isinstance(GONE, Iterable)
+    assert np.asarray(GONE).shape == ()
+    assert jax.tree.leaves({"a": GONE}) == [GONE]
+
+
+def test_it_stays_a_value() -> None:
+    assert not GONE
+    assert repr(GONE).startswith("Unavailable(reason='passes were")
+    assert str(GONE) == f"{GONE}" == "unavailable: passes were not recorded (Compile with products=('passes',).)"
+    assert f"{GONE:>90}".strip() == str(GONE)
+    assert copy.copy(GONE) == copy.deepcopy(GONE) == pickle.loads(pickle.dumps(GONE)) == GONE
+    assert {GONE: 1}[GONE] == 1
+    assert (GONE == 3, GONE != 3) == (False, True)
+    frame = pd.DataFrame({"a": [GONE, 1], "b": [2.0, 3.0]})
+    assert "unavailable: passes were" in str(frame)
+    assert "unavailable: passes were" in frame.to_html()
+    assert not frame.isna().any().any()
+
+
+def test_a_program_without_passes_says_how_to_record_them() -> None:
+    compiled: Any = inspector.lower(lambda x: x + 1, jnp.ones(3)).compile(target="cpu")
+    with pytest.raises(UnavailableError, match=r"was not asked for.*products="):
+        compiled.passes.table()

@@ -32,7 +32,7 @@ class OutputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Called by click."""
-        path = Path(super().convert(value, param, ctx))
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if self._suffixes and path.suffix.lower() not in self._suffixes:
             self.fail(f"The name {str(path)!r} must end in {', '.join(self._suffixes)}.")
         if not path.parent.is_dir():

@@ -26,7 +26,7 @@ from inspector.units import format_bytes, format_count, format_seconds
 
 def not_asked_for(product: str) -> Unavailable:
     """What stands in the place of a product that a compile was not asked for."""
-    return Unavailable("was not asked for", f"compile with products=({product!r},)")
+    return Unavailable(f"{product!r} was not asked for", f"compile with products=({product!r},)")
 
 
 _INCOMPLETE = "the compiler's dump is not complete: "

@@ -67,7 +67,7 @@ def whole(engine: Engine) -> Compiled:
 def test_nothing_is_recorded_unasked(engine: Engine) -> None:
     compiled = engine.submit(request()).result(120)
     for product in PRODUCTS:
-        expected = Unavailable("was not asked for", f"compile with products=({product!r},)")
+        expected = Unavailable(f"{product!r} was not asked for", f"compile with products=({product!r},)")
         assert getattr(compiled, product) == expected
 
 
