@@ -2,69 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import dataclasses
 import json
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from inspector import files
+from inspector.cli.cells import ANY, Cell, defined
 from inspector.cli.output import working
 from inspector.units import counted
 
 _MAX_BYTES = 256 << 20
 _SKIPPED, _RAISING = "skip-execution", "raises-exception"  # tags that nbclient and Jupyter Book know
-_ANY = "*"
-_CELL_MAGIC = re.compile(r"\s*%%(!|\w+)[^\n]*\n?")
-_RUN = re.compile(r"^\s*%run\b", re.MULTILINE)
-_OTHER_LANGUAGES = frozenset(
-    [
-        "!",
-        "bash",
-        "cmd",
-        "html",
-        "javascript",
-        "js",
-        "latex",
-        "markdown",
-        "perl",
-        "pypy",
-        "python",
-        "python2",
-        "python3",
-        "ruby",
-        "script",
-        "sh",
-        "svg",
-        "sx",
-        "system",
-        "timeit",
-        "writefile",
-    ]
-)
-_SCOPES = (
-    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda,
-    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
-)  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Cell:
-    """A code cell.
-
-    Attributes:
-      source: its text, magics included.
-      tags: what the notebook says of it, such as "raises-exception".
-    """
-
-    source: str
-    tags: frozenset[str] = frozenset()
 
 
 def names_of(path: Path, name: str, cell: int) -> Mapping[str, Any]:
@@ -122,39 +75,8 @@ def code_cells(path: Path) -> list[Cell]:
 
 def _defines(cells: Sequence[Cell], name: str) -> int:
     """The last cell that gives something a name, counted from 1; of those that may, where none does; 0 for none."""
-    for wanted in (name, _ANY):
+    for wanted in (name, ANY):
         found = [number for number, cell in enumerate(cells, 1) if wanted in defined(cell.source)]
         if found:
             return found[-1]
     return 0
-
-
-def defined(source: str) -> set[str]:
-    """The names that a cell defines at its top level; "*" among them where others may come from a file or a module."""
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    magic = _CELL_MAGIC.match(source)
-    if magic is not None:
-        return set() if magic[1] in _OTHER_LANGUAGES else defined(source[magic.end() :])
-    try:
-        transformer: Any = TransformerManager  # untyped
-        tree = ast.parse(transformer().transform_cell(source))
-    except SyntaxError:
-        return set()
-    found = {_ANY} if _RUN.search(source) else set()
-    for node in _top_level(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
-
-
-def _top_level(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run in the module's own scope, those within `if`, `with`, `try` and loops too."""
-    for node in ast.iter_child_nodes(tree):
-        yield node
-        if not isinstance(node, _SCOPES):
-            yield from _top_level(node)

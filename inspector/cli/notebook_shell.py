@@ -13,7 +13,7 @@ import click
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from inspector.cli.notebook import defined
+from inspector.cli.cells import defined
 
 # They show help, time what already ran, or ask the user.
 _SILENT = frozenset(
