@@ -1,7 +1,7 @@
 """When each compiler pass ran, from JAX's profiler: on the CPU XLA marks every pass for it, and writes no metadata.
 
 A pipeline's mark is called `<pipeline> (<module>)`; the marks directly inside are its passes. A pass that
-is a pipeline itself holds that one's mark. Only names and times are read: jaxlib 0.12 aborts the process
+is or runs a pipeline itself holds that one's mark. Only names and times are read: jaxlib 0.12 aborts the process
 at the sight of some other statistics of marks.
 """
 
@@ -19,11 +19,12 @@ from inspector.errors import Unavailable
 
 # Beside passes, XLA marks its own checks between them.
 _NO_PASSES = ("RunInvariantCheckers",)
+_START = "pipeline-start"  # XLA's own word for it, on platforms where it writes times itself
 _HOST_LEVEL = 1  # XLA's own marks, no finer ones
 _S = 1e-9
 
 TimedPass = tuple[str, str, float, float]
-"""Pipeline, pass, start and end in seconds since the epoch."""
+"""Pipeline, pass, start and end in seconds since the epoch; a pipeline itself is listed as its pass `pipeline-start`."""
 
 
 class PassTimes:
@@ -58,7 +59,7 @@ class PassTimes:
             self._profile = _failed(e)
 
     def passes(self, module: str) -> list[TimedPass] | Unavailable:
-        """The passes of a module, by its name, or why they are not known."""
+        """The passes of a module, by its name, in the order in which they started; or why they are not known."""
         if isinstance(self._profile, Unavailable):
             return self._profile
         suffix = f" ({module})"
@@ -82,6 +83,8 @@ def _passes_of(events: Any, suffix: str) -> Iterator[TimedPass]:
             open_marks.pop()
         pipeline = name.removesuffix(suffix) if name.endswith(suffix) else None
         within = open_marks[-1][1] if open_marks else None
-        if within is not None and pipeline is None and name not in _NO_PASSES:
+        if pipeline is not None:
+            yield pipeline, _START, start * _S, end * _S
+        elif within is not None and name not in _NO_PASSES:
             yield within, name, start * _S, end * _S
         open_marks.append((end, pipeline))

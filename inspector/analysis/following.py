@@ -193,8 +193,8 @@ class History:
         return self.passes[0].before_index if place == 0 else self.steps[place - 1].after_index
 
     def place_after(self, index: int | None) -> int:
-        """How many steps there are up to a pass with its own; None for all, -1 for none."""
-        return len(self.steps) if index is None else sum(step.index <= index for step in self.steps)
+        """How many steps there are up to a pass with its own, or with the one that it ran in; None for all, -1 for none."""
+        return len(self.steps) if index is None else sum(step.index - step.inner <= index for step in self.steps)
 
     def place_of(self, name: str) -> int:
         """The last place where the module has an instruction.
@@ -208,11 +208,7 @@ class History:
                 return place
         near = difflib.get_close_matches(name, {known for known in self.snapshots.names if known}, n=3)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
-        raise ParameterError(
-            f"No recorded pass has an instruction {name!r}.{hint} If the optimized HLO has it, the compiler made it after"
-            f" {self.passes[-1].name!r}, the last pass that it tells of, as TPUs do with copies between memories: follow what"
-            " it takes instead."
-        )
+        raise ParameterError(f"No module of this compile, before or after any pass, has an instruction {name!r}.{hint}")
 
     def of_operation(self, op_name: str) -> list[str]:
         """The instructions before all passes that JAX's name stack calls so, or where XLA made one of several."""

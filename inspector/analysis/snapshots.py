@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -158,15 +158,25 @@ _HELD_ROWS = 50_000  # some 600 bytes each
 def steps(passes: Passes) -> tuple[Pass, ...]:
     """The passes that changed the module themselves, each from where the one before left it.
 
-    A pass that is a pipeline ends after the passes within it and sums them up, so it is none of these.
+    Left out are passes that did no more than the passes within them, and passes within one that did more than that.
     """
-    found = []
-    text = passes[0].before_index if len(passes) else 0
+    found: list[Pass] = []
     for each in passes:
-        if each.changed and each.before_index == text:
-            found.append(each)
-            text = each.after_index
+        inner: list[Pass] = []
+        while found and found[-1].index >= each.index - each.inner:
+            inner.insert(0, found.pop())
+        found += inner if _adds_up(inner, each) else [each] if each.changed else []
     return tuple(found)
+
+
+def _adds_up(inner: Sequence[Pass], whole: Pass) -> bool:
+    """Whether the passes within one lead from the module before it to the module after it."""
+    text = whole.before_index
+    for each in inner:
+        if each.is_part or each.before_index != text:
+            return False
+        text = each.after_index
+    return text == whole.after_index
 
 
 def _kind(line: str) -> int:

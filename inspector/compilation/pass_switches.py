@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from inspector.compilation.options import Options
 from inspector.compilation.pass_names import takes_places
-from inspector.compilation.records.dump_names import START
+from inspector.compilation.records.dump_names import NOT_PASSES
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.errors import Unavailable
 
@@ -37,7 +37,7 @@ _NEEDED_WORDS = (
 )
 
 _NO_PASS = Unavailable(
-    "this is a change between two pipelines, or a step within a pass, which has no name that XLA takes",
+    "this is a change between two pipelines or after all passes, or a step within a pass, which XLA does not know by name",
     "choose the pass or the pipeline that it belongs to",
 )
 
@@ -93,7 +93,8 @@ def later_passes(passes: Passes, index: int) -> tuple[tuple[str, ...], tuple[str
 def _is_a_pass(chosen: Pass, passes: Passes) -> bool:
     is_timed = any(not isinstance(p.duration_s, Unavailable) for p in passes)
     return (
-        chosen.name != START
+        chosen.name not in NOT_PASSES
+        and not chosen.is_part
         and not (is_timed and isinstance(chosen.duration_s, Unavailable))
         and "," not in chosen.name
     )

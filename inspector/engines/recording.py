@@ -16,6 +16,7 @@ from inspector.compilation.compiled import incomplete
 from inspector.compilation.records.assembly_record import AssemblyRecorder
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.dump_names import START, SnapshotName, module_file, snapshot_name
+from inspector.compilation.records.final_text import final_text
 from inspector.compilation.records.pass_metadata import timed_passes
 from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
 from inspector.compilation.records.phases import Span
@@ -115,7 +116,7 @@ class Recording:
             return dict.fromkeys(sorted(self._products), incomplete(self._lost))
         module = _module_name(report.hlo)
         read = {
-            "passes": lambda: self._passes.read(module, self._span(module, report.timings)),
+            "passes": lambda: self._passes.read(module, self._span(module, report.timings), report.hlo),
             "buffers": lambda: self._buffers.read(module),
             "assembly": lambda: self._assembly.read(module, report.executable),
         }
@@ -145,6 +146,7 @@ class _PassFiles:
         self._snapshots: list[Snapshot] = []
         self._initial: dict[str, int] = {}
         self._metadata: dict[str, str] = {}
+        self._optimized: dict[str, bytes] = {}
 
     def see(self, file: Path) -> None:
         name = snapshot_name(file.name)
@@ -154,15 +156,21 @@ class _PassFiles:
             self._initial[file.name] = self._texts.add(file.read_bytes())
         elif file.name.endswith(_METADATA):
             self._metadata[file.name] = file.read_text()
+        elif file.name.endswith(_OPTIMIZED):
+            self._optimized[file.name] = file.read_bytes()
 
-    def read(self, module: str, span: Span | None) -> bytes | Unavailable:
+    def read(self, module: str, span: Span | None, hlo: str) -> bytes | Unavailable:
         snapshots = _chain([s for s in self._snapshots if s.name.module.startswith(module)])
         if not snapshots:
             return Unavailable(f"the compiler wrote no snapshot of {module!r}")
         number = snapshots[0].name.number
         initial = next((i for f, i in self._initial.items() if (module_file(f, module) or (None,))[0] == number), None)
         timed = self._timed(module, number)
-        return record_passes(self._texts.build(), initial, snapshots, timed, span).to_bytes()
+        written = _of_module(self._optimized, module)  # libtpu writes none
+        optimized = hlo if written is None else written.decode("utf-8", "replace")
+        final = final_text(optimized, self._texts.build()[snapshots[-1].text])
+        end = None if final is None else self._texts.add(final.encode())
+        return record_passes(self._texts.build(), initial, snapshots, timed, span, end).to_bytes()
 
     def _timed(self, module: str, number: int) -> list[TimedPass] | Unavailable:
         if self.times is not None:

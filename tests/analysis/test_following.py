@@ -78,9 +78,7 @@ def test_an_operation_of_jax_is_followed_with_all_its_instructions(planted: Comp
 
 
 def test_what_is_asked_wrongly_is_said(planted: CompilerPasses) -> None:
-    with pytest.raises(
-        ParameterError, match=r"Did you mean fusion.* made it after 'pass-2', the last pass that it tells of"
-    ):
+    with pytest.raises(ParameterError, match=r"has an instruction 'fusoin'. Did you mean fusion"):
         planted.follow("fusoin")
     with pytest.raises(ParameterError, match="instruction's name, or op_name=, or line="):
         planted.follow()
@@ -100,7 +98,7 @@ def test_pipelines_that_sum_up_their_passes_are_no_steps() -> None:
     texts = Texts.of([START, WITHOUT_DEAD, MERGED])
     entries = (
         Pass(0, "inner", "dce", True, 0.1, 0, 1, texts), Pass(1, "inner", "cse", True, 0.1, 1, 2, texts),
-        Pass(2, "outer", "inner", True, 0.2, 0, 2, texts), Pass(3, "outer", "idle", False, 0.2, 2, 2, texts),
+        Pass(2, "outer", "inner", True, 0.2, 0, 2, texts, 2), Pass(3, "outer", "idle", False, 0.2, 2, 2, texts),
     )  # fmt: skip
     assert [step.index for step in steps(Passes(entries))] == [0, 1]
     assert str(CompilerPasses.of(Passes(entries)).change(2)) == "Merged 1 into 1; removed 1"

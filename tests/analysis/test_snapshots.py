@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -101,18 +102,57 @@ def test_a_text_with_lines_that_are_not_there_is_refused() -> None:
         snapshots.state(0)
 
 
-def recorded(*stages: tuple[str, str, int, int], texts: Texts) -> Passes:
-    return Passes(tuple(Pass(n, p, name, a != b, 0.1, a, b, texts) for n, (p, name, a, b) in enumerate(stages)))
+def recorded(*stages: tuple[str, str, int, int, int], texts: Texts, parts: Sequence[int] = ()) -> Passes:
+    """Passes by pipeline, name, text before and after, and how many of those before them ran within them."""
+    return Passes(
+        tuple(
+            Pass(n, p, name, a != b, 0.1, a, b, texts, inner, n in parts)
+            for n, (p, name, a, b, inner) in enumerate(stages)
+        )
+    )
 
 
 def test_steps_lead_from_where_the_one_before_left_and_pipelines_are_none() -> None:
     lines = grown(2)
     texts = Texts.of([text(module_in(changed_at_random(lines, seed, 1))) for seed in range(4)])
     passes = recorded(
-        ("p", "a", 0, 1), ("p", "idle", 1, 1), ("p", "b", 1, 2), ("all", "p", 0, 2), ("q", "c", 2, 3), ("all", "q", 2, 3),
-        texts=texts,
+        ("p", "a", 0, 1, 0), ("p", "idle", 1, 1, 0), ("p", "b", 1, 2, 0), ("all", "p", 0, 2, 3), ("q", "c", 2, 3, 0),
+        ("all", "q", 2, 3, 1), texts=texts,
     )  # fmt: skip
     found = steps(passes)
     assert [step.name for step in found] == ["a", "b", "c"]
     assert all(one.after_index == other.before_index for one, other in itertools.pairwise(found))
     assert steps(recorded(texts=texts)) == ()
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        # It changed the module, then ran a pipeline.
+        [("cleanup", "dce", 1, 2, 0), ("cleanup", "cse", 2, 3, 0), ("all", "partitioning", 0, 3, 2)],
+        # It ran a pipeline, then changed the module.
+        [("cleanup", "dce", 0, 1, 0), ("cleanup", "cse", 1, 2, 0), ("all", "partitioning", 0, 3, 2)],
+        # Both, and between the passes of the pipeline.
+        [("cleanup", "dce", 0, 1, 0), ("cleanup", "cse", 2, 3, 0), ("all", "partitioning", 0, 3, 2)],
+    ],
+)
+def test_a_pass_that_does_more_than_its_pipeline_is_one_step(stages: list[tuple[str, str, int, int, int]]) -> None:
+    texts = Texts.of(["zero", "one", "two", "three", "four"])
+    passes = recorded(*stages, ("all", "later", 3, 4, 0), texts=texts)
+    assert [(step.name, step.before, step.after) for step in steps(passes)] == [
+        ("partitioning", "zero", "three"),
+        ("later", "three", "four"),
+    ]
+
+
+def test_steps_within_a_pass_that_are_recorded_are_no_steps() -> None:
+    texts = Texts.of(["zero", "one", "two"])
+    copies = (
+        ("p", "before", 0, 1, 0),
+        ("copy-insertion", "adding_copies", 1, 2, 0),
+        ("copy-insertion", "removing", 2, 1, 0),
+    )
+    passes = recorded(*copies, ("p", "copy-insertion", 1, 1, 2), ("p", "after", 1, 2, 0), texts=texts, parts=[1, 2])
+    assert [step.name for step in steps(passes)] == ["before", "after"]
+    passes = recorded(*copies[:2], ("p", "copy-insertion", 1, 2, 1), texts=texts, parts=[1])
+    assert [step.name for step in steps(passes)] == ["before", "copy-insertion"]

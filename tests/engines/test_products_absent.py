@@ -14,7 +14,7 @@ import inspector
 from inspector.compilation.records.assembly import PROGRAM, Assembly
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.request import PRODUCTS
-from inspector.errors import OptionError, ParameterError, Unavailable
+from inspector.errors import OptionError, Unavailable
 from inspector.hlo.module import Instruction
 from inspector.stages.compiled import Compiled
 from inspector.stages.passes import CompilerPasses
@@ -81,10 +81,10 @@ def test_passes_go_on_where_complex_numbers_are_taken_apart() -> None:
     assert sum(not isinstance(p.duration_s, Unavailable) for p in found.passes) > 200
     fusion = next(i for i in found.module().entry.instructions if i.opcode == "fusion")
     assert found.passes.follow(fusion.name).last == (fusion.name,)
-    copy = next((i for i in found.module().entry.instructions if i.opcode == "copy-start"), None)
-    if copy is not None:  # made by what libtpu tells nothing of
-        with pytest.raises(ParameterError, match=r"the compiler made it after '.*', the last pass that it tells of"):
-            found.passes.follow(copy.name)
+    names = {i.name for i in found.module().entry.instructions}
+    assert names == {i.name for i in found.passes.module(found.passes[-1]).entry.instructions}
+    for name in names:  # copies between memories among them, which libtpu makes after the last pass that it records
+        assert name in found.passes.follow(name).last
 
 
 @on_both

@@ -122,7 +122,7 @@ def test_what_is_not_wanted_is_not_held(tmp_path: Path) -> None:
     made = Recording({"assembly"}, "gpu")
     see(made, tmp_path, **FILES)
     assert list(made.read(PRODUCTS)) == ["assembly"]
-    assert "no snapshot" in str(made._passes.read("jit_f", None))
+    assert "no snapshot" in str(made._passes.read("jit_f", None, ""))
     assert "no buffer assignment" in str(made._buffers.read("jit_f"))
 
 

@@ -13,7 +13,19 @@ import dataclasses
 _MODULE, _AFTER, _BEFORE = "module_", "after_", "before_"
 _ORDER_DIGITS = 4
 START = "pipeline-start"
-"""The word for "no pass yet" in names of snapshots and in lists of passes."""
+"""XLA's word for "no pass yet" in names of snapshots and in its lists of passes."""
+
+SCHEDULING = "scheduling"
+"""Listed as a pass where the module got its schedule between two pipelines."""
+
+BETWEEN = "between pipelines"
+"""Listed as a pass for any other change between two pipelines."""
+
+UNRECORDED = "later passes"
+"""Listed as a pass for all changes after the last pass that the compiler records."""
+
+NOT_PASSES = frozenset({START, SCHEDULING, BETWEEN, UNRECORDED})
+"""Names in lists of passes that XLA does not know as passes; `START` is in recordings of earlier versions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,23 +3,36 @@
 XLA writes a snapshot where a pass changed the module, and where a pipeline begins. What timed the
 passes (module metadata, or a profile) knows all of them. Both are in the order in which passes ended,
 so one walk joins them.
+
+A pass may run a pipeline besides work of its own, as the partitioner does with its cleanup. Its own changes show first in a
+snapshot of that pipeline; they belong to the pass.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from inspector.compilation.records.dump_names import START, SnapshotName, as_in_files
+from inspector.compilation.records.dump_names import (
+    BETWEEN,
+    SCHEDULING,
+    START,
+    UNRECORDED,
+    SnapshotName,
+    as_in_files,
+)
 from inspector.compilation.records.pass_counts import count_texts
+from inspector.compilation.records.pass_order import Event, events
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.compilation.records.phases import Phase, Span, own_durations, phases
 from inspector.compilation.records.phases import TimedPass as TimedPass
 from inspector.compilation.records.texts import Texts
 from inspector.errors import Unavailable
 
-_UNTIMED = Unavailable("XLA wrote no time for it, as for steps within a pass")
+_UNTIMED = Unavailable("XLA wrote no time for it")
+_PART = Unavailable("a step within a pass, which XLA does not time")
 _BETWEEN = Unavailable("a change between two pipelines, which XLA does not time")
+_LATER = Unavailable("the compiler records no pass from there on")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,6 +49,7 @@ def record_passes(
     snapshots: Sequence[Snapshot],
     timed: Sequence[TimedPass] | Unavailable,
     span: Span | None = None,
+    final: int | None = None,
 ) -> Passes:
     """The passes of a compile.
 
@@ -43,54 +57,97 @@ def record_passes(
       texts: of all snapshots.
       initial: the module before any pass, None where XLA did not write it.
       snapshots: of one module, in any order; its number may have grown.
-      timed: every pass in any order, or why passes were not timed: then those that changed nothing are
-        not known either.
+      timed: every pass in the order in which they started, or why passes were not timed: then those that changed nothing
+        are not known either.
       span: the whole compile on the passes' clock, None where that is not known.
+      final: the optimized HLO, None where the last snapshot is that.
     """
     ordered = sorted(snapshots, key=lambda s: (s.name.number, s.name.order))
     if initial is None and ordered:
         initial = ordered[0].text
-    known = [] if isinstance(timed, Unavailable) else [t for t in timed if t.name != START]
-    walk = _Walk(initial or 0, {as_in_files(t.pipeline): t.pipeline for t in known}, known)
-    if isinstance(timed, Unavailable):
-        for snapshot in ordered:
-            walk.step(snapshot, timed)
-    else:
-        _join(walk, ordered, sorted(known, key=lambda t: t.end_s))
+    known = [] if isinstance(timed, Unavailable) else list(timed)
+    walk = _Walk(initial or 0, texts, known, timed if isinstance(timed, Unavailable) else _UNTIMED)
+    _join(walk, ordered, events(known))
+    if final is not None and ordered:
+        walk.end(final)
     entries = tuple(
-        Pass(i, e.pipeline, e.name, e.before != e.after, e.duration_s, e.before, e.after, texts)
+        Pass(i, e.pipeline, e.name, e.before != e.after, e.duration_s, e.before, e.after, texts, e.inner, e.is_part)
         for i, e in enumerate(walk.entries)
     )
     note = "Passes that changed nothing are not listed." if isinstance(timed, Unavailable) else ""
     counts = count_texts(texts.distinct(), map(texts.order, range(len(texts)))) if entries else ()
-    return Passes(entries, note, _rest(known or timed, entries, span), counts)
+    passes = [t for t in known if t.name != START]
+    return Passes(entries, note, _rest(passes or timed, entries, span), counts)
 
 
 def _rest(timed: Sequence[TimedPass] | Unavailable, entries: Sequence[Pass], span: Span | None) -> tuple[Phase, ...]:
     return () if span is None or not entries else phases(timed, span)
 
 
-def _join(walk: _Walk, snapshots: Iterable[Snapshot], queue: Sequence[TimedPass]) -> None:
+def _join(walk: _Walk, snapshots: Sequence[Snapshot], queue: Sequence[Event]) -> None:
     position = 0
-    for snapshot in snapshots:
-        found = next((i for i in range(position, len(queue)) if _is_of(snapshot.name, queue[i])), position)
-        for unchanged in queue[position:found]:
-            walk.rest(unchanged)
-        position = found
-        if snapshot.name.after == START:  # before the pass that was found
-            walk.step(snapshot, _BETWEEN)
-        elif position < len(queue) and _is_of(snapshot.name, queue[position]):
-            walk.step(snapshot, queue[position])
-            position += 1
+    for number, snapshot in enumerate(snapshots):
+        name = snapshot.name
+        if _is_part(name):
+            found = _owner(snapshots[number:], queue, position)
+            end = position
+            while found is not None and end < found and queue[end].timed.end_s <= queue[found].timed.start_s:
+                end += 1
         else:
-            walk.step(snapshot, _UNTIMED)
-    for unchanged in queue[position:]:
-        walk.rest(unchanged)
+            found = _event(name, queue, position)
+            end = position if found is None else found
+        for event in queue[position:end]:
+            walk.rest(event)
+        position = end
+        if _is_part(name) or found is None or queue[found].is_start != (name.after == START):
+            walk.step(snapshot, None, _goes_on(snapshots, number))
+        else:
+            walk.step(snapshot, queue[found], queue[found].is_in_pass)
+            position += 1
+    for event in queue[position:]:
+        walk.rest(event)
 
 
-def _is_of(name: SnapshotName, timed: TimedPass) -> bool:
-    """Whether a snapshot was written after a pass, or at the start of its pipeline."""
-    return name.pipeline == as_in_files(timed.pipeline) and name.after in (START, as_in_files(timed.name))
+def _is_part(name: SnapshotName) -> bool:
+    return not name.before
+
+
+def _owner(snapshots: Sequence[Snapshot], queue: Sequence[Event], position: int) -> int | None:
+    """Where the pass ends that the first snapshot is a step of: the one that XLA wrote the next snapshot of a pass after."""
+    following = next((s.name for s in snapshots if not _is_part(s.name)), None)
+    return None if following is None or following.after == START else _event(following, queue, position)
+
+
+def _event(name: SnapshotName, queue: Sequence[Event], position: int) -> int | None:
+    """At which event from a position on a snapshot was written."""
+    has_starts = any(event.is_start for event in queue)
+    return next((i for i in range(position, len(queue)) if _is_of(name, queue[i], has_starts)), None)
+
+
+def _is_of(name: SnapshotName, event: Event, has_starts: bool) -> bool:
+    """Whether a snapshot was written at an event; before a pass, where starts of pipelines were not timed."""
+    if name.pipeline != as_in_files(event.timed.pipeline):
+        return False
+    if name.after == START:
+        return event.is_start or not has_starts
+    return name.after == as_in_files(event.timed.name)
+
+
+def _goes_on(snapshots: Sequence[Snapshot], number: int) -> bool:
+    """Whether a pass that does work of its own runs the pipeline that a snapshot is of, by the names alone.
+
+    Its pipeline began earlier and goes on later, with that pass.
+    """
+    pipeline = snapshots[number].name.pipeline
+    begun = {s.name.pipeline for s in snapshots[:number]} - {pipeline}
+    for later in snapshots[number + 1 :]:
+        name = later.name
+        if name.pipeline in begun and name.after not in (START, pipeline):
+            return True
+        if name.pipeline in begun:  # another run of it, or a pass that is a pipeline
+            begun.remove(name.pipeline)
+            pipeline = pipeline if name.after == START else name.pipeline
+    return False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,47 +157,84 @@ class _Entry:
     duration_s: float | Unavailable
     before: int
     after: int
-    start_s: float | None
+    inner: int = 0
+    is_part: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a pipeline stands: the module's text, and how many passes had ended."""
+
+    text: int
+    count: int
 
 
 class _Walk:
     """Where the module stands, pass by pass."""
 
-    def __init__(self, text: int, pipelines: Mapping[str, str], timed: Sequence[TimedPass]) -> None:
-        """Begins with a text; `pipelines` are names as files have them, with XLA's own."""
-        self._own_s = dict(zip(map(id, timed), own_durations(timed), strict=True))
-        self.entries: list[_Entry] = []
-        self._pipelines = pipelines
+    def __init__(self, text: int, texts: Texts, timed: Sequence[TimedPass], untimed: Unavailable) -> None:
+        """Begins with a text; `untimed` is why a pass may have no time."""
+        passes = [t for t in timed if t.name != START]
+        self._own_s = dict(zip(map(id, passes), own_durations(passes), strict=True))
+        self._names = {as_in_files(t.pipeline): t.pipeline for t in timed}  # as files have them: XLA's own
+        self._untimed = untimed
+        self._texts = texts
         self._text = text
+        self._places: dict[str, _Place] = {}
+        self.entries: list[_Entry] = []
 
-    def step(self, snapshot: Snapshot, timed: TimedPass | Unavailable) -> None:
-        """A pass that XLA wrote a snapshot after, or why it was not timed."""
+    def step(self, snapshot: Snapshot, event: Event | None, is_in_pass: bool) -> None:
+        """Takes a snapshot.
+
+        Args:
+          snapshot: the next one.
+          event: at which XLA wrote it; None of one that was not timed.
+          is_in_pass: of the start of a pipeline, whether a pass that does work of its own runs it.
+        """
         name, before = snapshot.name, self._text
         self._text = snapshot.text
-        if name.after == START and before == snapshot.text:
-            return
-        if isinstance(timed, Unavailable):
-            self._add(self._pipelines.get(name.pipeline, name.pipeline), name.after, timed, before)
+        pipeline = self._names.get(name.pipeline, name.pipeline)
+        if name.after == START:
+            if before != self._text and not is_in_pass:
+                self.entries.append(_Entry(pipeline, self._between(before), _BETWEEN, before, self._text))
+            self._places[name.pipeline] = self._place
+        elif _is_part(name):
+            self.entries.append(_Entry(pipeline, name.after, _PART, before, self._text, is_part=True))
+        elif event is None:
+            self._add(name.pipeline, pipeline, name.after, self._untimed, before)
         else:
-            self._add(timed.pipeline, timed.name, timed, before)
+            self._add(name.pipeline, pipeline, event.timed.name, self._own_s[id(event.timed)], before)
 
-    def rest(self, timed: TimedPass) -> None:
-        """A pass without a snapshot: what changed within it has its own entries."""
-        self._add(timed.pipeline, timed.name, timed, self._text)
-
-    def _add(self, pipeline: str, name: str, timed: TimedPass | Unavailable, before: int) -> None:
-        for inner in reversed(self.entries):
-            if not _is_within(inner, name, timed):
-                break
-            before = inner.before
-        if isinstance(timed, Unavailable):
-            self.entries.append(_Entry(pipeline, name, timed, before, self._text, None))
+    def rest(self, event: Event) -> None:
+        """Takes an event without a snapshot."""
+        timed, pipeline = event.timed, as_in_files(event.timed.pipeline)
+        if event.is_start:
+            self._places[pipeline] = self._place
         else:
-            self.entries.append(_Entry(pipeline, name, self._own_s[id(timed)], before, self._text, timed.start_s))
+            self._add(pipeline, timed.pipeline, timed.name, self._own_s[id(timed)], self._text)
+
+    def end(self, final: int) -> None:
+        """Takes the optimized HLO."""
+        if final != self._text:
+            self.entries.append(_Entry("unrecorded pipelines", UNRECORDED, _LATER, self._text, final))
+            self._text = final
+
+    def _add(self, place: str, pipeline: str, name: str, duration_s: float | Unavailable, before: int) -> None:
+        """Takes a pass, and what happened since its pipeline was seen last, which is within the pass."""
+        since = self._places.get(place, _Place(before, len(self.entries)))
+        inner = len(self.entries) - since.count
+        self.entries.append(_Entry(pipeline, name, duration_s, since.text, self._text, inner))
+        self._places[place] = self._place
+
+    @property
+    def _place(self) -> _Place:
+        return _Place(self._text, len(self.entries))
+
+    def _between(self, before: int) -> str:
+        """What happened between two pipelines, as far as the texts say."""
+        was, now = (_is_scheduled(self._texts, text) for text in (before, self._text))
+        return SCHEDULING if now and not was else BETWEEN
 
 
-def _is_within(inner: _Entry, name: str, timed: TimedPass | Unavailable) -> bool:
-    """Whether an entry is part of the pass that ended after it: run in its time, or in a pipeline of its name."""
-    if isinstance(timed, TimedPass) and inner.start_s is not None:
-        return inner.start_s >= timed.start_s
-    return as_in_files(inner.pipeline) == as_in_files(name)
+def _is_scheduled(texts: Texts, text: int) -> bool:
+    return "is_scheduled=true" in texts[text].partition("\n")[0]

@@ -29,11 +29,15 @@ class Pass:
     Attributes:
       index: its place, from 0, in the order in which passes ended.
       pipeline: the pipeline that ran it.
-      name: the pass, in XLA's words; `pipeline-start` for what changed between two pipelines.
+      name: the pass, in XLA's words. Changes outside of all passes are listed too: as `scheduling` where the module got its
+        schedule between two pipelines, as `between pipelines` for any other change there, and as `later passes` for all
+        changes after the last pass that the compiler records.
       changed: whether the module's text is another one after it.
       duration_s: seconds of its own, without the passes within it, or why that is not known.
       before_index, after_index: of the module's text in `texts`.
       texts: the snapshots of all passes.
+      inner: the number of entries right before this one that ran within it; 0 for a pass without a pipeline.
+      is_part: whether this is a step within the pass that follows, not a pass; XLA names and records some of these.
     """
 
     index: int
@@ -44,6 +48,8 @@ class Pass:
     before_index: int
     after_index: int
     texts: Texts = dataclasses.field(repr=False)
+    inner: int = 0
+    is_part: bool = False
 
     def __repr__(self) -> str:
         changed = "changed the module" if self.changed else "changed nothing"
@@ -126,7 +132,9 @@ class Passes(Tabular, Sequence[Pass]):
         rows = [
             (p.pipeline, p.name, _encode(p.duration_s, reasons), p.before_index, p.after_index) for p in self.entries
         ]
-        header = _Header(tuple(rows), tuple(reasons), self.note, self.phases, self.counts)
+        inner = tuple(p.inner for p in self.entries)
+        parts = tuple(p.index for p in self.entries if p.is_part)
+        header = _Header(tuple(rows), tuple(reasons), self.note, self.phases, self.counts, inner, parts)
         return pack(header, [texts.lines, *texts.orders])
 
     @classmethod
@@ -139,7 +147,7 @@ class Passes(Tabular, Sequence[Pass]):
         header, blobs = unpack(data, _Header)
         try:
             texts = Texts(blobs[0], tuple(blobs[1:]))
-            entries = tuple(_decode(i, row, header.reasons, texts) for i, row in enumerate(header.rows))
+            entries = tuple(_decode(i, row, header, texts) for i, row in enumerate(header.rows))
             return cls(entries, header.note, header.phases, header.counts)
         except (IndexError, ValueError) as e:
             raise ModuleError(f"The recorded passes cannot be read ({type(e).__name__}: {e}). Compile again.") from e
@@ -161,6 +169,8 @@ class _Header:
     note: str
     phases: tuple[Phase, ...]
     counts: tuple[Counts, ...] = ()
+    inner: tuple[int, ...] | None = None
+    parts: tuple[int, ...] = ()
 
 
 _COLUMNS: Mapping[str, Kind] = {
@@ -179,9 +189,21 @@ def _encode(duration_s: float | Unavailable, reasons: Sequence[Unavailable]) -> 
     return (reasons.index(duration_s),) if isinstance(duration_s, Unavailable) else duration_s
 
 
-def _decode(index: int, row: _Row, reasons: Sequence[Unavailable], texts: Texts) -> Pass:
+def _decode(index: int, row: _Row, header: _Header, texts: Texts) -> Pass:
     pipeline, name, duration, before, after = row
-    duration_s = reasons[duration[0]] if isinstance(duration, tuple) else duration
+    duration_s = header.reasons[duration[0]] if isinstance(duration, tuple) else duration
     if not 0 <= before < len(texts) or not 0 <= after < len(texts):
         raise ValueError(f"pass {index} has the texts {before} and {after} of {len(texts)}")
-    return Pass(index, pipeline, name, before != after, duration_s, before, after, texts)
+    inner = _inner_by_texts(index, header.rows) if header.inner is None else header.inner[index]
+    if not 0 <= inner <= index:
+        raise ValueError(f"pass {index} has {inner} passes within it")
+    is_part = index in header.parts
+    return Pass(index, pipeline, name, before != after, duration_s, before, after, texts, inner, is_part)
+
+
+def _inner_by_texts(index: int, rows: Sequence[_Row]) -> int:
+    """How many entries ran within one, for recordings of earlier versions: since the module had the text before it."""
+    *_, before, _ = rows[index]
+    if not index or rows[index - 1][-1] == before:
+        return 0
+    return next((index - i for i in range(index - 1, -1, -1) if rows[i][-2] == before), 0)

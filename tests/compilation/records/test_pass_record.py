@@ -6,10 +6,13 @@ import dataclasses
 
 import pytest
 
-from inspector.compilation.records.dump_names import SnapshotName
+from inspector.analysis.following import History
+from inspector.analysis.snapshots import steps
+from inspector.compilation.records.dump_names import START, SnapshotName
+from inspector.compilation.records.packed import pack, unpack
 from inspector.compilation.records.pass_metadata import timed_passes
 from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
-from inspector.compilation.records.passes import Passes
+from inspector.compilation.records.passes import Passes, _Header
 from inspector.compilation.records.phases import Span, own_durations, phases
 from inspector.compilation.records.texts import Texts
 from inspector.errors import ModuleError, Unavailable
@@ -53,11 +56,11 @@ def test_every_timed_pass_is_listed_with_what_changed_and_when_it_ended() -> Non
         ("inner pipe", "simplify", True, "zero", "two"),
         ("outer", "inner pipe", True, "zero", "two"),  # a pipeline that is a pass: from its first to its last
         ("outer", "dce", False, "two", "two"),
-        ("last", "pipeline-start", True, "two", "three"),
+        ("last", "between pipelines", True, "two", "three"),
         ("last", "cleanup", False, "three", "three"),
     ]
     assert [p.index for p in passes] == list(range(7))
-    assert [p.duration_s for p in passes if p.name != "pipeline-start"] == [1.0, 0.5, 1.0, 1.0, 0.25, 0.5]
+    assert [p.duration_s for p in passes if p.name != "between pipelines"] == [1.0, 0.5, 1.0, 1.0, 0.25, 0.5]
     assert passes.note == ""
 
 
@@ -66,9 +69,9 @@ def test_without_times_only_passes_with_snapshots_are_known() -> None:
     assert told(passes) == [
         ("inner_pipe", "simplify", True, "zero", "two"),
         ("outer", "inner_pipe", True, "zero", "two"),
-        ("last", "pipeline-start", True, "two", "three"),
+        ("last", "between pipelines", True, "two", "three"),
     ]
-    assert {p.duration_s for p in passes} == {WHY_NOT}
+    assert {p.duration_s for p in passes[:-1]} == {WHY_NOT}
     assert passes.note == "Passes that changed nothing are not listed."
 
 
@@ -79,13 +82,99 @@ def test_a_step_within_a_pass_has_its_own_entry() -> None:
         snapshot(2, "copy-insertion", "removing copies", 0, before=""),
         snapshot(3, "p", "copy-insertion", 0),
     ]
-    passes = record_passes(TEXTS, None, snapshots, [TimedPass("p", "copy-insertion", 1.0, 2.0)])
+    timed = [TimedPass("p", "dce", 0.0, 1.0), TimedPass("p", "copy-insertion", 1.0, 2.0)]
+    passes = record_passes(TEXTS, None, snapshots, timed)
     assert told(passes) == [
+        ("p", "dce", False, "zero", "zero"),
         ("copy-insertion", "adding copies", True, "zero", "one"),
         ("copy-insertion", "removing copies", True, "one", "zero"),
         ("p", "copy-insertion", False, "zero", "zero"),
     ]
-    assert "within a pass" in str(passes[0].duration_s)
+    assert "within a pass" in str(passes[1].duration_s)
+    assert [p.name for p in passes if p.is_part] == ["adding copies", "removing copies"]
+    assert passes[-1].inner == 2
+    assert steps(passes) == ()
+
+
+# What XLA writes of a partitioner that ends with a cleanup, of which the partitioner's own changes come first and last.
+PARTITIONED = [
+    snapshot(0, "outer", "pipeline-start", 0, before="propagate"),
+    snapshot(1, "outer", "propagate", 1, before="partition"),
+    snapshot(2, "cleanup", "pipeline-start", 2, before="dce"),
+    snapshot(3, "cleanup", "dce", 3, before="pipeline-end"),
+    snapshot(4, "outer", "partition", 4, before="simplify"),
+    snapshot(5, "simplify", "pipeline-start", 4, before="fold"),
+    snapshot(6, "simplify", "fold", 5, before="pipeline-end"),
+    snapshot(7, "outer", "simplify", 5, before="pipeline-end"),
+]
+PARTITIONED_TIMES = [
+    TimedPass("outer", "pipeline-start", 0.0, 0.0),
+    TimedPass("outer", "propagate", 0.0, 1.0),
+    TimedPass("outer", "partition", 1.0, 4.0),
+    TimedPass("cleanup", "pipeline-start", 2.0, 2.0),
+    TimedPass("cleanup", "cse", 2.0, 2.5),
+    TimedPass("cleanup", "dce", 2.5, 4.0),  # ends with the partitioner, as clocks are coarse
+    TimedPass("outer", "simplify", 4.0, 5.0),
+    TimedPass("simplify", "pipeline-start", 4.0, 4.0),
+    TimedPass("simplify", "fold", 4.0, 5.0),
+]
+SIX = Texts.of([f"text {n}" for n in range(6)])
+
+
+@pytest.mark.parametrize("timed", [PARTITIONED_TIMES, WHY_NOT], ids=["timed", "untimed"])
+def test_what_a_pass_changed_before_its_pipeline_started_is_its_own(timed: list[TimedPass] | Unavailable) -> None:
+    passes = record_passes(SIX, 0, PARTITIONED, timed)
+    assert [(p.name, p.before_index, p.after_index) for p in passes if p.changed] == [
+        ("propagate", 0, 1), ("dce", 2, 3), ("partition", 1, 4), ("fold", 4, 5), ("simplify", 4, 5),
+    ]  # fmt: skip
+    assert [(p.name, p.inner) for p in passes if p.inner] == [
+        ("partition", 2 if timed is not WHY_NOT else 1),
+        ("simplify", 1),
+    ]
+    assert [step.name for step in steps(passes)] == ["propagate", "partition", "fold"]
+    inside = next(p.index for p in passes if p.name == "dce")
+    assert History(passes).text_at(History(passes).place_after(inside)) == 4
+    again = Passes.from_bytes(passes.to_bytes())
+    assert again == passes
+    assert steps(again) == steps(passes)
+
+
+def test_a_recording_of_an_earlier_version_is_read_without_gaps() -> None:
+    """They took the partitioner's own change before its cleanup for one between two pipelines."""
+    passes = record_passes(SIX, 0, PARTITIONED, PARTITIONED_TIMES)
+    header, blobs = unpack(passes.to_bytes(), _Header)
+    rows = (
+        ("outer", "propagate", 0.5, 0, 1), ("cleanup", START, 0.5, 1, 2), ("cleanup", "dce", 0.5, 2, 3),
+        ("outer", "partition", 0.5, 2, 4), ("simplify", "fold", 0.5, 4, 5), ("outer", "simplify", 0.5, 4, 5),
+    )  # fmt: skip
+    old = Passes.from_bytes(pack(dataclasses.replace(header, rows=rows, inner=None, parts=()), blobs))
+    assert [step.name for step in steps(old)] == ["propagate", START, "partition", "fold"]
+
+
+@pytest.mark.parametrize("inner", [-1, 1])
+def test_a_pass_that_holds_more_passes_than_there_are_is_refused(inner: int) -> None:
+    passes = record_passes(TEXTS, 0, SNAPSHOTS, TIMED)
+    damaged = dataclasses.replace(passes, entries=(dataclasses.replace(passes[0], inner=inner), *passes[1:]))
+    with pytest.raises(ModuleError, match=f"pass 0 has {inner} passes within it"):
+        Passes.from_bytes(damaged.to_bytes())
+
+
+def test_a_change_between_two_pipelines_is_called_what_it_is() -> None:
+    texts = Texts.of(["HloModule m\n\nENTRY", "HloModule m, is_scheduled=true\n\nENTRY", "HloModule m, x=1\n\nENTRY"])
+    snapshots = [
+        snapshot(0, "p", "pipeline-start", 0),
+        snapshot(1, "q", "pipeline-start", 1),
+        snapshot(2, "r", "pipeline-start", 2),
+    ]
+    passes = record_passes(texts, 0, snapshots, WHY_NOT)
+    assert [(p.pipeline, p.name) for p in passes] == [("q", "scheduling"), ("r", "between pipelines")]
+
+
+def test_the_optimized_hlo_comes_last_where_the_compiler_went_on() -> None:
+    passes = record_passes(SIX, 0, PARTITIONED[:2], PARTITIONED_TIMES, final=5)
+    assert told(passes)[-1] == ("unrecorded pipelines", "later passes", True, "text 1", "text 5")
+    assert steps(passes)[-1] == passes[-1]
+    assert "records no pass" in str(passes[-1].duration_s)
 
 
 def test_a_pass_that_runs_again_is_matched_in_order() -> None:
@@ -110,7 +199,7 @@ def test_a_table_has_one_row_a_pass() -> None:
         *("index", "pipeline", "name", "changed", "duration_s"),
         *("instructions", "fusions", "written_bytes", "collectives", "unknown"),
     ]
-    assert list(table["name"][table["changed"].fillna(False)]) == ["simplify", "inner pipe", "pipeline-start"]
+    assert list(table["name"][table["changed"].fillna(False)]) == ["simplify", "inner pipe", "between pipelines"]
 
 
 def test_durations_add_up_to_the_whole_compile() -> None:

@@ -1,0 +1,62 @@
+"""The order in which the passes of one compile ended, and which pass ran which pipeline.
+
+Passes nest: a pass may be a pipeline itself (`simplification`), or run a pipeline besides work of its own, as the
+partitioner does with its cleanup.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from inspector.compilation.records.dump_names import START
+from inspector.compilation.records.phases import TimedPass
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """The end of a pass, or the start of a pipeline.
+
+    Attributes:
+      timed: the pass; for the start of a pipeline an entry called `START`.
+      is_in_pass: for the start of a pipeline, whether a pass that does work of its own runs it.
+    """
+
+    timed: TimedPass
+    is_in_pass: bool = False
+
+    @property
+    def is_start(self) -> bool:
+        """Whether a pipeline starts here."""
+        return self.timed.name == START
+
+
+def events(timed: Sequence[TimedPass]) -> list[Event]:
+    """Returns the ends of passes and the starts of pipelines, in the order of time.
+
+    Args:
+      timed: the passes. Those that start at the same moment are in the order in which they started, since clocks are coarse.
+    """
+    found: list[Event] = []
+    running: list[TimedPass] = []
+    for each in sorted(timed, key=lambda t: t.start_s):
+        while running and not _is_within(each, running[-1]):
+            found.append(Event(running.pop()))
+        if each.name == START:
+            found.append(Event(each, _is_in_pass(each.pipeline, running)))
+        else:
+            running.append(each)
+    return found + [Event(each) for each in reversed(running)]
+
+
+def _is_within(each: TimedPass, outer: TimedPass) -> bool:
+    return each.pipeline != outer.pipeline and each.end_s <= outer.end_s
+
+
+def _is_in_pass(pipeline: str, running: Sequence[TimedPass]) -> bool:
+    """Whether any pass around a pipeline is more than a pipeline itself."""
+    for outer in reversed(running):
+        if outer.name != pipeline:
+            return True
+        pipeline = outer.pipeline
+    return False
