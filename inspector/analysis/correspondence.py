@@ -69,8 +69,9 @@ class Correspondence:
           before: index of the earlier text.
           after: index of the later text.
         """
-        differing = snapshots.differing(before, after)
-        self.old, self.new = (Side(snapshots, *of) for of in zip((before, after), differing, strict=True))
+        old_places, new_places = snapshots.differing(before, after)
+        self.old = Side(snapshots, before, old_places, snapshots.orphans(before, after))
+        self.new = Side(snapshots, after, new_places)
         self.kept = {name for name, row in self.old.rows.items() if self._is_kept(row)}
         self.old.settle(self.kept)
         self.new.settle(self.kept)
@@ -192,7 +193,8 @@ class Correspondence:
         other = self.new.rows.get(name)
         if other is not None and other.computation == row.computation:
             return name  # what used it reads as before, so that it is in neither module's rows
-        return self.new.roots.get(row.computation) if row.line.is_root else None
+        root = self.new.roots.get(row.computation) if row.line.is_root else None
+        return None if root is None else self._whole(root)
 
     def _whole(self, name: str) -> str:
         """What a new element is taken of, where that is new too: one operation may do the work of many."""
@@ -208,15 +210,27 @@ class Correspondence:
         return name
 
     def _by_operands(self, values: Values) -> None:
+        """Ties what does the same work otherwise; what only took the place of another may do that too.
+
+        So is a product whose transpose is a product of the operands in the other order.
+        """
         found: dict[Hashable, list[str]] = {}
-        claimed = {target for fate in self._fates.values() for target in fate.targets}
+        claimed: dict[str, set[str]] = {}
+        for name, fate in self._fates.items():
+            for target in fate.targets:
+                opcode = "" if fate.certainty is Certainty.PLACE else self.old.rows[name].line.opcode
+                claimed.setdefault(target, set()).add(opcode)
         for name in self.fresh:
             line = self.new.rows[name].line
-            if name not in claimed and line.operands:
+            if line.operands and not any(claimed.get(name, ())):
                 found.setdefault((line.opcode, values.operands(self.new, name)), []).append(name)
         for name in self._open():
             line = self.old.rows[name].line
             targets = found.get((line.opcode, values.operands(self.old, name)), []) if line.operands else []
+            ends = {
+                t for user in self.old.users.get(name, ()) if user in self._fates for t in self._fates[user].targets
+            }
+            targets = [target for target in targets if target in ends] or targets
             if len(targets) == 1:
                 self._fates[name] = Fate((targets[0],), Certainty.OPERANDS)
 
@@ -224,11 +238,11 @@ class Correspondence:
         """Ties what has the same key, in order; gives the new instructions that are still left."""
         found: dict[Hashable, list[str]] = {}
         for name in left:
-            if self.new.rows[name].line.op_name and self._is_used(name):
+            if key.applies_to(self.new.rows[name]) and self._is_used(name):
                 found.setdefault(key(self.new.rows[name]), []).append(name)
         siblings: dict[Hashable, list[str]] = {}
         for name in self._open():
-            if self.old.rows[name].line.op_name:
+            if key.applies_to(self.old.rows[name]):
                 siblings.setdefault(key(self.old.rows[name]), []).append(name)
         used: set[str] = set()
         for which, names in siblings.items():
@@ -250,6 +264,10 @@ class _NameKey:
 
     def __init__(self, with_opcode: bool, with_shape: bool) -> None:
         self._with_opcode, self._with_shape = with_opcode, with_shape
+
+    def applies_to(self, row: Row) -> bool:
+        """Whether an instruction has a name that ties it; that of a parameter is an argument's, not an operation's."""
+        return bool(row.line.op_name) and (self._with_opcode or row.line.opcode != "parameter")
 
     def __call__(self, row: Row) -> Hashable:
         line = row.line

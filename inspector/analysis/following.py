@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -144,11 +145,15 @@ class History:
         back, first, born = self._backward(names, place)
         forth, last = self._forward(names, place)
         touches = (*reversed(back), *forth)
+        least = Certainty.least(touch.certainty for touch in touches)
+        if last:
+            fate = f"in the compiled program as {self._named(last)}"
+        else:
+            fate, last, least = self._end(names, place, () if born else first, forth[-1])
         if not born:
             origin = Touch(None, "", "", "given", f"as {some(first)}", (), tuple(first), Certainty.KEPT)
             touches = (origin, *touches)
-        least = Certainty.least(touch.certainty for touch in touches)
-        return Following(what, touches, () if born else tuple(first), tuple(last), self._fate(last, forth), least, note)
+        return Following(what, touches, () if born else tuple(first), tuple(last), fate, least, note)
 
     def _forward(self, names: Sequence[str], place: int) -> tuple[list[Touch], list[str]]:
         touches: list[Touch] = []
@@ -173,18 +178,70 @@ class History:
             now = before[:MOST_FOLLOWED]
         return touches, now, False
 
-    def _fate(self, last: Sequence[str], touches: Sequence[Touch]) -> str:
-        if not last:
-            death = touches[-1]
-            return f"gone since pass {death.index} {death.name}: {death.word} {death.text}"
-        text = self.steps[-1].after_index if self.steps else self.passes[0].before_index
+    def _end(
+        self, names: Sequence[str], place: int, first: Sequence[str], death: Touch
+    ) -> tuple[str, list[str], Certainty]:
+        """What is said of instructions that no pass leads on from: the fate, names in the compiled program, the certainty.
+
+        Where the compiled program has the operation that they are of, they are not called gone: a pass may have rewritten them
+        in a way that cannot be read off the modules before and after it.
+
+        Args:
+          names: in the module after so many of `steps`.
+          place: how many.
+          first: what they were before all passes.
+          death: the pass that they were in last.
+        """
+        where = f"pass {death.index} {death.name}"
+        kinds = self._kinds(self.text_at(place), names)
+        same = [name for name in self._final if self._final[name].keys() & kinds.keys()]
+        if not same:
+            return f"gone since {where}: {death.word} {death.text}", [], death.certainty
+        alike = [name for name in same if any(self._final[name].get(each) == kind for each, kind in kinds.items())]
+        others = self._others(kinds) - {*first} if alike else set()
+        if others:
+            taken = {name for other in [*others][:MOST_FOLLOWED] for name in self._forward([other], 0)[1]}
+            alike = [name for name in alike if name not in taken]
+        if alike:
+            fate = (
+                f"in the compiled program as {self._named(alike)}, by op_name: no step is known from {where} to there"
+            )
+            return fate, alike, Certainty.GUESSED if others else Certainty.NAMED
+        which = some(sorted(kinds))
+        fate = f"{death.word} by {where}, {death.text}; of {which} the compiled program has {self._named(same)}"
+        return fate, [], Certainty.LOST
+
+    def _kinds(self, text: int, names: Iterable[str]) -> dict[str, str]:
+        """The operations of instructions by their name stacks, with what each of them does."""
+        places = self.snapshots.places(text)
+        rows = self.snapshots.rows(text, (places[name] for name in names if name in places))
+        return {row.line.op_name: _work(row.line.opcode) for row in rows if row.line.op_name}
+
+    def _others(self, kinds: Mapping[str, str]) -> set[str]:
+        """The instructions before all passes that do the same for the same operations."""
+        return {row.line.name for row in self._first_rows() if kinds.get(row.line.op_name) == _work(row.line.opcode)}
+
+    @functools.cached_property
+    def _final(self) -> Mapping[str, Mapping[str, str]]:
+        """Of each instruction of the compiled program the operations that it is of, with what it does."""
+        text = self.text_at(len(self.steps))
+        rows = self.snapshots.rows(text, range(len(self.snapshots.state(text).numbers)))
+        return {
+            row.line.name: dict.fromkeys((row.line.op_name, *merged_names(row.line.op_name)), _work(row.line.opcode))
+            for row in rows
+            if row.line.op_name and row.line.opcode != "parameter"
+        }
+
+    def _named(self, last: Sequence[str]) -> str:
+        """Instructions of the compiled program, with the fusions that they are in."""
+        text = self.text_at(len(self.steps))
         state, places = self.snapshots.fusions(text), self.snapshots.places(text)
         rows = self.snapshots.rows(text, (places[name] for name in last if name in places))
         said = [
             f"{row.line.name} in {state[row.computation]}" if row.computation in state else row.line.name
             for row in rows
         ]
-        return f"in the compiled program as {some(said)}"
+        return some(said)
 
     # ------------------------------------------------------------------ where to begin
 
@@ -197,15 +254,19 @@ class History:
         return len(self.steps) if index is None else sum(step.index - step.inner <= index for step in self.steps)
 
     def place_of(self, name: str) -> int:
-        """The last place where the module has an instruction.
+        """The last place where the module has an instruction in a computation that runs.
 
         Raises:
           ParameterError: it is in no snapshot.
         """
         numbers = [number for number, known in enumerate(self.snapshots.names) if known == name]
-        for place in range(len(self.steps), -1, -1) if numbers else ():
-            if np.isin(self.passes[0].texts.order(self.text_at(place)), numbers).any():
-                return place
+        found = [
+            place
+            for place in range(len(self.steps), -1, -1)
+            if numbers and np.isin(self.passes[0].texts.order(self.text_at(place)), numbers).any()
+        ]
+        if found:
+            return next((place for place in found if self.snapshots.is_live(self.text_at(place), numbers)), found[0])
         near = difflib.get_close_matches(name, {known for known in self.snapshots.names if known}, n=3)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise ParameterError(f"No module of this compile, before or after any pass, has an instruction {name!r}.{hint}")
@@ -370,6 +431,11 @@ class _Along:
     ) -> Touch:
         step = self._step
         return Touch(step.index, step.pipeline, step.name, word, text, before, after, certainty)
+
+
+def _work(opcode: str) -> str:
+    """What an instruction does, whatever its opcode is called: TPUs have convolutions for products."""
+    return "dot" if opcode == "convolution" else _base(opcode)
 
 
 def _base(opcode: str) -> str:

@@ -221,7 +221,7 @@ class _Reader:
             if same_opcode:
                 return Event("merged", names, (target,), least)
             return Event("removed", names, (), least, f"its users use {target}")
-        if len(names) > 1 and same_opcode:
+        if len(names) > 1 and line is not None and {self._old.rows[n].line.opcode for n in names} == {line.opcode}:
             return Event("merged", names, (target,), least)
         own = tuple(dict.fromkeys(t for _, fate in parts for t in fate.targets))
         targets = own if least is Certainty.EQUAL else (*own, *self._beside(old, own, rest))

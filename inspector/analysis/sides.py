@@ -32,14 +32,15 @@ class Side:
       outside: names of the rows that are in no fusion.
     """
 
-    def __init__(self, snapshots: Snapshots, text: int, places: Iterable[int]) -> None:
-        """Reads the lines at these places."""
+    def __init__(self, snapshots: Snapshots, text: int, places: Iterable[int], orphans: Iterable[str] = ()) -> None:
+        """Reads the lines at these places, and whole computations that the other module does not call."""
         self._snapshots, self._text = snapshots, text
         self.places = snapshots.places(text)
         self.rows: dict[str, Row] = {row.line.name: row for row in snapshots.rows(text, places)}
         self.fusions = snapshots.fusions(text)
         self._callers: dict[str, list[str]] = {}
-        self._read_bodies(_Bodies(snapshots, text))
+        self._branches: dict[str, list[str]] = {}
+        self._read_bodies(_Bodies(snapshots, text), frozenset(orphans))
         self.roots = {row.computation: name for name, row in self.rows.items() if row.line.is_root}
         self.outside = frozenset(name for name, row in self.rows.items() if row.computation not in self.fusions)
         self._canonical: dict[str, str] = {}
@@ -57,15 +58,19 @@ class Side:
         row = None if place is None else next(self._snapshots.rows(self._text, (place,)), None)
         return None if row is None else row.line
 
-    def _read_bodies(self, bodies: _Bodies) -> None:
+    def _read_bodies(self, bodies: _Bodies, orphans: Collection[str]) -> None:
         waiting = list(self.rows.values())
         while waiting:
             row = waiting.pop()
-            if row.line.opcode not in _CALLERS:
-                continue
-            for called in row.line.called:
-                is_read = called in self._callers
-                self._callers.setdefault(called, []).append(row.line.name)
+            is_body = row.line.opcode in _CALLERS
+            for number, called in enumerate(row.line.called):
+                if not is_body and called not in orphans:
+                    continue
+                is_read = called in self._callers or called in self._branches
+                if is_body:
+                    self._callers.setdefault(called, []).append(row.line.name)
+                else:
+                    self._branches.setdefault(called, []).extend(_taken(row.line, number))
                 for inner in () if is_read else bodies.of(called):
                     if inner.line.name not in self.rows:
                         self.rows[inner.line.name] = inner
@@ -113,6 +118,9 @@ class Side:
         if name in self._settled and line.opcode != "parameter":
             return None
         if line.opcode == "parameter":
+            branches = self._branches.get(row.computation, ())
+            if len(branches) == 1:
+                return branches[0]
             callers = self._callers.get(row.computation, ())
             passed = self.rows[callers[0]].line.operands if len(callers) == 1 else ()
             number = int(line.literal) if line.literal.isdecimal() else len(passed)
@@ -131,6 +139,12 @@ class Side:
         if row is None or row.line.opcode != "tuple" or not index.isdecimal():
             return None
         return row.line.operands[int(index)] if int(index) < len(row.line.operands) else None
+
+
+def _taken(line: InstructionLine, number: int) -> tuple[str, ...]:
+    """The operand that a branch or a loop's body has as its parameter, by its place among those that are called."""
+    place = {"conditional": number + 1, "while": 0}.get(line.opcode, len(line.operands))
+    return line.operands[place : place + 1]
 
 
 class _Bodies:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -100,6 +101,62 @@ class Snapshots:
         scheduled = any("is_scheduled=true" in self.lines[n] for n in order[kinds == _MODULE].tolist())
         return State(numbers[kept], headers[kept], has, scheduled)
 
+    @functools.cached_property
+    def _callers(self) -> dict[str, list[int]]:
+        """Of each computation the distinct lines that call it."""
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(self.lines):
+            row = self.read(number) if line.startswith(" ") and _CALLING.search(line) else None
+            for called in row.called if row is not None else ():
+                found.setdefault(called, []).append(number)
+        return found
+
+    def is_live(self, text: int, numbers: Iterable[int]) -> bool:
+        """Whether a module has one of some lines in a computation that runs: the entry, or one that is called from there."""
+        state = self.state(text)
+        waiting = [*np.unique(state.headers[np.isin(state.numbers, [*numbers])]).tolist()]
+        seen = set(waiting)
+        while waiting:
+            header = waiting.pop()
+            if header == _OUTSIDE or self.lines[header].startswith("ENTRY"):
+                return True
+            callers = np.isin(state.numbers, self._callers.get(self.computation(header), ()))
+            above = set(np.unique(state.headers[callers]).tolist()) - seen
+            seen |= above
+            waiting += above
+        return False
+
+    def orphans(self, before: int, after: int) -> tuple[str, ...]:
+        """Computations that both of two modules have and that only the first one calls.
+
+        A pass that copies a computation to where it was called leaves the original behind, for a later pass to remove.
+        """
+        old, new = self.state(before), self.state(after)
+        changed = old.numbers[~new.has[old.numbers]]
+        present = {self.computation(header) for header in np.unique(new.headers).tolist()}
+        waiting = [*self._called_by(changed.tolist())]
+        found: dict[str, None] = {}
+        while waiting:
+            name = waiting.pop()
+            if name in found or name not in present:
+                continue
+            callers = np.isin(new.numbers, self._callers.get(name, ()))
+            if all(self.computation(header) in found for header in new.headers[callers].tolist()):
+                found[name] = None
+                inside = [
+                    number
+                    for number, at in zip(old.numbers.tolist(), old.headers.tolist(), strict=True)
+                    if self.computation(at) == name
+                ]
+                waiting += self._called_by(inside)
+        return tuple(found)
+
+    def _called_by(self, numbers: Iterable[int]) -> Iterator[str]:
+        for number in numbers:
+            if _CALLING.search(self.lines[number]):
+                row = self.read(number)
+                yield from row.called if row is not None else ()
+
     def fusions(self, text: int) -> dict[str, str]:
         """Of each computation that a fusion of a module calls, the fusion's name."""
         numbers = self.state(text).numbers
@@ -151,6 +208,7 @@ class Snapshots:
         return np.flatnonzero(~new.has[old.numbers]), np.flatnonzero(~old.has[new.numbers])
 
 
+_CALLING = re.compile(r"\), .*?(?:calls|to_apply|body|condition|_computations?|select|scatter)=\{?%")
 _HELD = 4  # so many states are enough to walk along all passes; each has 30 bytes a line
 _HELD_ROWS = 50_000  # some 600 bytes each
 
