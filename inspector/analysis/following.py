@@ -15,6 +15,7 @@ import numpy as np
 
 from inspector.analysis.correspondence import Certainty, Correspondence
 from inspector.analysis.pass_words import Event, Words, change_of, some, words
+from inspector.analysis.sides import holder_of
 from inspector.analysis.snapshots import Row, Snapshots, steps
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.errors import ParameterError
@@ -376,7 +377,7 @@ class _Along:
         opcode = _base(self._found.old.rows[name].line.opcode)
         made = event.after if event is not None and event.word in ("rewrote", "split") and name in event.before else ()
         same = [n for n in made if (line := self._found.new.line(n)) is not None and _base(line.opcode) == opcode]
-        return list(dict.fromkeys(same or targets))
+        return list(dict.fromkeys(map(holder_of, same or targets)))  # newer texts have no name for an element
 
     def _altered(self, name: str) -> Touch | None:
         old, new = self._found.old.rows.get(name), self._found.new.rows.get(name)
