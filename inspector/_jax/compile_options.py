@@ -8,6 +8,7 @@ module equals the one of `jax.jit(f).lower(...).compile()`.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -195,6 +196,9 @@ def make_compile_options(
         raise OptionError(f"jaxlib does not take these options ({_said(build_options)}): {_first_line(e)}") from e
 
 
+_NO_STABLEHLO = re.compile(r"failed to legalize operation 'mhlo\.([a-z_]+)'")
+
+
 def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> InspectorError:
     """Our error for what XLA raised: an `OptionError` where its words are about an option."""
     text = _first_line(error)
@@ -202,6 +206,12 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
         return UnknownFlagError(f"XLA: {text} Flags given: {_said(build_options)}.")
     if "While setting option" in text and "is not a valid" in text:
         return FlagTypeError(f"XLA: {text} Flags given: {_said(build_options)}.")
+    if no_form := _NO_STABLEHLO.search(str(error)):
+        name = no_form[1].replace("_", "-")
+        return CompilationError(
+            f"This compiler takes StableHLO only, which has no operation for HLO's {name}. Compile the module for the"
+            f" CPU, or write it without {name}. XLA: {text}"
+        )
     flags = _said(build_options)
     advice = (
         "Leave out or change a flag."

@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import io
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
@@ -48,7 +50,7 @@ class ModuleFacts:
     Attributes:
       name: of the module.
       parameters, results: (shape, dtype) of `main`, dtype as MLIR writes it (`f32`).
-      num_replicas, num_partitions: as the module's attributes say, 1 when they do not.
+      num_replicas, num_partitions: the module's attributes, None where it has none.
       meshes: axis names, axis sizes and device ids (None for 0, 1, 2, ...) of Shardy meshes.
       uses_shardy: it has Shardy meshes or shardings, so only Shardy can partition it.
       scope: the first part of operations' names, of which the module's was made: `jit(<lambda>)` of `jit__lambda`; ""
@@ -58,8 +60,8 @@ class ModuleFacts:
     name: str
     parameters: tuple[tuple[tuple[int, ...], str], ...]
     results: tuple[tuple[tuple[int, ...], str], ...]
-    num_replicas: int
-    num_partitions: int
+    num_replicas: int | None
+    num_partitions: int | None
     meshes: tuple[tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None], ...]
     uses_shardy: bool
     scope: str
@@ -81,18 +83,33 @@ class Forms(Deferred):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class GivenHlo:
+    """The HLO module that a StableHLO module was converted from.
+
+    Attributes:
+      header: the first line of its text as XLA prints it. The proto does not have the counts and flags in it.
+      proto: a serialized HloModuleProto.
+    """
+
+    header: str
+    proto: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
     """Everything of a StableHLO module.
 
     Attributes:
       stablehlo: the module itself as MLIR bytecode, with locations.
-      facts: what it says of itself; where it came as HLO, with the counts in that one's header.
-      forms: what people read of it.
+      facts: the module's own description of itself.
+      forms: the forms that people read.
+      given: the HLO module that it was converted from, None where it came as StableHLO.
     """
 
     stablehlo: bytes
     facts: ModuleFacts
     forms: Forms
+    given: GivenHlo | None = None
 
 
 def contents(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Contents:
@@ -116,26 +133,95 @@ def parse_stablehlo(module: bytes | str) -> ir.Module:
         raise ModuleError(f"Cannot read the StableHLO module: {e}\n{EXPECTED['StableHLO']}") from e
 
 
-def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, int, int]:
-    """MLIR bytecode of HLO text or a serialized HloModuleProto, and the replicas and partitions of its header.
+def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, GivenHlo]:
+    """MLIR bytecode of HLO text or a serialized HloModuleProto, and the HLO module itself.
 
     Only for `reader.py`: malformed HLO can abort the process.
 
     Raises:
-      ModuleError: with XLA's message.
+      ModuleError: with XLA's message, or with the operation that has no StableHLO form.
     """
     try:
-        hlo = (
-            _hlo.hlo_module_from_text(module)
-            if isinstance(module, str)
-            else _hlo.HloModule.from_serialized_hlo_module_proto(module)
-        )
+        hlo = _parse_hlo(module)
         header = hlo.to_string().partition("\n")[0]
-        stablehlo_bytes = _jax.mlir.hlo_to_stablehlo(hlo.as_serialized_hlo_module_proto())
+        proto = bytes(hlo.as_serialized_hlo_module_proto())
     except Exception as e:
         raise ModuleError(f"Cannot read the HLO module: {e}\n{EXPECTED['HLO']}") from e
-    attributes = dict(part.partition("=")[::2] for part in header.split(", "))
-    return stablehlo_bytes, int(attributes.get("replica_count", 1)), int(attributes.get("num_partitions", 1))
+    if _CRASHES in hlo.to_string():
+        raise ModuleError(
+            f"The HLO module has a dot with algorithm={_CRASHES}, which ends the process that converts it to StableHLO."
+            " Use another algorithm, or pass the function itself."
+        )
+    try:
+        parsed = parse_stablehlo(_jax.mlir.hlo_to_stablehlo(proto))
+        if _ALGORITHM.encode() in to_bytecode(parsed):
+            _generalize_dots(parsed)
+    except Exception as e:
+        raise ModuleError(
+            f"The HLO module cannot be converted to StableHLO, which inspector compiles: {_reason(e, hlo)}"
+        ) from e
+    return to_bytecode(parsed), GivenHlo(header, proto)
+
+
+def _parse_hlo(module: bytes | str) -> Any:
+    if isinstance(module, str):
+        return _hlo.hlo_module_from_text(module)
+    return _hlo.HloModule.from_serialized_hlo_module_proto(module)
+
+
+_CRASHES = "dot_bf16_bf16_f32_x9"
+_UNKNOWN_OPERATION = re.compile(r'error: "([^"]*)": unregistered operation .mhlo\.unknown')
+
+
+def _reason(error: Exception, hlo: Any) -> str:
+    """MLIR's message without the advice for StableHLO files, or the instruction that it has no operation for."""
+    text = str(error).removesuffix(f"\n{EXPECTED['StableHLO']}").removeprefix("Cannot read the StableHLO module: ")
+    unknown = _UNKNOWN_OPERATION.search(text)
+    if unknown is None:
+        return text.removeprefix("Unable to parse module assembly:\n")
+    name = unknown[1]
+    line = re.search(rf"%{re.escape(name)} = .*? ([a-z][a-z0-9-]*)\(", str(hlo.to_string()))
+    return f"StableHLO has no operation for the instruction {name}{f' ({line[1]})' if line else ''}."
+
+
+_ALGORITHM = "algorithm"
+
+
+def _generalize_dots(module: ir.Module) -> None:
+    """Replaces each `stablehlo.dot` that carries an algorithm by a `stablehlo.dot_general`, which can have one.
+
+    XLA's conversion writes the algorithm of a product of matrices on an operation that ignores it.
+    """
+    found: list[Any] = []
+
+    def visit(operation: Any) -> Any:
+        if operation.name == "stablehlo.dot" and _ALGORITHM in operation.attributes:
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    with module.context:
+        for dot in found:
+            contracted = ir.RankedTensorType(dot.operands[0].type).rank - 1
+            attributes = {attribute.name: attribute.attr for attribute in _named(dot.attributes)}
+            attributes["dot_dimension_numbers"] = ir.Attribute.parse(
+                f"#stablehlo.dot<lhs_contracting_dimensions = [{contracted}], rhs_contracting_dimensions = [0]>"
+            )
+            general = ir.Operation.create(
+                "stablehlo.dot_general",
+                results=[result.type for result in dot.results],
+                operands=list(dot.operands),
+                attributes=attributes,
+                loc=dot.location,
+                ip=ir.InsertionPoint(dot),
+            )
+            dot.results[0].replace_all_uses_with(general.results[0])
+            dot.erase()
+
+
+def _named(attributes: Any) -> list[Any]:
+    """The attributes of an operation with their names; iterating gives names alone on newer jaxlibs."""
+    return [attributes[i] for i in range(len(attributes))]
 
 
 def hlo_to_proto(text: str) -> bytes:
@@ -147,7 +233,7 @@ def hlo_to_proto(text: str) -> bytes:
       ModuleError: with XLA's message.
     """
     try:
-        return bytes(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+        return bytes(_parse_hlo(text).as_serialized_hlo_module_proto())
     except Exception as e:
         raise ModuleError(f"Cannot read the HLO module: {e}\n{EXPECTED['HLO']}") from e
 
@@ -236,8 +322,8 @@ def module_facts(module: ir.Module) -> ModuleFacts:
     main, body, meshes = None, None, []
     for operation in module.body.operations:
         op = operation.operation
-        if op.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
-            main, body = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value), op.regions[0]
+        if _is_main(op):
+            main, body = _function_type(op), op.regions[0]
         elif op.name == "sdy.mesh":
             meshes.append(_mesh(_sdy.MeshAttr(op.attributes["mesh"])))
     if main is None:
@@ -245,6 +331,7 @@ def module_facts(module: ir.Module) -> ModuleFacts:
             "The StableHLO module has no function `main`. Expected a module with a public `@main`, as"
             " `jax.jit(f).lower(...)` makes it."
         )
+    meshes += _round_trip_meshes(attributes)
     name = ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module"
     return ModuleFacts(
         name=name,
@@ -288,8 +375,157 @@ def _as_module_name(scope: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in scope).rstrip("_")
 
 
-def _count(attributes: Any, name: str) -> int:
-    return int(ir.IntegerAttr(attributes[name]).value) if name in attributes else 1
+def _count(attributes: Any, name: str) -> int | None:
+    return int(ir.IntegerAttr(attributes[name]).value) if name in attributes else None
+
+
+_FRONTEND = "mhlo.frontend_attributes"
+_SHARDY_MESHES = "xla.sdy.meshes"
+
+
+def _round_trip_meshes(attributes: Any) -> list[tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None]]:
+    """Shardy's meshes as an HLO module carries them: MLIR text in a frontend attribute."""
+    if _FRONTEND not in attributes or _SHARDY_MESHES not in ir.DictAttr(attributes[_FRONTEND]):
+        return []
+    frontend = ir.DictAttr(attributes[_FRONTEND])
+    text = ir.StringAttr(frontend[_SHARDY_MESHES]).value
+    try:
+        meshes = ir.DictAttr(ir.Attribute.parse(text.replace('\\"', '"'), frontend.context))
+        return [_mesh(_sdy.MeshAttr(meshes[i].attr)) for i in range(len(meshes))]
+    except Exception as e:
+        raise ModuleError(f"The module's frontend attribute {_SHARDY_MESHES} has no meshes of Shardy: {text!r}.") from e
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Additions:
+    """What a StableHLO module must say because XLA's conversion from HLO leaves it out.
+
+    Attributes:
+      num_replicas, num_partitions: the counts of the HLO module.
+      donors: numbers of the parameters whose buffers may be reused.
+      parameter_attributes, result_attributes: texts by name for parameters and results, such as their layouts.
+      is_partitioned: the module is the program of one device, so nothing in it may be partitioned.
+    """
+
+    num_replicas: int = 1
+    num_partitions: int = 1
+    donors: tuple[int, ...] = ()
+    parameter_attributes: tuple[Mapping[str, str], ...] = ()
+    result_attributes: tuple[Mapping[str, str], ...] = ()
+    is_partitioned: bool = False
+
+
+def with_additions(module: bytes, additions: Additions) -> Contents:
+    """The contents of a StableHLO module that was read before, with additions."""
+    parsed = parse_stablehlo(module)
+    with parsed.context:
+        attributes = parsed.operation.attributes
+        for name, count in (("num_replicas", additions.num_replicas), ("num_partitions", additions.num_partitions)):
+            attributes[f"mhlo.{name}"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count)
+        if additions.is_partitioned:
+            _mark_manual(parsed)
+        main = next(f.operation for f in parsed.body.operations if _is_main(f.operation))
+        donated: list[dict[str, Any]] = [{} for _ in _function_type(main).inputs]
+        for number in additions.donors:
+            donated[number] = {"jax.buffer_donor": ir.BoolAttr.get(True)}
+        _add(main, "arg_attrs", donated)
+        _add(main, "arg_attrs", [_texts(each) for each in additions.parameter_attributes])
+        _add(main, "res_attrs", [_texts(each) for each in additions.result_attributes])
+    return contents(parsed)
+
+
+def _texts(attributes: Mapping[str, str]) -> dict[str, Any]:
+    return {name: ir.StringAttr.get(text) for name, text in attributes.items()}
+
+
+def _is_main(operation: Any) -> bool:
+    return bool(operation.name == "func.func" and ir.StringAttr(operation.attributes["sym_name"]).value == "main")
+
+
+def _function_type(function: Any) -> ir.FunctionType:
+    return ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+
+
+def _add(function: Any, name: str, additions: Sequence[Mapping[str, Any]]) -> None:
+    """Adds attributes to the arguments or results of a function; those that are there already stay."""
+    if not any(additions):
+        return
+    known = _argument_attributes(function, name) or [{} for _ in additions]
+    merged = [{**new, **old} for old, new in zip(known, additions, strict=True)]
+    function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in merged])
+
+
+def _argument_attributes(function: Any, name: str) -> list[dict[str, Any]]:
+    """The attributes of each argument (`arg_attrs`) or result (`res_attrs`); none where nothing has any."""
+    if name not in function.attributes:
+        return []
+    return [{a.name: a.attr for a in _named(ir.DictAttr(each))} for each in ir.ArrayAttr(function.attributes[name])]
+
+
+_SHARDING = "mhlo.sharding"
+
+
+def _mark_manual(module: ir.Module) -> None:
+    """Marks every value of a module as one device's own, which the partitioner leaves alone."""
+    manual = ir.StringAttr.get("{manual}")
+    module_attributes = module.operation.attributes
+    if _FRONTEND in module_attributes:
+        module_attributes[_FRONTEND] = _without_shardy(module_attributes[_FRONTEND])
+    for operation in module.body.operations:
+        function = operation.operation
+        if function.name != "func.func":
+            continue
+        if _is_main(function):
+            type_ = _function_type(function)
+            for name, types in (("arg_attrs", type_.inputs), ("res_attrs", type_.results)):
+                known = _argument_attributes(function, name) or [{} for _ in types]
+                marked = [{**each, _SHARDING: manual} for each in known]
+                for each in marked:
+                    if _FRONTEND in each:
+                        each[_FRONTEND] = _without_shardy(each[_FRONTEND])
+                function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in marked])
+        for block in function.regions[0]:
+            _mark_block(block, manual)
+
+
+_BRANCHING = frozenset({"stablehlo.while", "stablehlo.if", "stablehlo.case"})
+
+
+def _mark_block(block: Any, manual: Any) -> None:
+    for operation in block:
+        attributes = operation.operation.attributes
+        if operation.operation.results:
+            attributes[_SHARDING] = manual
+        if _FRONTEND in attributes:
+            attributes[_FRONTEND] = _without_shardy(attributes[_FRONTEND])
+        if operation.operation.name in _BRANCHING:
+            for region in operation.operation.regions:
+                for inner in region:
+                    _mark_block(inner, manual)
+
+
+def _without_shardy(frontend: Any) -> Any:
+    kept = {a.name: a.attr for a in _named(ir.DictAttr(frontend)) if not a.name.startswith(_SHARDY)}
+    return ir.DictAttr.get(kept)
+
+
+def carries_shardy(module: ir.Module) -> bool:
+    """Whether operations or arguments have shardings of Shardy as frontend attributes, as in HLO modules."""
+    found = False
+
+    def visit(operation: Any) -> Any:
+        nonlocal found
+        attributes = operation.attributes
+        found |= _FRONTEND in attributes and _SHARDY in str(attributes[_FRONTEND])
+        found |= "call_target_name" in attributes and _SHARDY in str(attributes["call_target_name"])
+        found |= "arg_attrs" in attributes and _SHARDY in str(attributes["arg_attrs"])
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+_SHARDY = "xla.sdy."
 
 
 def _mesh(attribute: Any) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None]:

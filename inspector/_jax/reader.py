@@ -1,7 +1,7 @@
 """The process that `reading.py` starts: reads one module from stdin, and may die of it.
 
 Answers on stdout: a line of JSON (`{"facts": {..}, "sizes": [..]}` or `{"error": ..}`), then as many bytes each of
-MLIR bytecode, its text with locations, HLO text and proto; or of the whole text, or the proto, alone. The process may take time and memory, and answer with
+MLIR bytecode, its text with locations, HLO text and proto, and the proto of the HLO module given; or of the whole text, or the proto, alone. The process may take time and memory, and answer with
 as much, in proportion to the module only: so a small one costs whoever asked little, whatever it stands for.
 """
 
@@ -68,25 +68,22 @@ def _answered(
 def _read(module: bytes | str, language: Language, size: int) -> tuple[dict[str, object], list[bytes]]:
     from inspector._jax import modules
 
-    stablehlo, num_replicas, num_partitions = module, 1, 1
+    stablehlo, given = module, modules.GivenHlo("", b"")
     if language == "HLO":
-        stablehlo, num_replicas, num_partitions = modules.hlo_to_stablehlo(module)
+        stablehlo, given = modules.hlo_to_stablehlo(module)
     bytecode = modules.to_bytecode(modules.parse_stablehlo(stablehlo))
     parsed = modules.parse_stablehlo(bytecode)  # once more, as everyone will
     facts, forms = modules.module_facts(parsed), modules.forms(bytecode)
-    blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto]
+    uses_shardy = facts.uses_shardy or modules.carries_shardy(parsed)
+    blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto, given.proto]
     written = sum(map(len, blobs)) + len(modules.full_text(bytecode))
     if written > (most := _WRITTEN_BYTES + _WRITTEN_BYTES_EACH * size):
         raise ModuleError(
             f"The {language} module has {format_bytes(size)} and becomes {format_bytes(written)}, written out."
             f" Expected at most {format_bytes(most)} of one of this size."
         )
-    facts = dataclasses.replace(
-        facts,
-        num_replicas=max(facts.num_replicas, num_replicas),
-        num_partitions=max(facts.num_partitions, num_partitions),
-    )
-    return {"facts": dataclasses.asdict(facts)}, blobs
+    facts = dataclasses.replace(facts, uses_shardy=uses_shardy)
+    return {"facts": dataclasses.asdict(facts), "header": given.header}, blobs
 
 
 def _cut(text: str) -> str:

@@ -37,9 +37,10 @@ def read(module: bytes | str, language: Language) -> modules.Contents:
       ModuleError: with XLA's or MLIR's message; also for one that becomes too much of what it is.
     """
     head, blobs = _ask(module, language, "forms")
-    stablehlo, located, hlo, hlo_proto = blobs
+    stablehlo, located, hlo, hlo_proto, given_proto = blobs
     forms = modules.Forms(located.decode(), hlo.decode(), hlo_proto)
-    return modules.Contents(stablehlo, _facts(head["facts"]), forms)
+    given = modules.GivenHlo(head["header"], given_proto) if language == "HLO" else None
+    return modules.Contents(stablehlo, _facts(head["facts"]), forms, given)
 
 
 def full_text(module: bytes) -> str:

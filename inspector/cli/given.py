@@ -178,12 +178,15 @@ def lowered(found: Given, target: str = "attached") -> Lowered:
     from inspector.exploration import Exploration
     from inspector.lowering.lower import lower
 
-    on = target if callable(found.fun) or isinstance(found.fun, Path) else None  # what was saved is lowered already
+    is_file = isinstance(found.fun, (str, bytes, Path))
+    on = target if callable(found.fun) or is_file else None  # what was saved is lowered already
     fun = found.fun.lowered if isinstance(found.fun, Exploration) else found.fun
     with working("lowering"):
         program = lower(fun, *found.args, target=on, **found.keywords)
     if on is None:
         _check_platform(found, program, target)
+    for note in program.notes:
+        click.echo(f"note: {note}", err=True)
     return program
 
 

@@ -57,8 +57,6 @@ def lower(asked: Asked, target: str, form: str, file: Path | None) -> None:
     prepare(target)
     program = lowered(given(asked), target)
     _write(_text(program, form), file)
-    for note in program.notes:
-        click.echo(note, err=True)
 
 
 def _text(program: Lowered, form: str) -> str | Unavailable:

@@ -27,6 +27,8 @@ from inspector.hlo.pallas import MAX_STEPS
 from inspector.lowering.arguments import argument_names, result_name
 from inspector.lowering.assemble import assemble
 from inspector.lowering.bindings import Call, StageBinding
+from inspector.lowering.languages import hlo_module, language_of
+from inspector.lowering.modules_given import Settled, settle
 from inspector.lowering.pallas import Overrides
 from inspector.lowering.what_if import changed_call
 from inspector.stages.lowered import Lowered
@@ -104,7 +106,10 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
     if hasattr(given, "as_serialized_hlo_module_proto"):
         return _open_module(given.as_serialized_hlo_module_proto(), "HLO", platform)
     module = _read(given)
-    return _open_module(module, "HLO" if _is_hlo(module) else "StableHLO", platform)
+    language = language_of(module)
+    return _open_module(
+        hlo_module(module) if language == "HLO" and isinstance(module, bytes) else module, language, platform
+    )
 
 
 def _open_stage(given: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
@@ -155,13 +160,6 @@ def _text_if_utf8(data: bytes) -> bytes | str:
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1f]")
 
 
-def _is_hlo(module: bytes | str) -> bool:
-    if isinstance(module, str):
-        first = next((line for line in module.splitlines() if line.strip() and not line.lstrip().startswith("//")), "")
-        return first.lstrip().startswith(("HloModule", "ENTRY", "%"))
-    return not module.startswith(b"ML\xefR")
-
-
 def _open_program(program: Program, platform: str | None) -> Lowered:
     """Opens what was lowered before, in another process perhaps, with the ends that it had."""
     _check_platform(program, platform)
@@ -176,25 +174,22 @@ def _check_platform(program: Program, platform: str | None) -> None:
 
 
 def _open_module(module: bytes | str, language: reading.Language, platform: str | None) -> Lowered:
-    given = reading.read(module, language)
-    facts = given.facts
-    mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == facts.num_partitions), None)
-    return assemble(_module_program(given.stablehlo, facts, mesh, platform), given, None, None)
+    settled = settle(reading.read(module, language))
+    return assemble(_module_program(settled, platform), settled.contents, None, None, notes=settled.notes)
 
 
-def _module_program(module: bytes, facts: modules.ModuleFacts, mesh: Mesh | None, platform: str | None) -> Program:
+def _module_program(settled: Settled, platform: str | None) -> Program:
+    facts = settled.contents.facts
     return Program(
         name=facts.name,
-        module=module,
-        arguments=tuple(Argument(f"arg{i}", shape, _numpy_dtype(t), i) for i, (shape, t) in enumerate(facts.parameters)),
-        results=tuple(Result(f"[{i}]" if len(facts.results) > 1 else "", s, _numpy_dtype(t)) for i, (s, t) in enumerate(facts.results)),
-        options=Options(
-            num_replicas=facts.num_replicas,
-            num_partitions=facts.num_partitions,
-            use_spmd_partitioning=True,
-            use_shardy_partitioner=facts.uses_shardy,
+        module=settled.contents.stablehlo,
+        arguments=tuple(
+            Argument(f"arg{i}", shape, _numpy_dtype(t), i, donated=i in settled.donated)
+            for i, (shape, t) in enumerate(facts.parameters)
         ),
-        mesh=mesh,
+        results=tuple(Result(f"[{i}]" if len(facts.results) > 1 else "", s, _numpy_dtype(t)) for i, (s, t) in enumerate(facts.results)),
+        options=settled.options,
+        mesh=settled.mesh,
         platform=platform or attached.attached_platform(),
     )  # fmt: skip
 
@@ -265,7 +260,7 @@ def _from_lowered(
         results=tuple(Result(result_name(r.path), r.shape, r.dtype, r.sharding) for r in facts.results),
         options=Options(
             num_replicas=1,
-            num_partitions=max(facts.device_count, mesh.size if mesh else 1, contents.facts.num_partitions),
+            num_partitions=max(facts.device_count, mesh.size if mesh else 1, contents.facts.num_partitions or 1),
             use_spmd_partitioning=True,
             use_shardy_partitioner=configuration.uses_shardy(),
             allow_spmd_sharding_propagation_to_parameters=facts.propagate_to_parameters,

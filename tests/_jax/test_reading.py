@@ -15,6 +15,7 @@ from jax._src.interpreters import mlir
 import inspector
 from inspector._jax import modules, reader, reading
 from inspector.errors import ExecutionError, ModuleError
+from inspector.hlo.header import header_attributes
 from inspector.hlo.module import Module
 
 LOWERED = inspector.lower(lambda x: jnp.sin(x) @ x, jnp.ones((2, 2)))
@@ -91,8 +92,11 @@ def test_a_module_is_read_as_jax_reads_it() -> None:
 def test_counts_of_a_header() -> None:
     text = LOWERED.hlo.replace("HloModule jit__lambda,", "HloModule jit__lambda, replica_count=2, num_partitions=4,")
     assert text != LOWERED.hlo
-    read = reading.read(text, "HLO")
-    assert (read.facts.num_replicas, read.facts.num_partitions) == (2, 4)
+    given = reading.read(text, "HLO").given
+    assert given is not None
+    header = header_attributes(given.header)
+    assert (header["replica_count"], header["num_partitions"]) == ("2", "4")
+    assert reading.read(LOWERED.program.module, "StableHLO").given is None
 
 
 def test_the_whole_text_is_the_same_from_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +121,7 @@ def test_what_becomes_much_more_than_it_is_is_refused(monkeypatch: pytest.Monkey
     text = all_reduce("[1,262144]<=[262144]").encode()
     with pytest.raises(ModuleError, match=r"The HLO module has \d+ B and becomes [\d.]+ MiB, written out. Expected at"):
         reader._read(text.decode(), "HLO", len(text))
-    assert len(reader._read(text.decode(), "HLO", 1 << 20)[1]) == 4
+    assert len(reader._read(text.decode(), "HLO", 1 << 20)[1]) == 5
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import ParameterError, Unavailable
-from inspector.lowering.opened import _is_hlo, _read
+from inspector.lowering.languages import language_of
+from inspector.lowering.opened import _read
 from inspector.stages.lowered import Lowered
 
 X = jax.ShapeDtypeStruct((4, 3), jnp.float32)
@@ -65,12 +66,40 @@ BODY = "ENTRY e {\n ROOT p = f32[3] parameter(0)\n}\n"
 
 @pytest.mark.parametrize(("module", "is_hlo"), [
     (f"HloModule e\n{BODY}", True), (f"\n\n  HloModule e\n\n{BODY}", True), (f"// said\n//more\n\nHloModule e\n{BODY}", True),
-    (BODY, True), (f"  {BODY}", True), ("%p = f32[3] parameter(0)", True),
-    ("module @m {}", False), ("// HloModule\nmodule @m {}", False), ("", False), ("#loc = loc(unknown)\nmodule {}", False),
-    (b"ML\xefR\x01", False), (b"\n\x01e\x12\x01e", True),
+    (BODY, True), (f"  {BODY}", True), ("%p = f32[3] parameter(0)", True), (f"sum {{\n a = f32[] parameter(0)\n}}\n{BODY}", True),
+    (f"HloModul e\n{BODY}", True), (f"/* said */ HloModule e\n{BODY}", True), ("sum {\n a = f32[] negat(b)\n}", True),
+    ("module @m {}", False), ("// HloModule\nmodule @m {}", False), ("#loc = loc(unknown)\nmodule {}", False),
+    ("func.func @main() {\n ret", False), (b"ML\xefR\x01", False), (b"\n\x01e\x12\x01e", True),
 ])  # fmt: skip
-def test_hlo_is_known_by_its_first_line(module: str | bytes, is_hlo: bool) -> None:
-    assert _is_hlo(module) == is_hlo
+def test_hlo_is_known_by_its_lines(module: str | bytes, is_hlo: bool) -> None:
+    assert language_of(module) == ("HLO" if is_hlo else "StableHLO")
+
+
+@pytest.mark.parametrize(("module", "said"), [
+    ("", "The module is empty"), (b"", "The module is empty"), ("\n// nothing\n", "The module is empty"),
+    ("Dear all,\nplease read this", "neither HLO nor StableHLO: it begins with 'Dear all,'"),
+    ("import jax\n\ndef f(x):\n    return x\n", "neither HLO nor StableHLO: it begins with 'import jax'"),
+    (b"\x89PNG\r\n\x1a\n\0\0", "Cannot read 10 bytes as a module: they are neither text, MLIR bytecode nor an HLO module"),
+    (f"HloModule a\n{BODY}\n// -----\nHloModule b\n{BODY}", r"The text has 2 HLO modules \(a, b\). Expected one"),
+])  # fmt: skip
+def test_what_is_no_module_is_called_neither_language(module: str | bytes, said: str) -> None:
+    with pytest.raises(inspector.errors.ModuleError, match=said):
+        inspector.lower(module)
+
+
+@pytest.mark.parametrize(("module", "said"), [
+    (f"HloModule e\n\n{BODY.replace('parameter', 'paramete')}", r"Cannot read the HLO module: (.|\n)*was parsing 4:18: error"),
+    (BODY.replace("ROOT p", "ROOT"), r"Cannot read the HLO module: (.|\n)*was parsing 2:\d+: error"),
+    (f"sum {{\n a = f32[] negat(b)\n}}\n{BODY}", r"Cannot read the HLO module: (.|\n)*was parsing 2:\d+: error"),
+    (f"HloModule e, entry_computation_layout={{(f32[3]{{0}})->f32[4]{{0}}}}\n{BODY}", r"returns f32\[4\].* computation returns f32\[3\]"),
+    ("module @m {\n func.func @main() {\n  %0 = stablehlo.nosuch\n }\n}", r"Cannot read the StableHLO module: (.|\n)*:3:\d+"),
+    (b"ML\xefR\x01junk\xff", "Cannot read the StableHLO module"),
+])  # fmt: skip
+def test_a_broken_module_is_called_by_its_language(module: str | bytes, said: str) -> None:
+    with pytest.raises(inspector.errors.ModuleError, match=said) as caught:
+        inspector.lower(module)
+    assert "HLO module" in str(caught.value)
+    assert ("StableHLO" in str(caught.value)) == ("StableHLO" in said)
 
 
 def test_bytes_of_a_text_are_the_text(tmp_path: Path) -> None:
@@ -96,10 +125,10 @@ def test_hlo_may_begin_with_an_empty_line() -> None:
     assert [a.shape for a in inspector.lower(f"\nHloModule e\n{BODY}".encode()).inputs] == [(3,)]
 
 
-def test_a_path_that_is_not_there_is_a_text() -> None:
+def test_a_path_that_is_not_there_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"Cannot read '/no/such/file.mlir': No such file"):
         inspector.lower(Path("/no/such/file.mlir"))
-    with pytest.raises(inspector.errors.ModuleError, match="Cannot read the StableHLO module"):
+    with pytest.raises(ParameterError, match=r"'/no/such/file\.mlir' is neither a file nor a module"):
         inspector.lower("/no/such/file.mlir")
 
 
