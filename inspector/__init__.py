@@ -110,7 +110,12 @@ def __getattr__(name: str) -> Any:
         return _version()
     if name not in _HOMES:
         raise AttributeError(f"module 'inspector' has no attribute {name!r}. It has: {', '.join(sorted(__all__))}.")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as e:
+        from inspector.errors import missing_jax
+
+        raise (missing_jax(e, f"inspector.{name}") or e) from None
     globals()[name] = value
     return value
 

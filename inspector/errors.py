@@ -34,7 +34,7 @@ import contextlib
 import dataclasses
 import errno
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Never, Self
 
 import numpy as np
@@ -173,6 +173,45 @@ class UnavailableError(InspectorError, AttributeError, TypeError):
 
 class MissingPackageError(InspectorError, ImportError):
     """An optional package is not installed."""
+
+
+def missing_jax(error: BaseException, what: str) -> MissingPackageError | None:
+    """Returns the error to raise instead of one that importing JAX raised; None for all other errors.
+
+    Args:
+      error: any error.
+      what: needs JAX, in the error's words: "Compiling", "inspector.lower".
+    """
+    if not isinstance(error, ModuleNotFoundError) or (error.name or "").partition(".")[0] not in ("jax", "jaxlib"):
+        return None
+    return no_jax(what)
+
+
+def no_jax(what: str) -> MissingPackageError:
+    """Returns the error of something that needs JAX where it is not installed; its argument as for `missing_jax`."""
+    return MissingPackageError(
+        f"{what} needs JAX, which is not installed in this environment. Saved files can be loaded, shown and compared"
+        " without it. For anything else, install the package jax."
+    )
+
+
+@contextlib.contextmanager
+def needs_jax(what: str) -> Iterator[None]:
+    """Explains the import error of a missing JAX. Also a decorator.
+
+    Args:
+      what: as for `missing_jax`.
+
+    Raises:
+      MissingPackageError: JAX is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as e:
+        missing = missing_jax(e, what)
+        if missing is None:
+            raise
+        raise missing from None
 
 
 def check_bool(name: str, value: object, error: type[ValueError] = ParameterError) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from inspector.compilation import manifest, saved
 from inspector.compilation.tuning import AS_IT_IS
-from inspector.errors import ModuleError
+from inspector.errors import ModuleError, needs_jax
 from inspector.reports import bundle
 from inspector.reports.recorded import RecordedExploration, RecordedVariant
 from inspector.stages.compiled import Compiled
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
     """Opens a file of `Explorer.save`, or one of `Compiled.save`. Nothing in it is executed.
 
-    Also where JAX is not installed; a notebook needs JAX to show it.
+    Also where JAX is not installed: what was saved can be shown, not compiled or run again.
 
     Args:
       path: of the file.
@@ -79,6 +79,7 @@ class Exploration(RecordedExploration):
         """
         bundle.save(self, path)
 
+    @needs_jax("Compiling")
     def replay(self, jax: str = "", *, allow: Collection[str] = ()) -> Replay:
         """Compiles every variant again and waits: what does another JAX make of the same programs?
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from inspector import packages
 from inspector.tracebacks import without_own_frames
 
 if TYPE_CHECKING:
@@ -74,6 +75,10 @@ def explore(
       OptionError, TargetError: a request is wrong.
       ParameterError: a keyword that neither the function nor `explore` has.
     """
+    if not packages.folders("jax"):
+        from inspector.errors import no_jax
+
+        raise no_jax("inspector.explore")
     from inspector.engines.shared import begin_workers
 
     begin_workers()  # takes a second the first time, as long as all that follows, the imports included

@@ -119,7 +119,7 @@ class _Record:
 def _with_jax(variant: RecordedVariant) -> RecordedVariant:
     program = variant.program
     jax = variant.target.jax if program is None else program.versions.get("jax", variant.target.jax)
-    return dataclasses.replace(variant, target=variant.target.by("" if jax == installed_jax() else jax))
+    return dataclasses.replace(variant, target=variant.target.by("" if installed_jax() in ("", jax) else jax))
 
 
 def _answer(variant: RecordedVariant) -> Answer | None:

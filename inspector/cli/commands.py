@@ -36,9 +36,10 @@ class _Commands(click.Group):
 
 
 def _end(ctx: click.Context, error: Exception) -> None:
-    from inspector.errors import CompilationError, ExecutionError, ExpectationError, InspectorError
+    from inspector.errors import CompilationError, ExecutionError, ExpectationError, InspectorError, missing_jax
 
     command = f"inspector {ctx.invoked_subcommand or ''}"
+    error = missing_jax(error, "This") or error
     if isinstance(error, ExpectationError):
         click.echo(str(error))
         click.echo(f"{command}: failed", err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.cli.given import Asked, given, options_text, prepare
 from inspector.cli.output import working
+from inspector.errors import needs_jax
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
@@ -55,6 +56,7 @@ def _variants(compare: Sequence[str], target: str) -> list[tuple[Any, Any]]:
     return variants_of(plain, target)
 
 
+@needs_jax("A page of a program that Compiled.save wrote")
 def exploration_of(compiled: CompiledProgram) -> Exploration:
     """An exploration of one program that was compiled alone."""
     from inspector.exploration import Exploration

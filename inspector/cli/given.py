@@ -176,6 +176,9 @@ def given(asked: Asked) -> Given:
 def lowered(found: Given, target: str = "attached") -> Lowered:
     """The program as a `Lowered`, for a target."""
     from inspector.exploration import Exploration
+
+    if isinstance(found.fun, Exploration) and not found.args and not found.keywords:
+        return found.fun.lowered  # saved with all its texts, which need no JAX
     from inspector.lowering.lower import lower
 
     is_file = isinstance(found.fun, (str, bytes, Path))

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from inspector import platforms
+from inspector import packages, platforms
 from inspector.compilation.target import Target
-from inspector.errors import Unavailable
+from inspector.errors import Unavailable, needs_jax
 from inspector.tables import Kind, make_table
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class TargetRow:
     can_run: bool
 
 
+@needs_jax("inspector.targets")
 def targets() -> pd.DataFrame:
     """The targets that there are: what is attached, virtual CPU devices, TPU slices and GPUs that need not be here.
 
@@ -68,7 +69,9 @@ def target_rows() -> Iterator[TargetRow]:
 
 
 def offered_targets() -> tuple[str, ...]:
-    """Texts for a menu: what is here, and of what is not the usual slices that can be compiled for."""
+    """Texts for a menu: what is here, and of what is not the usual slices that can be compiled for; none without JAX."""
+    if not packages.folders("jax"):
+        return ()
     from inspector._jax.absent import absent_platform
 
     here = [p for p in platforms.PLATFORMS if not p.plugin or absent_platform(p.name) is None]

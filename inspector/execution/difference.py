@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, TypeVar
 
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
@@ -220,6 +219,8 @@ def _unlike(a: Array, b: Array) -> tuple[Array, Array]:
 
 def _in_order(values: Array) -> npt.NDArray[np.uint64]:
     """Numbers that follow each other as the floating-point numbers do; both zeros are one."""
+    import jax.numpy as jnp
+
     whole = np.ascontiguousarray(values).view(_UNSIGNED[values.dtype.itemsize]).astype(np.uint64)
     about = jnp.finfo(values.dtype)  # type: ignore[no-untyped-call]
     if float(about.min) > 0:  # the type has no sign

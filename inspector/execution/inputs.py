@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from inspector.compilation.program import Argument, Program
@@ -64,6 +62,8 @@ def given_inputs(
 
 def _leaves(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
     """The value of each of the program's arguments."""
+    import jax
+
     if program.binding is not None:
         leaves = program.binding.leaves(args, kwargs)
     else:
@@ -84,6 +84,8 @@ def made_inputs(program: Program) -> tuple[Input, ...]:
 
 
 def _input(argument: Argument, leaf: Any, num_replicas: int, index: int) -> Input:
+    import jax
+
     if hasattr(leaf, "__jax_array__"):
         leaf = leaf.__jax_array__()
     if isinstance(leaf, jax.ShapeDtypeStruct) or (not hasattr(leaf, "__array__") and hasattr(leaf, "dtype")):
@@ -100,6 +102,9 @@ def _input(argument: Argument, leaf: Any, num_replicas: int, index: int) -> Inpu
 
 
 def _array(argument: Argument, leaf: Any) -> np.ndarray:
+    import jax
+    import jax.numpy as jnp
+
     if _is_key(argument) or _holds_keys(leaf):
         return _key_data(argument, leaf)
     dtype = jnp.dtype(argument.dtype)
@@ -128,6 +133,8 @@ def _array(argument: Argument, leaf: Any) -> np.ndarray:
 
 def _scalar(argument: Argument, leaf: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """A Python number, when it has the program's kind or a narrower one and fits."""
+    import jax.numpy as jnp
+
     kinds = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
     kind = (bool, int, float, complex).index(type(leaf))
     if not any(jnp.issubdtype(dtype, k) for k in kinds[kind : kind + 1 if kind == 0 else None]):
@@ -143,6 +150,8 @@ def _scalar(argument: Argument, leaf: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 def _key_data(argument: Argument, leaf: Any) -> np.ndarray:
     """The data of random keys, which is what the compiled program takes."""
+    import jax
+
     value = np.asarray(jax.random.key_data(leaf)) if _holds_keys(leaf) else leaf
     wanted = argument.dtype if _is_key(argument) else f"{argument.dtype}, no random keys"
     got = str(leaf.dtype) if hasattr(leaf, "dtype") else type(leaf).__name__
@@ -153,10 +162,16 @@ def _key_data(argument: Argument, leaf: Any) -> np.ndarray:
 
 
 def _holds_keys(leaf: Any) -> bool:
+    import jax
+    import jax.numpy as jnp
+
     return isinstance(leaf, jax.Array) and bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def _check_stand_in(argument: Argument, leaf: Any) -> None:
+    import jax
+    import jax.numpy as jnp
+
     got = f"{leaf.dtype}{list(leaf.shape)}"
     expected = f"{argument.dtype}{list(argument.shape)}"
     extended = jnp.issubdtype(leaf.dtype, jax.dtypes.extended)
@@ -166,6 +181,8 @@ def _check_stand_in(argument: Argument, leaf: Any) -> None:
 
 
 def _made(argument: Argument, index: int) -> np.ndarray:
+    import jax.numpy as jnp
+
     shape = _physical_shape(argument)
     if _is_key(argument):
         return np.zeros(shape, np.uint32)

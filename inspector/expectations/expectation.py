@@ -12,7 +12,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import FlagValue, Options
@@ -25,15 +25,14 @@ from inspector.expectations.finding import Finding, Line
 from inspector.expectations.keeping import Keeping
 from inspector.expectations.message import About, message
 from inspector.expectations.record import Above
-from inspector.lowering.axis_env import AxisEnv
-from inspector.lowering.keywords import function_keywords
-from inspector.lowering.lower import lower
-from inspector.lowering.pallas import CompilerParams
-from inspector.lowering.retraced import retraces
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from inspector.tracebacks import without_own_frames
 from inspector.units import counted, format_count, parse_bytes, parse_count
+
+if TYPE_CHECKING:
+    from inspector.lowering.axis_env import AxisEnv
+    from inspector.lowering.pallas import CompilerParams
 
 
 @without_own_frames
@@ -80,6 +79,10 @@ def expect(
                 "A Compiled is checked as it is; it takes no arguments. Pass the function with its own."
             )
         return Expectation(Compiled.of(fun), kept)
+    from inspector.lowering.keywords import function_keywords
+    from inspector.lowering.lower import lower
+    from inspector.lowering.retraced import retraces
+
     named = function_keywords(fun, args, kwargs, keywords, expect)
     lowered = lower(
         fun, *args, kwargs=named, axis_env=axis_env, static_argnums=static_argnums, static_argnames=static_argnames,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+from inspector import packages
 from inspector.compilation.program import Program
 from inspector.errors import ModuleError, Unavailable
 
@@ -27,7 +28,9 @@ PortableModules = Mapping[str, PortableModule]
 
 
 def installed_jax() -> str:
-    """The version of JAX here."""
+    """The version of the installed JAX, "" where there is none."""
+    if not packages.folders("jax"):
+        return ""
     from inspector._jax.attached import installed_versions
 
     return installed_versions()["jax"]

@@ -22,7 +22,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.records.passes import Passes
-from inspector.errors import ParameterError, Unavailable
+from inspector.errors import ParameterError, Unavailable, needs_jax
 from inspector.hlo.module import Module
 from inspector.hlo.single import singles
 from inspector.platforms import Peak
@@ -174,6 +174,7 @@ class Compiled(CompiledProgram):
         """
         return graph(self.module(), mode, selection).source
 
+    @needs_jax("Running a program")
     def run(
         self, *args: Any, repeat: int = 10, warmup: int = 2, engine: EngineLike | None = None, **kwargs: Any
     ) -> Run:
@@ -197,6 +198,7 @@ class Compiled(CompiledProgram):
         chosen = engine_for(engine, self.program, self.target)
         return run(self, chosen, args, kwargs, repeat=repeat, warmup=warmup)
 
+    @needs_jax("An executable")
     def runtime_executable(self) -> LoadedExecutable:
         """The executable on the devices of this process, under jaxlib's own methods (docs/runtime.md).
 

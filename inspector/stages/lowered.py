@@ -30,7 +30,7 @@ from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf, batch_by_path
 from inspector.deferred import Deferred
-from inspector.errors import CompilationError, ModuleError, ParameterError, Unavailable, check_bool
+from inspector.errors import CompilationError, ModuleError, ParameterError, Unavailable, check_bool, needs_jax
 from inspector.hlo.held import held
 from inspector.hlo.listing import Listing
 from inspector.hlo.mesh import Mesh
@@ -123,6 +123,7 @@ class Lowered(Deferred, Portable):
         return self.jaxpr_listing if isinstance(self.jaxpr_listing, Unavailable) else self.jaxpr_listing.text
 
     @property
+    @needs_jax("The StableHLO text of a module")
     def stablehlo(self) -> str:
         """The whole StableHLO module as MLIR text, every constant included."""
         from inspector._jax import reading
@@ -146,6 +147,7 @@ class Lowered(Deferred, Portable):
         return mesh if mesh is not None and mesh.kind == "replica" else None
 
     @property
+    @needs_jax("An XlaComputation")
     def computation(self) -> Any:
         """Jaxlib's own `XlaComputation`: `as_hlo_text()`, `as_serialized_hlo_module_proto()`, ..."""
         from inspector._jax import modules
@@ -156,6 +158,7 @@ class Lowered(Deferred, Portable):
         """The HLO before optimization as a model. Read once, as long as there is room."""
         return held.module(self, self.hlo_proto)
 
+    @needs_jax("XLA's own graph")
     def dot(self) -> str:
         """XLA's own graph of the HLO, as DOT text; `graph` is drawn in a notebook."""
         from inspector._jax import modules
@@ -235,6 +238,7 @@ class Lowered(Deferred, Portable):
         """
         return self.begin_observing(*args, executions=executions, **kwargs).result()
 
+    @needs_jax("Observing a program")
     def begin_observing(self, *args: Any, executions: int = 16, **kwargs: Any) -> Observing:
         """The same, begun: `result()` waits for it, `cancel()` from another thread stops it. Arguments and errors as of `observe`."""
         from inspector.stages import observing
@@ -294,6 +298,7 @@ class Lowered(Deferred, Portable):
         parsed = Target.parse(target)
         return CompileRequest(self.suited(parsed).program, checked, parsed, products_of(products))
 
+    @needs_jax("Compiling")
     def suited(self, target: str | Target) -> Lowered:
         """This program lowered for a target's platform, and for its chip where Pallas kernels ask for it.
 
@@ -353,6 +358,7 @@ class Lowered(Deferred, Portable):
         """What its call is supposed to be in place of what it is."""
         return AS_CALLED if self.again is None else self.again.what_if
 
+    @needs_jax("Compiling")
     def compile(
         self,
         options: Options | Mapping[str, FlagValue] | str | None = None,
@@ -388,6 +394,7 @@ class Lowered(Deferred, Portable):
         chosen = engine_for(engine or own, request.program, request.target)
         return Compiled.of(chosen.submit(request).result())
 
+    @needs_jax("Compiling")
     def preview(
         self,
         options: Options | Mapping[str, FlagValue] | str | None = None,
