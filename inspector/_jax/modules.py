@@ -153,9 +153,12 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, GivenHlo]:
             " Use another algorithm, or pass the function itself."
         )
     try:
-        parsed = parse_stablehlo(_jax.mlir.hlo_to_stablehlo(proto))
-        if _ALGORITHM.encode() in to_bytecode(parsed):
+        converted = _jax.mlir.hlo_to_stablehlo(proto)
+        parsed = parse_stablehlo(converted)
+        if _ALGORITHM.encode() in converted:
             _generalize_dots(parsed)
+        if _SHARDY.encode() in converted and carries_shardy(parsed):
+            _drop_result_shardings(parsed)
     except Exception as e:
         raise ModuleError(
             f"The HLO module cannot be converted to StableHLO, which inspector compiles: {_reason(e, hlo)}"
@@ -217,6 +220,23 @@ def _generalize_dots(module: ir.Module) -> None:
             )
             dot.results[0].replace_all_uses_with(general.results[0])
             dot.erase()
+
+
+def _drop_result_shardings(module: ir.Module) -> None:
+    """Removes GSPMD's shardings of functions' results from a module that Shardy partitions.
+
+    XLA's conversion copies them from the operations that return the results, without Shardy's own that stand beside
+    them there; and XLA partitions a module with GSPMD that has one without the other.
+    """
+    with module.context:
+        for operation in module.body.operations:
+            function = operation.operation
+            if function.name != "func.func" or not (known := _argument_attributes(function, "res_attrs")):
+                continue
+            for each in known:
+                if _FRONTEND not in each:
+                    each.pop(_SHARDING, None)
+            function.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in known])
 
 
 def _named(attributes: Any) -> list[Any]:

@@ -46,11 +46,12 @@ class DeviceCounts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Evidence:
-    """Counts that parts of a module need: `exact` ones, and the least that others need."""
+    """Counts that parts of a module need: `exact` ones, the least that others need, and whether that least is plausible."""
 
     exact: frozenset[int]
     least: int
     source: str
+    is_plausible: bool = False
 
 
 def device_counts(
@@ -117,6 +118,8 @@ def _count(attribute: str, stated: int | None, evidence: Iterable[_Evidence], no
                 " the line that begins with HloModule."
             )
         return stated
+    if not exact and any(each.is_plausible and each.least == least for each in evidence):
+        exact = [least]
     if len(exact) == 1 and least <= exact[0]:
         notes.append(f"the module does not state {attribute}; {exact[0]} follows from its {sources}")
         return exact[0]
@@ -175,13 +178,20 @@ def _modes(module: Module) -> Iterator[tuple[Instruction, GroupMode]]:
 def _collectives(module: Module) -> dict[GroupMode, _Evidence]:
     exact: dict[GroupMode, set[int]] = {mode: set() for mode in GroupMode}
     least = dict.fromkeys(GroupMode, 1)
+    permuted: dict[GroupMode, set[int]] = {mode: set() for mode in GroupMode}
     for instruction, mode in _modes(module):
         if instruction.opcode in _PERMUTES:
-            largest = max((i for pair in instruction.source_target_pairs for i in pair), default=0)
+            ids = {i for pair in instruction.source_target_pairs for i in pair}
+            largest = max(ids, default=0)
+            permuted[mode] |= ids
         else:
             groups = instruction.replica_groups
             largest = max(groups.largest_id(1), 0)
             if math.prod(groups.shape(1)) == largest + 1 > 1:  # every id once
                 exact[mode].add(largest + 1)
         least[mode] = max(least[mode], largest + 1)
-    return {mode: _Evidence(frozenset(exact[mode]), least[mode], "replica groups") for mode in GroupMode}
+    # Pairs may leave devices out; where they name all ids up to the largest, it is most likely the last.
+    return {
+        mode: _Evidence(frozenset(exact[mode]), least[mode], "replica groups", len(permuted[mode]) == least[mode])
+        for mode in GroupMode
+    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,6 @@ _CONFIGURATION = (
 )
 _CONTROL = "control-predecessors"
 _LAYOUT = "layout"
-
-Counts = Mapping[tuple[str, str], Mapping[bytes, int]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -66,7 +64,7 @@ def losses(before: Module, after: Module, without: Collection[str] = ()) -> tupl
     left, opcodes_left = _values(after), _opcodes(after)
     found = []
     for (opcode, field), values in counts.items():
-        lost = sum(max(0, n - left.get((opcode, field), {}).get(value, 0)) for value, n in values.items())
+        lost = sum(max(0, n - left[opcode, field][value]) for value, n in values.items())
         folded = opcodes[opcode] - opcodes_left[opcode]  # became constants or other operations, with what they said
         if lost > max(folded, 0) and field not in without:
             found.append(Loss(opcode, field, lost))
@@ -78,10 +76,12 @@ def _opcodes(module: Module) -> collections.Counter[str]:
     return collections.Counter(dict(zip(module.columns.opcodes.values, codes.tolist(), strict=True)))
 
 
-def _values(module: Module) -> dict[tuple[str, str], collections.Counter[bytes]]:
+def _values(module: Module) -> collections.defaultdict[tuple[str, str], collections.Counter[bytes]]:
     """How often each value of a field occurs, by opcode and field."""
     columns = module.columns
-    found: dict[tuple[str, str], collections.Counter[bytes]] = collections.defaultdict(collections.Counter)
+    found: collections.defaultdict[tuple[str, str], collections.Counter[bytes]] = collections.defaultdict(
+        collections.Counter
+    )
     _, first, counts = np.unique(columns.codes, return_index=True, return_counts=True)
     for row, count in zip(first.tolist(), counts.tolist(), strict=True):
         instruction = columns.instruction(row)

@@ -55,13 +55,24 @@ def mapped(w: Any, x: Any) -> Any:
     return inner(w, x)
 
 
+def partly_mapped(w: Any, x: Any) -> Any:
+    inner = jax.shard_map(
+        lambda w: lax.psum(w, "model"), mesh=MESH, in_specs=P(None, "model"), out_specs=P(None), axis_names={"model"}
+    )
+    return jax.jit(inner)(w), x
+
+
+def constrained(w: Any, x: Any) -> Any:
+    return lax.with_sharding_constraint(x @ w, sharded("data", None))
+
+
 def exchanges(compiled: Compiled) -> list[Any]:
     table = compiled.collectives().table()
     return sorted(zip(table["opcode"], map(str, table["replica_groups"]), table["axes"], strict=True), key=str)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("fun", [step, mapped])
+@pytest.mark.parametrize("fun", [step, mapped, partly_mapped, constrained])
 def test_a_sharded_module_is_partitioned_as_the_function_is(fun: Any, form: str) -> None:
     w = jax.ShapeDtypeStruct((64, 128), jnp.float32, sharding=sharded("model", None))
     x = jax.ShapeDtypeStruct((32, 64), jnp.float32, sharding=sharded("data", "model"))
@@ -76,6 +87,7 @@ def test_a_sharded_module_is_partitioned_as_the_function_is(fun: Any, form: str)
     assert exchanges(ours) == exchanges(theirs)
     assert exchanges(ours)
     assert ours.memory.peak_bytes == theirs.memory.peak_bytes
+    assert ours.warnings == theirs.warnings  # XLA warns where it falls back to GSPMD
 
 
 @pytest.mark.parametrize("algorithm", ["BF16_BF16_F32_X6", "BF16_BF16_F32", "F32_F32_F32"])
@@ -122,6 +134,14 @@ def test_replicas_follow_from_replica_groups() -> None:
     assert opened.notes == ("the module does not state replica_count; 4 follows from its replica groups",)
     assert "replica_count=4" in opened.compile(target="cpu:4").hlo
     assert inspector.lower(hlo(REDUCED, before=ADD, header=", replica_count=4")).notes == ()
+
+
+def test_a_permutation_of_all_devices_tells_how_many_there_are() -> None:
+    body = "  ROOT r = f32[8,128]{1,0} collective-permute(p), source_target_pairs={pairs}"
+    opened = inspector.lower(hlo(body.replace("{pairs}", "{{0,1},{1,2},{2,0}}")))
+    assert (opened.program.options.num_replicas, len(opened.notes)) == (3, 1)
+    with pytest.raises(ModuleError, match="does not state replica_count, and its replica groups need at least 4"):
+        inspector.lower(hlo(body.replace("{pairs}", "{{0,3},{3,0}}")))
 
 
 def test_flags_of_the_header_are_compiled() -> None:
