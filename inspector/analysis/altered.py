@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from google.protobuf import text_format
 
 from inspector.analysis.labels import CONFIGURING, NAMING
+from inspector.hlo.canonical import SPELLED, DeviceCounts, Forms, is_grouped, sharding_form
 from inspector.hlo.field_numbers import OPCODE, SHAPE
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import Shape
 from inspector.hlo.sharding import sharding_text
 
 _LONGEST = 60
-_GROUPS = frozenset({
-    "replica_groups", "collective_device_list", "iota_collective_device_list", "mesh_axes_replica_group_list",
-})  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +42,10 @@ class Aspect:
 
 
 def altered(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
-    """How the opcode, shape and attributes of two instructions differ; what they take and call apart."""
+    """How the opcode, shape and attributes of two instructions differ; what they take and call apart.
+
+    Groups, pairs and shardings differ where they mean something else; see `respelled`.
+    """
     a, b = before.proto, after.proto
     found = []
     if a.opcode != b.opcode:
@@ -52,13 +53,39 @@ def altered(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
     found += shape_aspects(before.shape, after.shape)
     if (before.channel_id is None) != (after.channel_id is None):
         found.append(Aspect("channel", _channel(before), _channel(after)))
-    if (groups := (_groups(before), _groups(after)))[0] != groups[1]:
-        found.append(Aspect("replica groups", *groups))
+    found += [aspect for aspect, is_same in _spelled(before, after) if not is_same]
     for field in a.DESCRIPTOR.fields:
-        is_compared = field.number not in (*NAMING, *CONFIGURING, OPCODE, SHAPE) and field.name not in _GROUPS
-        if is_compared and _differs(field.name, a, b):
+        is_compared = field.number not in (*NAMING, *CONFIGURING, *SPELLED, OPCODE, SHAPE)
+        if is_compared and _differs(field.name, a, b) and not _is_same_sharding(field.name, a, b):
             found.append(_aspect(field.name, a, b))
     return tuple(each for each in found if not _is_default(each))
+
+
+def respelled(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
+    """The replica groups, source-target pairs and shardings that are written differently and mean the same."""
+    return tuple(aspect for aspect, is_same in _spelled(before, after) if is_same)
+
+
+def _spelled(before: Instruction, after: Instruction) -> Iterator[tuple[Aspect, bool]]:
+    """Differences in the text of what has several spellings, each with whether the meaning is the same."""
+    sides = (before, after)
+    counts = [DeviceCounts.of(each.module) for each in sides]
+    forms = [Forms(counts[0].completed(counts[1])), Forms(counts[1].completed(counts[0]))]
+    meanings = [form.of(each) for form, each in zip(forms, sides, strict=True)]
+    texts = [(_groups(each), _pairs(each), each.sharding) for each in sides]
+    for name, ours, theirs, *said in zip(_SPELLED_NAMES, *meanings, *texts, strict=True):
+        if said[0] != said[1] or ours != theirs:
+            if said[0] == said[1]:  # `{}`, of other numbers of devices
+                said = [f"{text} of {_count(n)}" for text, n in zip(said, counts, strict=True)]
+            yield Aspect(name, *_parted(*said)), ours == theirs
+
+
+_SPELLED_NAMES = ("replica groups", "source target pairs", "sharding")
+
+
+def _count(counts: DeviceCounts) -> str:
+    numbers = {"replica": counts.replicas or 1, "partition": counts.partitions or 1}
+    return ", ".join(f"{number:,} {noun}{'s' * (number > 1)}" for noun, number in numbers.items())
 
 
 def _is_default(aspect: Aspect) -> bool:
@@ -88,7 +115,7 @@ def shape_aspects(before: Shape, after: Shape) -> list[Aspect]:
     if before == after:
         return []
     if before.is_tuple != after.is_tuple:
-        return [Aspect("shape", _short(str(before)), _short(str(after)))]
+        return [Aspect("shape", *_parted(str(before), str(after)))]
     if before.is_tuple:
         return _tuple_aspects(before, after)
     found = []
@@ -98,7 +125,7 @@ def shape_aspects(before: Shape, after: Shape) -> list[Aspect]:
         found.append(Aspect("dimensions", _dimensions(before), _dimensions(after)))
     if before.layout != after.layout and (len(before.dimensions) == len(after.dimensions) or not found):
         found.append(Aspect("layout", str(before.layout or ""), str(after.layout or "")))
-    return found or [Aspect("shape", _short(str(before)), _short(str(after)))]
+    return found or [Aspect("shape", *_parted(str(before), str(after)))]
 
 
 def _tuple_aspects(before: Shape, after: Shape) -> list[Aspect]:
@@ -110,8 +137,8 @@ def _tuple_aspects(before: Shape, after: Shape) -> list[Aspect]:
     if len(unlike) == 1:
         inner = shape_aspects(ours[unlike[0]], theirs[unlike[0]])
         return [dataclasses.replace(each, name=f"{each.name} of element {unlike[0]}") for each in inner]
-    texts = [_short(", ".join(str(side[n]) for n in unlike)) for side in (ours, theirs)]
-    return [Aspect(f"{len(unlike)} elements", *texts)]
+    texts = [", ".join(str(side[n]) for n in unlike) for side in (ours, theirs)]
+    return [Aspect(f"{len(unlike)} elements", *_parted(*texts))]
 
 
 def _only(ours: Sequence[Shape], theirs: Sequence[Shape]) -> str:
@@ -130,14 +157,32 @@ def _channel(instruction: Instruction) -> str:
 
 
 def _groups(instruction: Instruction) -> str:
-    groups = instruction.replica_groups
-    return _short(str(groups))
+    return str(instruction.replica_groups) if is_grouped(instruction.opcode) else ""
+
+
+def _pairs(instruction: Instruction) -> str:
+    pairs = instruction.proto.source_target_pairs
+    return "{" + ",".join(f"{{{pair.source},{pair.target}}}" for pair in pairs) + "}" if pairs else ""
 
 
 def _differs(name: str, a: Any, b: Any) -> bool:
     if name.endswith("sharding") and a.HasField(name) != b.HasField(name):
         return True  # "replicated" has no fields of its own
     return bool(getattr(a, name) != getattr(b, name))
+
+
+def _is_same_sharding(name: str, a: Any, b: Any) -> bool:
+    """Whether a field holds shardings that mean the same."""
+    if not name.endswith(("sharding", "shardings")):
+        return False
+    return _sharding_forms(name, a) == _sharding_forms(name, b)
+
+
+def _sharding_forms(name: str, proto: Any) -> Hashable:
+    value = getattr(proto, name)
+    if proto.DESCRIPTOR.fields_by_name[name].is_repeated:
+        return tuple(map(sharding_form, value))
+    return sharding_form(value) if proto.HasField(name) else None
 
 
 def _aspect(name: str, a: Any, b: Any) -> Aspect:
@@ -155,7 +200,7 @@ def _text(message: Any, name: str) -> str:
     value = getattr(message, name)
     field = message.DESCRIPTOR.fields_by_name[name]
     if field.is_repeated:
-        parts = [_plain(each) for each in value]
+        parts = [sharding_text(each) if name.endswith("shardings") else _plain(each) for each in value]
         return "{" + ", ".join(parts) + "}" if parts else ""
     if field.message_type is not None and not message.HasField(name):
         return ""
@@ -204,6 +249,16 @@ _OF_MODULES = (
 
 def module_aspects(before: Module, after: Module) -> tuple[Aspect, ...]:
     """How what two modules say as a whole differs: which arguments are donated, how parameters are sharded."""
+    return tuple(aspect for aspect, is_same in _of_modules(before, after) if not is_same)
+
+
+def respelled_modules(before: Module, after: Module) -> tuple[Aspect, ...]:
+    """The shardings of two modules that are written differently and mean the same."""
+    return tuple(aspect for aspect, is_same in _of_modules(before, after) if is_same)
+
+
+def _of_modules(before: Module, after: Module) -> Iterator[tuple[Aspect, bool]]:
     a, b = before.proto, after.proto
-    names = [name for name in _OF_MODULES if name in a.DESCRIPTOR.fields_by_name]
-    return tuple(_aspect(name, a, b) for name in names if _differs(name, a, b))
+    for name in _OF_MODULES:
+        if name in a.DESCRIPTOR.fields_by_name and _differs(name, a, b):
+            yield _aspect(name, a, b), _is_same_sharding(name, a, b)

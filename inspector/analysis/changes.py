@@ -10,17 +10,18 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from inspector.analysis.altered import Aspect, module_aspects
+from inspector.analysis.altered import Aspect, module_aspects, respelled, respelled_modules
 from inspector.analysis.dataflow import Dataflow
 from inspector.analysis.matching import Matching
 from inspector.analysis.one_sided import Alone, Side
-from inspector.analysis.paired import Pairs
+from inspector.analysis.paired import Pairs, distinct
 from inspector.analysis.regrouped import Regrouped, regrouped
+from inspector.hlo.canonical import spelled_rows
 from inspector.hlo.module import Instruction
 
 Kind = Literal[
     "split", "merged", "regrouped", "grown", "shrunk", "formed", "dissolved", "appeared", "gone", "rewritten",
-    "altered", "moved", "duplicated", "deduplicated", "configured",
+    "altered", "moved", "duplicated", "deduplicated", "configured", "respelled",
 ]  # fmt: skip
 
 KINDS: Mapping[Kind, str] = {
@@ -95,6 +96,23 @@ def changes(matching: Matching) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda change: order[change.kind]))
 
 
+def respellings(matching: Matching) -> tuple[Change, ...]:
+    """Matched instructions whose groups, pairs or shardings are written differently and mean the same.
+
+    They are no changes: their kind, "respelled", is not among `KINDS`.
+    """
+    before, after = matching.before.module, matching.after.module
+    found = []
+    if of_module := respelled_modules(before, after):
+        found.append(Change("respelled", (), (), of_module))
+    for x in spelled_rows(before):
+        ours = before.at(x)
+        theirs = after.at(matching.to_after[x]) if matching.to_after[x] >= 0 else None
+        if theirs is not None and (aspects := respelled(ours, theirs)):
+            found.append(Change("respelled", (ours,), (theirs,), aspects))
+    return tuple(found)
+
+
 def _of_modules(matching: Matching) -> Iterator[Change]:
     aspects = module_aspects(matching.before.module, matching.after.module)
     if aspects:
@@ -148,7 +166,8 @@ class _Told:
             self._before.take(a)
             self._after.take(b)
         if is_moved:
-            where = Aspect("computation", _region_name(m.before, x), _region_name(m.after, y))
+            names = _region_name(m.before, x), _region_name(m.after, y)
+            where = Aspect("computation", names[0], distinct(*names))
             return self._change("moved", (x,), (y,), aspects=(where, *aspects))
         is_other = any(aspect.name == "opcode" for aspect in aspects)
         return self._change("rewritten" if is_other else "altered", (x,), (y,), aspects=aspects)
@@ -160,7 +179,8 @@ class _Told:
             x, y = m.before.roots[region], m.after.roots[other]
             if not self._pairs.is_same_value(x, y):
                 names = m.before.module.columns.names[x], m.after.module.columns.names[y]
-                yield self._change("altered", (x,), (y,), aspects=(Aspect("result", *names),))
+                aspect = Aspect("result", names[0], distinct(*names))
+                yield self._change("altered", (x,), (y,), aspects=(aspect,))
 
     def _asynchronous(self) -> Iterator[Change]:
         """What is started and awaited instead of done at once, or the other way round."""

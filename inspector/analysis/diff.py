@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 from typing import cast
 
 from inspector.analysis.labels import CONFIGURING, NAMING
+from inspector.hlo.canonical import kind_attributes
 from inspector.hlo.module import Computation, Module
 
 Hunk = tuple[int, int, int, int]
@@ -156,7 +157,7 @@ class _Keys:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._attributes = module.kind_attributes((*NAMING, *CONFIGURING))
+        self._attributes = kind_attributes(module, (*NAMING, *CONFIGURING))
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._keys: dict[int, tuple[Hashable, ...]] = {}
         self._bodies: dict[int, int] = {}
@@ -167,7 +168,8 @@ class _Keys:
             instruction, shapes = self._module.at(int(self._module.alike.first[kind])), self._module.columns.shapes
             operands = tuple(shapes.at(operand.row) for operand in instruction.operands)
             called = tuple(map(self._body, instruction.called_computations))
-            self._keys[kind] = instruction.opcode, self._attributes[kind], operands, called
+            has_channel = instruction.channel_id is not None
+            self._keys[kind] = instruction.opcode, self._attributes[kind], has_channel, operands, called
         return self._keys[kind]
 
     def _body(self, computation: Computation) -> int:

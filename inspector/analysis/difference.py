@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from inspector.analysis.changes import KINDS, Change, Kind, changes
+from inspector.analysis.changes import KINDS, Change, Kind, changes, respellings
 from inspector.analysis.diff import longest_run
 from inspector.analysis.matching import Matching, match
 from inspector.analysis.operations import OPCODES
@@ -88,6 +88,8 @@ class Diff(Tabular):
       totals: numbers of both programs as a whole, where they are known.
       reordered: instructions that XLA scheduled to run in another order than their partners: all but the most that keep
         theirs. No change of what is computed.
+      respelled: matched instructions whose replica groups, source-target pairs or shardings are written differently and
+        mean the same. No changes either.
     """
 
     changes: tuple[Change, ...]
@@ -97,6 +99,7 @@ class Diff(Tabular):
     computations: Mapping[int, int]
     totals: Totals = ()
     reordered: int = 0
+    respelled: tuple[Change, ...] = ()
     _count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None
 
     def __bool__(self) -> bool:
@@ -119,6 +122,8 @@ class Diff(Tabular):
         if not self.changes:
             said = ["the same program", *said]
             said += [f"{self.reordered:,} instructions run in another order"] if self.reordered else []
+        if all(change.kind == "configured" for change in self.changes):
+            said += _respelled(self.respelled)
         return ", ".join(said)
 
     @functools.cached_property
@@ -206,7 +211,17 @@ def diff(
             pairs[computation] = other
     partners = np.array(matching.to_after, np.int32)
     told = changes(matching)
-    return Diff(told, before, after, partners, pairs, tuple(numbers), _reordered(matching), count)
+    order, spelling = _reordered(matching), respellings(matching)
+    return Diff(told, before, after, partners, pairs, tuple(numbers), order, spelling, count)
+
+
+def _respelled(told: Sequence[Change]) -> list[str]:
+    """What is only spelled differently, such as "replica groups spelled differently in 2 instructions"."""
+    if not told:
+        return []
+    names = ", ".join(dict.fromkeys(aspect.name for change in told for aspect in change.aspects))
+    count = sum(bool(change.before) for change in told)
+    return [f"{names} spelled differently" + (f" in {counted(count, 'instruction')}" if count else "")]
 
 
 def _phrases(told: Sequence[Change]) -> list[str]:

@@ -15,6 +15,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
 from inspector.compilation.preview import NO_CODE, Preview
 from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.canonical import kind_attributes
 from inspector.hlo.executable import nameless, object_files
 from inspector.hlo.field_numbers import (
     CALLED_COMPUTATION_IDS,
@@ -78,6 +79,8 @@ def changes(baseline: Fingerprint, variant: Fingerprint) -> dict[str, bool | Una
 def module_digest(module: Module) -> str:
     """The digest of an HLO module, equal for modules that differ in names, ids and metadata only.
 
+    Replica groups, source-target pairs and shardings that mean the same are equal in every spelling.
+
     Raises:
       ModuleError: the module is damaged: an instruction refers to one that does not precede it.
     """
@@ -118,7 +121,9 @@ class _Digests:
         columns = module.columns
         self._module = module
         self._scheduled = set(module.proto.schedule.sequences)
-        self._attributes = [_digest([attributes]) for attributes in module.kind_attributes(_NAMES)]
+        has_channel = (columns.integers(CHANNEL_ID)[module.alike.first] > 0).tolist()  # which decides what ids are
+        said = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
+        self._attributes = [_digest([attributes, b"channel"] if has else [attributes]) for attributes, has in said]
         self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # of what takes nothing
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._operands, self._called, self._before = (

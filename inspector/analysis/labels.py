@@ -1,6 +1,7 @@
 """What instructions of two modules say of themselves, as numbers that are equal for equal ones of both.
 
-Names, ids, metadata, and what an instruction takes or calls do not count: those are matched, not compared.
+Names, ids, metadata, and what an instruction takes or calls do not count: those are matched, not compared. Replica
+groups, source-target pairs and shardings count by their meaning, not by their spelling.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
+from inspector.hlo.canonical import DeviceCounts, kind_attributes
 from inspector.hlo.field_numbers import (
     BACKEND_CONFIG,
     CALLED_COMPUTATION_IDS,
@@ -56,16 +58,17 @@ class Labels:
 def labels(before: Module, after: Module) -> tuple[Labels, Labels]:
     """The labels of two modules."""
     known: dict[Hashable, int] = {}
-    return _labels(before, known), _labels(after, known)
+    counts, others = DeviceCounts.of(before), DeviceCounts.of(after)
+    return _labels(before, known, counts.completed(others)), _labels(after, known, others.completed(counts))
 
 
-def _labels(module: Module, known: dict[Hashable, int]) -> Labels:
+def _labels(module: Module, known: dict[Hashable, int], counts: DeviceCounts) -> Labels:
     def number(key: Hashable) -> int:
         return known.setdefault(key, len(known))
 
     columns, alike = module.columns, module.alike
     first = alike.first.tolist()
-    attributes = module.kind_attributes((*NAMING, *CONFIGURING, SHAPE))
+    attributes = kind_attributes(module, (*NAMING, *CONFIGURING, SHAPE), counts)
     has_channel = (columns.integers(CHANNEL_ID)[alike.first] > 0).tolist()
     shapes = [(shape, _plain(shape)) for shape in module.known_shapes]
     levels: tuple[list[int], ...] = ([], [], [], [])

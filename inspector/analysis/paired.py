@@ -100,7 +100,9 @@ class Pairs:
         if len(ours) != len(theirs):  # of a tuple its shape says it
             return () if m.before.opcodes[x] == "tuple" else (Aspect("operands", str(len(ours)), str(len(theirs))),)
         other = [n for n, (o, p) in enumerate(zip(ours, theirs, strict=True)) if not self.is_same_value(o, p)]
-        before, after = ([self._names[side][row[n]] for n in other] for side, row in enumerate((ours, theirs)))
+        before, after = [self._names[0][ours[n]] for n in other], [self._names[1][theirs[n]] for n in other]
+        if any(one == another for one, another in zip(before, after, strict=True)):
+            after = [self._names[0][m.to_before[theirs[n]]] for n in other]  # equal names of different instructions
         if len(other) == 2 and [m.to_after[ours[n]] for n in other] == [theirs[n] for n in reversed(other)]:
             return (Aspect("operands", ", ".join(before), ", ".join(after)),)
         return tuple(Aspect(f"operand {n}", *names) for n, *names in zip(other, before, after, strict=True))
@@ -108,7 +110,10 @@ class Pairs:
     def _calls(self, x: int, y: int) -> Aspects:
         m = self._matching
         names, names_after = (flow.module.columns.computation_names for flow in (m.before, m.after))
-        found = tuple(Aspect("called computation", names[a], names_after[b]) for a, b in self.other_calls(x, y))
+        found = tuple(
+            Aspect("called computation", names[a], distinct(names[a], names_after[b]))
+            for a, b in self.other_calls(x, y)
+        )
         ours, theirs = (len(flow.calls.get(row, ())) for flow, row in ((m.before, x), (m.after, y)))
         return found if ours == theirs else (*found, Aspect("called computations", str(ours), str(theirs)))
 
@@ -120,7 +125,13 @@ class Pairs:
             return ()
         gone = [self._names[0][row] for row in ours if m.to_after[row] >= 0 and m.to_after[row] not in theirs]
         new = [self._names[1][row] for row in theirs if m.to_before[row] >= 0 and m.to_before[row] not in ours]
-        return (Aspect("runs after", ", ".join(gone), ", ".join(new)),) if gone or new else ()
+        before, after = ", ".join(gone), ", ".join(new)
+        return (Aspect("runs after", before, distinct(before, after)),) if gone or new else ()
+
+
+def distinct(before: str, after: str) -> str:
+    """The name of something in the second module, marked where something else has it in the first."""
+    return f"{after} (another one)" if before == after else after
 
 
 def _is_handed_on(aspect: Aspect) -> bool:
