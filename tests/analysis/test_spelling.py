@@ -282,9 +282,15 @@ def test_groups_with_another_meaning_are_altered(target: str, seed: int) -> None
 
 
 def edited(change: Callable[[Any], Any], target: str = "cpu:8") -> tuple[Module, Module]:
-    proto = proto_of(compiled_module(target))
+    """A module whose groups are lists, and the same after a change."""
+    base = compiled_module(target)
+    proto = proto_of(base)
+    for instruction, groups in zip(grouped(proto), groups_of(base), strict=True):
+        clear_groups(instruction)
+        as_list(instruction, groups, random.Random(0))
+    before = changed(proto)
     assert [change(each) for each in instructions(proto)].count(True) > 0
-    return compiled_module(target), changed(proto)
+    return before, changed(proto)
 
 
 def turned_members(proto: Any) -> bool:
@@ -317,15 +323,7 @@ def other_pairs(proto: Any) -> bool:
     return True
 
 
-def other_tiles(proto: Any) -> bool:
-    if not proto.HasField("sharding") or not proto.sharding.iota_reshape_dims:
-        return False
-    dims = list(proto.sharding.tile_assignment_dimensions)
-    proto.sharding.tile_assignment_dimensions[:] = [dims[1], dims[0], *dims[2:]]
-    return True
-
-
-@pytest.mark.parametrize("change", [turned_members, other_mode, without_channel, other_pairs, other_tiles])
+@pytest.mark.parametrize("change", [turned_members, other_mode, without_channel, other_pairs])
 def test_what_differs_in_meaning_differs(change: Callable[[Any], bool]) -> None:
     before, after = edited(change)
     assert [each.kind for each in diff(before, after).changes].count("altered") >= 1
