@@ -291,7 +291,7 @@ def test_progress_is_shown_to_the_end(lowered: Lowered, engine: WorkerEngine, mo
     assert stops == [(2, job.cancel)]
     assert [done for done, _ in seen] == [0, 1, 2, -1]
     assert seen[1][1] == f"xla_dump_include_timestamp={job.effects[1].value}"
-    assert seen[-1][1] == "done: 2 of 2 tried (2 nothing)"
+    assert seen[-1][1] == "done: 2 of 2 tried (2 unknown)"
 
 
 def test_an_unreliable_aspect_says_nothing(
@@ -305,7 +305,7 @@ def test_an_unreliable_aspect_says_nothing(
     for room in ("effect", "laboratory"):
         monkeypatch.setattr(f"inspector.effects.{room}.fingerprint", unsteady)
     row = flag_effect(lowered, "xla_dump_hlo_as_text", target="cpu", engine=engine).iloc[0]
-    assert row["outcome"] == "nothing"
+    assert row["outcome"] == "unknown"
     assert pd.isna(row["code"])
     assert "code: " in row["unknown"]
 
@@ -343,7 +343,7 @@ def test_no_trial_waits_for_machine_code(lowered: Lowered, compiled: Compiled) -
     stopping = Stopping(compiled)
     job = scan(lowered, FLAGS, target="cpu", engine=stopping, time_limit_s=None)
     table = job.result(60)
-    assert list(table["outcome"]) == ["nothing"] * len(FLAGS)
+    assert list(table["outcome"]) == ["unknown"] * len(FLAGS)
     assert all("code: not known before code generation" in told for told in table["unknown"])
     assert [each.stage for each in stopping.jobs] == ["cancelled"] * (2 + len(FLAGS)), "nothing is left running"
     with_code = scan(lowered, FLAGS, target="cpu", engine=stopping, time_limit_s=1, machine_code=True)
@@ -363,7 +363,7 @@ def test_one_limit_holds_for_all(lowered: Lowered, compiled: Compiled) -> None:
     assert {each.stage for each in stopping.jobs} == {"cancelled"}, "nothing is left running"
     stopping.hangs = False
     rest = job.resume()
-    assert list(rest.result(60)["outcome"]) == ["nothing"] * len(FLAGS)
+    assert list(rest.result(60)["outcome"]) == ["unknown"] * len(FLAGS)
     assert rest.not_tried == ()
 
 
@@ -374,7 +374,7 @@ def test_trials_run_side_by_side(lowered: Lowered, monkeypatch: pytest.MonkeyPat
     told = dict(zip((table := job.result(240))["flag"], table["outcome"], strict=True))
     assert told.pop("xla_disable_hlo_passes") == "hlo"
     assert told.pop(KILLER) == "crashed"
-    assert set(told.values()) == {"nothing"}
+    assert set(told.values()) == {"unknown"}
     row = table.iloc[0]
     assert "fusion" in row["headline"]
     assert row["delta_kernels"] > 0

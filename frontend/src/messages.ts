@@ -867,6 +867,7 @@ export interface Scan {
   rows: FlagRow[];
   count: number;
   same: string[];
+  unknown: string[];
   left: number;
   left_out: string;
   machine_code: boolean;

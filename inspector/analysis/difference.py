@@ -39,6 +39,10 @@ Totals: TypeAlias = "tuple[Total, ...]"
 
 NOT_COUNTED = Unavailable("it was not counted", "Compiled.diff counts")
 
+SAME = "the same program"
+SAME_HLO = "the same optimized HLO"
+OTHER_CODE = "other machine code"
+
 _MOST_PHRASES = 4
 _LONGEST_DETAIL = 60
 _NEXT = ("while", "conditional", "custom-call", "dot", "convolution")
@@ -78,7 +82,7 @@ class Total:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Diff(Tabular):
-    """How a module differs from another one; false where it is the same program.
+    """How a module differs from another one; false where no difference is known, of modules or of machine code.
 
     Attributes:
       changes: by kind, the most telling first; empty for a module and the same one renamed and reordered.
@@ -86,6 +90,8 @@ class Diff(Tabular):
       partners: which row of `after` each row of `before` is, -1 for none; `[instructions of before]`.
       computations: which computation of `after` one of `before` is, by number.
       totals: numbers of both programs as a whole, where they are known.
+      other_code: whether the machine code of two compiled programs differs, or why that is not known; None where modules
+        were compared, or where they differ.
       reordered: instructions that XLA scheduled to run in another order than their partners: all but the most that keep
         theirs. No change of what is computed.
       respelled: matched instructions whose replica groups, source-target pairs or shardings are written differently and
@@ -100,10 +106,11 @@ class Diff(Tabular):
     totals: Totals = ()
     reordered: int = 0
     respelled: tuple[Change, ...] = ()
+    other_code: bool | Unavailable | None = None
     _count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.changes)
+        return bool(self.changes) or self.other_code is True
 
     @property
     def common(self) -> int:
@@ -117,19 +124,35 @@ class Diff(Tabular):
 
     @property
     def headline(self) -> str:
-        """A sentence, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB"."""
+        """A sentence, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB".
+
+        Without changes it begins with `SAME`, or of two compiled programs with `SAME_HLO` and what is known of their
+        machine code, unless that is the same too.
+        """
         said = [*_phrases(self.changes), *filter(None, (each.words for each in self.totals))]
         if not self.changes:
-            said = ["the same program", *said]
+            said = [*self._same, *said]
             said += [f"{self.reordered:,} instructions run in another order"] if self.reordered else []
         if all(change.kind == "configured" for change in self.changes):
             said += _respelled(self.respelled)
         return ", ".join(said)
 
+    @property
+    def _same(self) -> tuple[str, ...]:
+        if self.other_code is None or self.other_code is False:
+            return (SAME,)
+        if isinstance(self.other_code, Unavailable):
+            return SAME_HLO, f"machine code not compared ({self.other_code.reason})"
+        return SAME_HLO, OTHER_CODE
+
     @functools.cached_property
     def costs(self) -> tuple[Costs, Costs] | Unavailable:
         """What one execution of each instruction costs, by name, of both; counted when it is first asked for."""
         return NOT_COUNTED if self._count is None else self._count()
+
+    def with_code(self, other_code: bool | Unavailable) -> Diff:
+        """The same, with whether the machine code differs."""
+        return dataclasses.replace(self, other_code=other_code)
 
     def counted(self, count: Callable[[], tuple[Costs, Costs] | Unavailable]) -> Diff:
         """The same, with what counts instructions."""
@@ -174,6 +197,13 @@ _COLUMNS: Mapping[str, ColumnKind] = {
 }  # fmt: skip
 
 
+def is_other(headline: str) -> bool:
+    """Whether a headline tells of a difference of programs or of their machine code."""
+    if headline.startswith(SAME_HLO):
+        return headline.startswith(f"{SAME_HLO}, {OTHER_CODE}")
+    return not headline.startswith(SAME)
+
+
 def totals(before: Preview | CompiledProgram, after: Preview | CompiledProgram) -> Totals:
     """The numbers of two programs that a headline tells."""
     return tuple(
@@ -211,8 +241,9 @@ def diff(
             pairs[computation] = other
     partners = np.array(matching.to_after, np.int32)
     told = changes(matching)
-    order, spelling = _reordered(matching), respellings(matching)
-    return Diff(told, before, after, partners, pairs, tuple(numbers), order, spelling, count)
+    return Diff(
+        told, before, after, partners, pairs, tuple(numbers), _reordered(matching), respellings(matching), _count=count
+    )
 
 
 def _respelled(told: Sequence[Change]) -> list[str]:

@@ -11,12 +11,12 @@ import dataclasses
 import hashlib
 from collections.abc import Iterable
 
+from inspector.compilation import machine_code
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
 from inspector.compilation.preview import NO_CODE, Preview
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.canonical import kind_attributes
-from inspector.hlo.executable import nameless, object_files
 from inspector.hlo.field_numbers import (
     CALLED_COMPUTATION_IDS,
     CHANNEL_ID,
@@ -42,7 +42,8 @@ class Fingerprint:
         module is scheduled. Without names, ids, channel numbers and metadata.
       memory: what lies in each memory space; not the size of the code.
       cost: every number of `Compiled.cost`.
-      code: the machine code of the kernels, without the names of what it defines.
+      code: the machine code of the kernels and what launches them, without the names of what it defines; see
+        `inspector.compilation.machine_code`.
     """
 
     hlo: str | Unavailable
@@ -62,7 +63,7 @@ def fingerprint(compiled: CompiledProgram | Preview, same: Fingerprint | None = 
         hlo=module_digest(compiled.module()) if same is None else same.hlo,
         memory=_memory_digest(compiled.memory),
         cost=_numbers_digest(compiled.cost),
-        code=NO_CODE if isinstance(compiled, Preview) else code_digest(compiled.executable),
+        code=NO_CODE if isinstance(compiled, Preview) else _code_digest(machine_code.of_program(compiled)),
     )
 
 
@@ -95,14 +96,14 @@ def module_digest(module: Module) -> str:
 
 
 def code_digest(executable: bytes | Unavailable) -> str | Unavailable:
-    """The digest of an executable's machine code.
+    """The digest of an executable's machine code, without names and the order in which kernels were compiled."""
+    return _code_digest(machine_code.of_executable(executable))
 
-    XLA compiles kernels side by side and lists them as they get done, so their order does not count.
-    """
-    files = executable if isinstance(executable, Unavailable) else object_files(executable)
-    if isinstance(files, Unavailable):
-        return files
-    return _digest(sorted(_digest([nameless(file)]) for file in files)).hex()
+
+def _code_digest(code: machine_code.MachineCode | Unavailable) -> str | Unavailable:
+    if isinstance(code, Unavailable):
+        return code
+    return _digest([part.encode() for item in sorted(code.items()) for part in item]).hex()
 
 
 # Of HloModuleProto, what says more than the computations do.

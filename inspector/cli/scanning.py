@@ -70,7 +70,7 @@ def scan(
         say_json(found)
         _end(is_interrupted)
         return
-    shown = [row for row in found if every or row["outcome"] not in ("same", "not tried")]
+    shown = [row for row in found if every or row["outcome"] not in ("nothing", "unknown", "not tried")]
     columns = ("flag", "value", "outcome", "headline")
     table(columns, [[row[name] for name in columns] for row in shown])
     click.echo(job.summary, err=True)

@@ -2,8 +2,8 @@
 
 A flag is compiled with each value and held against the program without it, by the fingerprints of
 `analysis/fingerprint.py`. The program without it is compiled twice: what differs between those two
-tells nothing of any flag. A scan stops each compile where its optimized HLO, memory and cost are known:
-generating machine code takes most of a large program's compile, and few flags change nothing but that.
+tells nothing of any flag. A scan stops each compile where its optimized HLO, memory and cost are known, because
+generating machine code takes most of a compile. Flags that changed nothing up to there are "unknown", not "nothing".
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def scan(
       trial_limit_s: what a hang costs at most; None for five times as long as the program takes without a flag, and at
         least 10 s.
       machine_code: whether to compile to the end, so that flags are found too that change nothing but that, such as
-        `xla_cpu_enable_fast_math`.
+        `xla_cpu_enable_fast_math` and `xla_gpu_ftz`. Without it, flags that change nothing else are "unknown".
       show_progress: whether a notebook shows the bar.
 
     Returns:

@@ -20,12 +20,16 @@ from inspector.tables import UNKNOWN, Kind, make_table
 if TYPE_CHECKING:
     import pandas as pd
 
-Outcome = Literal["hlo", "memory", "cost", "code", "nothing", "refused", "crashed", "timed out", "not tried"]
+Outcome = Literal["hlo", "memory", "cost", "code", "unknown", "nothing", "refused", "crashed", "timed out", "not tried"]
 
 OUTCOMES: tuple[Outcome, ...] = (
-    "hlo", "memory", "cost", "code", "nothing", "refused", "crashed", "timed out", "not tried",
+    "hlo", "memory", "cost", "code", "unknown", "nothing", "refused", "crashed", "timed out", "not tried",
 )  # fmt: skip
-"""What a flag may come to, in the order of a scan's rows: the most telling aspect that changed, or how it failed."""
+"""What a flag may come to, in the order of a scan's rows: the most telling aspect that changed, or how it failed.
+
+"unknown" where no aspect is known to change and one could not be compared, mostly the machine code; "nothing" where all
+were compared.
+"""
 
 DELTAS = ("temp_bytes", "peak_bytes", "flops", "bytes_accessed", "kernels", "collectives")
 """Numbers of `Memory`, `Cost` and what the device executes of which a row has the difference to the baseline."""
@@ -129,7 +133,7 @@ def compare(
     return FlagEffect(
         flag=flag,
         value=value,
-        outcome=next((aspect for aspect in _ASPECT_OUTCOMES if changed[aspect] is True), "nothing"),
+        outcome=_outcome(changed),
         hlo=changed["hlo"],
         memory=changed["memory"],
         cost=changed["cost"],
@@ -141,6 +145,15 @@ def compare(
         compile_s=_compile_s(found),
         warnings=tuple(warning for warning in warnings if warning not in baseline.warnings),
     )
+
+
+def _outcome(changed: Mapping[str, bool | Unavailable]) -> Outcome:
+    for aspect in _ASPECT_OUTCOMES:
+        if changed[aspect] is True:
+            return aspect
+    # XLA counts the cost of the HLO: of the same it is the same.
+    needed = [aspect for aspect in ASPECTS if aspect != "cost" or changed["hlo"] is not False]
+    return "unknown" if any(isinstance(changed[aspect], Unavailable) for aspect in needed) else "nothing"
 
 
 def _difference(base: Found, found: Found) -> tuple[str, str, int]:

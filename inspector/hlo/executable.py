@@ -5,7 +5,7 @@
     rest      xla.ExecutableAndOptionsProto; its `serialized_executable` is, on the CPU,
               an xla.cpu.CompilationResultProto with one ELF or Mach-O object a kernel
 
-Knows the format (found on jaxlib 0.10.2 and 0.12.0) and runs nothing. Read by `analysis/fingerprint.py`
+Knows the format (found on jaxlib 0.10.2 and 0.12.0) and runs nothing. Read by `compilation/machine_code.py`
 and `compilation/machine.py`.
 """
 
@@ -34,7 +34,7 @@ def object_files(executable: bytes) -> tuple[bytes, ...] | Unavailable:
     Args:
       executable: `Compiled.executable`.
     """
-    result = _compilation_result(executable)
+    result = compilation_result(executable)
     if result is None:
         return Unavailable("only the CPU's executables can be read, and these bytes are none")
     return tuple(bytes(file.contents) for file in result.object_files)
@@ -46,7 +46,7 @@ def cpu_features(executable: bytes) -> frozenset[str] | Unavailable:
     Args:
       executable: `Compiled.executable`.
     """
-    result = _compilation_result(executable)
+    result = compilation_result(executable)
     features = () if result is None else result.target_machine_options.features.split(",")
     # XLA adds "prefer-..." of its own, which is no instruction.
     found = frozenset(name[1:] for name in features if name.startswith("+") and not name.startswith("+prefer-"))
@@ -83,8 +83,8 @@ def _parts(data: bytes) -> list[bytes]:
     return [*loaded, *sorted(outside)]
 
 
-def _compilation_result(executable: bytes) -> Any | None:
-    """The `xla.cpu.CompilationResultProto`, None when there is none."""
+def compilation_result(executable: bytes) -> Any | None:
+    """The `xla.cpu.CompilationResultProto` of a CPU executable, None for any other."""
     try:
         length, start = read_varint(executable)
     except ValueError:

@@ -17,7 +17,7 @@ from inspector.analysis.program_shardings import Shardings, shardings
 from inspector.analysis.resharding import Reshardings, reshardings
 from inspector.analysis.roofline import Roofline, course, roofline
 from inspector.analysis.timeline import Timeline, timeline
-from inspector.compilation import saved
+from inspector.compilation import machine_code, saved
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
@@ -147,7 +147,8 @@ class Compiled(CompiledProgram):
         """How another program differs from this one: `baseline.diff(variant)`.
 
         Both may be of any options, targets and versions of JAX (`Compiled.load`). Instructions are matched by what they
-        compute and what becomes of it, so a program that is only renamed, reordered or numbered anew is the same.
+        compute and what becomes of it, so a program that is only renamed, reordered or numbered anew is the same. Where
+        the optimized HLO is the same, `Diff.other_code` and the headline state whether the machine code is.
 
         Raises:
           ParameterError: it is not compiled.
@@ -157,7 +158,8 @@ class Compiled(CompiledProgram):
             raise ParameterError(f"diff() takes a Compiled, got {other!r} ({type(other).__name__}).")
         theirs = Compiled.of(other)
         counted = lambda: (self.instruction_costs(), theirs.instruction_costs())  # noqa: E731
-        return diff(self.module(), theirs.module(), totals(self, theirs), counted)
+        found = diff(self.module(), theirs.module(), totals(self, theirs), counted)
+        return found if found.changes else found.with_code(machine_code.differ(self, theirs))
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None

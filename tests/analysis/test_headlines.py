@@ -10,7 +10,7 @@ import pytest
 
 from inspector.analysis.altered import Aspect
 from inspector.analysis.changes import KINDS, Change
-from inspector.analysis.difference import NOT_COUNTED, Diff, Total, counted, diff, totals
+from inspector.analysis.difference import NOT_COUNTED, Diff, Total, counted, diff, is_other, totals
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import AtLeast, Missing, Unavailable
 from inspector.hlo.module import Module
@@ -45,6 +45,26 @@ def test_nothing_is_said_in_words(base: Module) -> None:
     assert headline(base, []) == "the same program"
     assert headline(base, [], reordered=1234) == "the same program, 1,234 instructions run in another order"
     assert headline(base, [change(base, "gone", "call")], reordered=3) == "1 custom-call gone"
+
+
+@pytest.mark.parametrize(
+    ("other_code", "wanted", "differs"),
+    [
+        (None, "the same program", False),
+        (False, "the same program", False),
+        (True, "the same optimized HLO, other machine code", True),
+        (Unavailable("it was lost"), "the same optimized HLO, machine code not compared (it was lost)", False),
+    ],
+)
+def test_the_same_hlo_is_not_called_the_same_program(
+    base: Module, other_code: bool | Unavailable | None, wanted: str, differs: bool
+) -> None:
+    partners = np.arange(len(base.columns), dtype=np.int32)
+    found = Diff((), base, base, partners, {}, other_code=other_code)
+    assert found.headline == wanted
+    assert bool(found) is differs
+    assert is_other(found.headline) is differs
+    assert is_other("1 fusion split")
 
 
 TABLE: Mapping[str, tuple[Sequence[tuple[Any, ...]], str]] = {

@@ -31,7 +31,7 @@ def test_what_matters_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.Monk
     page.locator("[data-pane=optimized] .cm-line").nth(3).click()  # all else goes on
     until(page, exchange, page.locator(".insp-scan-said", has_text="3 of 3 flags tried").locator("visible=true"))
     until(page, exchange, page.locator(".insp-scan-same summary"))
-    expect(page.locator(".insp-scan-same summary")).to_contain_text("changed nothing up to the machine code")
+    expect(page.locator(".insp-scan-same summary")).to_contain_text("machine code not compared")
     row = page.locator(".insp-flag-table tbody tr", has_text="xla_disable_all_hlo_passes")
     expect(row).to_have_count(1)
     row.get_by_role("button", name="Add xla_disable_all_hlo_passes=true as a variant").click()

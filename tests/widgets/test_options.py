@@ -97,6 +97,7 @@ def test_a_scan_is_told_as_it_goes_on(scanned: Scanned) -> None:
     scan.ranked = [
         effect("xla_a", True, "hlo", "1 fusion split", peak_bytes=64.0),
         effect("xla_b", False),
+        effect("xla_e", True, "unknown"),
         failed("xla_c", True, Failure("crashed", "it is gone")),
     ]
     scan.not_tried = [("xla_d", True)]
@@ -107,7 +108,8 @@ def test_a_scan_is_told_as_it_goes_on(scanned: Scanned) -> None:
         ("xla_c", "true", "it is gone", None),
     ]
     assert told["rows"][0]["unknown"] == "not known before code generation"
-    assert (told["done"], told["total"], told["left"], told["same"]) == (3, 4, 1, ["xla_b=false"])
+    assert (told["done"], told["total"], told["left"], told["same"]) == (4, 4, 1, ["xla_b=false"])
+    assert told["unknown"] == ["xla_e=true"]
     assert told["left_out"] == "12 that dump"
 
 

@@ -18,7 +18,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   hlo: "The optimized HLO is another one",
   memory: "The same HLO, with other memory",
   cost: "The same HLO, counted otherwise",
-  code: "The same HLO, with other machine code",
+  code: "The same optimized HLO, other machine code",
   refused: "The compiler refuses it",
   crashed: "The compiler crashes; that cost a process of its own",
   "timed out": "It took much longer than without the flag, and was stopped",

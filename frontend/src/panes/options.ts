@@ -141,10 +141,16 @@ class OptionsPane implements Pane {
       this.context.synced.send({ type: "scan_add", variant: variant.variant, flag: row.flag, value: row.value });
     return [
       scan.rows.length > 0 && flagTable(scan, add),
-      !scan.rows.length && scan.state !== "running" && empty(`No flag that was tried changes ${textOf(variant)}`),
+      !scan.rows.length &&
+        scan.state !== "running" &&
+        empty(
+          `No flag that was tried changes ${scan.unknown.length > 0 ? "the optimized HLO, memory or cost of " : ""}${textOf(variant)}`,
+        ),
       scan.count > scan.rows.length &&
         h("p", { class: "insp-note" }, `The first ${grouped(scan.rows.length)} of ${grouped(scan.count)} are shown.`),
-      scan.same.length > 0 && unchanged(scan),
+      scan.same.length > 0 && unchanged(scan.same, "changed nothing"),
+      scan.unknown.length > 0 &&
+        unchanged(scan.unknown, "left optimized HLO, memory and cost unchanged; machine code not compared"),
       scan.left_out !== "" &&
         h("p", { class: "insp-note" }, `Not tried here: ${scan.left_out}. Add them above by hand.`),
     ];
@@ -164,14 +170,13 @@ class OptionsPane implements Pane {
   }
 }
 
-/** The flags that do nothing, folded: they are the most. */
-function unchanged({ same, machine_code }: messages.Scan): HTMLElement {
-  const where = machine_code ? "" : " up to the machine code";
+/** A folded list of the flags without a known effect, which are the most. */
+function unchanged(flags: readonly string[], words: string): HTMLElement {
   return h(
     "details",
     { class: "insp-scan-same" },
-    h("summary", {}, `${plural(same.length, "flag")} changed nothing${where}`),
-    h("ul", {}, ...same.map((each) => h("li", {}, h("code", {}, each)))),
+    h("summary", {}, `${plural(flags.length, "flag")} ${words}`),
+    h("ul", {}, ...flags.map((each) => h("li", {}, h("code", {}, each)))),
   );
 }
 

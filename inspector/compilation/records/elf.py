@@ -20,6 +20,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
 _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8
+_LOADED = 2
 _FUNCTION, _SECTION_SYMBOL = 2, 3
 _LOCAL = 0
 
@@ -51,6 +52,7 @@ class _Section:
     size: int
     link: int
     info: int
+    flags: int
 
 
 class ObjectFile:
@@ -89,6 +91,17 @@ class ObjectFile:
             found.append((section, value, Function(name, kind >> 4 != _LOCAL, value, code, references)))
         return [function for *_, function in sorted(found, key=lambda entry: entry[:2])]
 
+    def loaded(self) -> list[bytes]:
+        """The sections that are loaded, without the functions' names: kind and contents of each, or its size."""
+        found = []
+        for section in self._sections:
+            if section.flags & _LOADED:
+                what = section.name.split(".")[1:2]  # "text" of ".text.fusion_1", "nv" of ".nv.constant0.fusion_1"
+                start = section.offset
+                contents = b"" if section.kind == _NO_BITS else self._data[start : start + section.size]
+                found.append(repr((what, section.kind, section.size)).encode() + contents)
+        return found
+
     def _read_sections(self) -> list[_Section]:
         program, table = struct.unpack_from("<QQ", self._data, 0x20)
         program_size, program_count, _, count, names = struct.unpack_from("<5H", self._data, 0x36)
@@ -97,8 +110,8 @@ class ObjectFile:
         self.byte_size = max(table + count * _SECTION.size, program + program_count * program_size, *ends)
         strings = headers[names][4]
         return [
-            _Section(self._string(strings + name), kind, offset, size, link, info)
-            for name, kind, _, _, offset, size, link, info, *_ in headers
+            _Section(self._string(strings + name), kind, offset, size, link, info, flags)
+            for name, kind, flags, _, offset, size, link, info, *_ in headers
         ]
 
     def _read_symbols(self) -> list[tuple[str, int, int, int, int]]:

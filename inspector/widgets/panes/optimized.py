@@ -14,10 +14,11 @@ from inspector import freed
 from inspector.analysis.aligned import Aligned, aligned
 from inspector.analysis.changes import Change as Changed
 from inspector.analysis.difference import Diff as Difference
-from inspector.analysis.difference import Totals, diff, totals
+from inspector.analysis.difference import diff, totals
 from inspector.analysis.source import hlo_listing
+from inspector.compilation import machine_code
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.preview import Preview
+from inspector.compilation.preview import NO_CODE, Preview
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
@@ -65,7 +66,8 @@ class Diff(TypedDict):
       baseline: the Explorer's, or the first variant for the same target.
       hunks: line ranges `[a0, a1, b0, b1]`, half open, of baseline (a) and variant (b).
       following: the hunks, by number, that only follow from others.
-      summary: in words, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB".
+      summary: in words, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB"; where the optimized HLO is the
+        same, with whether the machine code differs.
       changes: the first of `count`, the most telling first.
     """
 
@@ -187,20 +189,19 @@ class OptimizedPane(TextPane):
             before, after = (self._shown.get(number) for number in pair)
         if before is None or after is None:
             return
-        numbers = totals(before.program, after.program)
-        found = self._compared.get(pair)
-        if found is None:
-            found = self._keep(pair, _compared(before, after))
+        known = self._compared.get(pair)
+        found = _compared(before, after) if known is None else _updated(known, before, after)
+        if known is None:
             freed.give_back()  # what matching took besides
-        elif found.diff.totals == numbers:
+        elif known.diff.totals == found.diff.totals and known.diff.other_code == found.diff.other_code:
             return
-        self.context.publish(_message(pair, found, numbers))
+        self._keep(pair, found)
+        self.context.publish(_message(pair, found))
 
-    def _keep(self, pair: Pair, found: _Compared) -> _Compared:
+    def _keep(self, pair: Pair, found: _Compared) -> None:
         with self.context.lock:
             if self._shown.keys() >= set(pair):
                 self._compared[pair] = found
-        return found
 
     def _costs(self, request: DiffCostsRequest) -> DiffCosts:
         pair = request["baseline"], request["variant"]
@@ -234,11 +235,28 @@ def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
 
 
 def _compared(before: _Shown, after: _Shown) -> _Compared:
-    found = diff(before.module, after.module, totals(before.program, after.program))
-    return _Compared(found, aligned(found, *(display_text(each.program.hlo) for each in (before, after))))
+    found = diff(before.module, after.module)
+    texts = aligned(found, *(display_text(each.program.hlo) for each in (before, after)))
+    return _updated(_Compared(found, texts), before, after)
 
 
-def _message(pair: Pair, found: _Compared, numbers: Totals) -> Packed:
+def _updated(found: _Compared, before: _Shown, after: _Shown) -> _Compared:
+    """The same with what is known of both programs as a whole."""
+    difference = dataclasses.replace(found.diff, totals=totals(before.program, after.program))
+    if not difference.changes:
+        difference = difference.with_code(_code(before, after))
+    return dataclasses.replace(found, diff=difference)
+
+
+def _code(before: _Shown, after: _Shown) -> bool | Unavailable:
+    """Whether the machine code differs, where both have been compiled to the end."""
+    programs = before.program, after.program
+    if isinstance(programs[0], Preview) or isinstance(programs[1], Preview):
+        return NO_CODE
+    return machine_code.differ(programs[0], programs[1])
+
+
+def _message(pair: Pair, found: _Compared) -> Packed:
     told, texts = found.diff.changes, found.texts
     message = Diff(
         type="diff",
@@ -246,7 +264,7 @@ def _message(pair: Pair, found: _Compared, numbers: Totals) -> Packed:
         variant=pair[1],
         hunks=list(texts.hunks),
         following=list(texts.following),
-        summary=dataclasses.replace(found.diff, totals=numbers).headline,
+        summary=found.diff.headline,
         changes=[_change(*each) for each in zip(told[:_MOST_CHANGES], texts.lines, strict=False)],
         count=len(told),
     )

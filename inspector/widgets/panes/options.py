@@ -6,7 +6,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from inspector.compilation import options_text
@@ -52,6 +52,7 @@ class Scan(TypedDict):
       rows: that changed something or failed, those that matter first.
       count: how many such there are.
       same: flags with their values that changed nothing.
+      unknown: those that changed nothing but the machine code, if that: it was not compared.
       left: how many were not tried, once it ended.
       left_out: why other flags are not tried, in words.
       machine_code: whether it compiles to that.
@@ -68,6 +69,7 @@ class Scan(TypedDict):
     rows: list[FlagRow]
     count: int
     same: list[str]
+    unknown: list[str]
     left: int
     left_out: str
     machine_code: bool
@@ -288,7 +290,7 @@ class _Followed:
 def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:
     """How far a scan is, for the pane."""
     ranked, state = job.ranked, _state(job)
-    telling = [effect for effect in ranked if effect.outcome != "nothing"]
+    telling = [effect for effect in ranked if effect.outcome not in ("nothing", "unknown")]
     error = job.exception() if state == "failed" else None
     others = [f"{count:,} {reason}" for reason, count in job.left_out.items()]
     return Scan(
@@ -302,11 +304,17 @@ def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:
         total=job.total,
         rows=[_row(effect) for effect in telling[:_SHOWN]],
         count=len(telling),
-        same=[f"{e.flag}={options_text.value_text(e.value)}" for e in ranked if e.outcome == "nothing"],
+        same=_named(ranked, "nothing"),
+        unknown=_named(ranked, "unknown"),
         left=len(job.not_tried) if job.done() else 0,
         left_out=", ".join(others),
         machine_code=limits.machine_code,
     )
+
+
+def _named(effects: Iterable[FlagEffect], outcome: str) -> list[str]:
+    """The flags with their values that came to an outcome."""
+    return [f"{e.flag}={options_text.value_text(e.value)}" for e in effects if e.outcome == outcome]
 
 
 def _state(job: ScanJob) -> messages.State:
@@ -319,7 +327,7 @@ def _state(job: ScanJob) -> messages.State:
 def _failed(variant: int, error: Exception, limits: ScanLimits) -> Scan:
     return Scan(
         type="scan", variant=variant, state="failed", stage="failed", elapsed_s=0.0, error=messages.error_of(error),
-        done=0, total=0, rows=[], count=0, same=[], left=0, left_out="", machine_code=limits.machine_code,
+        done=0, total=0, rows=[], count=0, same=[], unknown=[], left=0, left_out="", machine_code=limits.machine_code,
     )  # fmt: skip
 
 

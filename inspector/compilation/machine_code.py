@@ -1,0 +1,249 @@
+"""Digests of machine code, to tell whether two compiles of a program gave the same.
+
+Read from a serialized executable, which every compile to the end has, so no compile must be asked for assembly; from recorded
+assembly where there is no executable. Names, addresses of buffers and the order in which kernels were compiled do not count.
+
+    CPU   object files of the kernels, and the thunks that call them
+    GPU   cubins of the kernels, and the thunks that launch them
+    TPU   programs of the cores
+
+Formats were found on jaxlib 0.10.2 and 0.12.0 and libtpu of the same age; nothing is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from inspector.compilation.archive import inflate
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.records.assembly import Assembly
+from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
+from inspector.compilation.records.riegeli import SIGNATURE, everything_in, records
+from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.executable import compilation_result, nameless
+from inspector.toolchain.schema import installed_schema
+from inspector.varints import read_varint
+
+MachineCode = Mapping[str, str]
+"""Digests (SHA-256 in hex) by form: `object files`, `cubins`, `thunks`, `TPU programs`, `VLIW bundles`."""
+
+_UNREADABLE = Unavailable("the machine code of this executable cannot be read: its format is not known")
+_GPU_EXECUTABLE = "xla.gpu.GpuExecutableProto"
+_TPU_EXECUTABLE = b"xla.TpuExecutableProto"
+
+# Fields of thunks that name, number or place something: which buffer lies where is told by the memory, not by the code.
+_NAMING = frozenset({
+    "profile_annotation", "thunk_id", "kernel_name", "op_name", "module_name", "module_id", "buffer_allocation_index",
+    "offset", "slice_alignments", "metadata",
+})  # fmt: skip
+
+_COMMENT = re.compile(r"\s*(//|;;).*|/\*.*?\*/")
+_PTX_NAME = re.compile(r"(\.entry|\.func)\s+[\w$.]+|\b[\w$.]+_param_\d+")
+
+
+def of_program(program: CompiledProgram) -> MachineCode | Unavailable:
+    """The machine code of a compiled program, or why it is not known."""
+    found = of_executable(program.executable)
+    if isinstance(found, Unavailable) and not isinstance(program.assembly, Unavailable):
+        return of_assembly(program.assembly)
+    return found
+
+
+def differ(before: CompiledProgram, after: CompiledProgram) -> bool | Unavailable:
+    """Whether the machine code of two programs differs, or why that is not known."""
+    if before is after:
+        return False
+    first = of_program(before), of_program(after)
+    found = _differ(*first)
+    if isinstance(found, Unavailable) and not any(isinstance(each, Unavailable) for each in first):
+        recorded = [each.assembly for each in (before, after)]  # one had an executable, the other assembly only
+        if not any(isinstance(each, Unavailable) for each in recorded):
+            return _differ(*map(of_assembly, recorded))  # type: ignore[arg-type]
+    return found
+
+
+def _differ(ours: MachineCode | Unavailable, theirs: MachineCode | Unavailable) -> bool | Unavailable:
+    for each in (ours, theirs):
+        if isinstance(each, Unavailable):
+            return each
+    common = ours.keys() & theirs.keys()  # type: ignore[union-attr]
+    if not common:
+        return Unavailable("the machine code of the two is recorded in different forms", "Compile both again.")
+    return any(ours[form] != theirs[form] for form in common)  # type: ignore[index]
+
+
+def of_executable(executable: bytes | Unavailable) -> MachineCode | Unavailable:
+    """The machine code of a serialized executable.
+
+    Args:
+      executable: `Compiled.executable`.
+    """
+    if isinstance(executable, Unavailable):
+        return executable
+    result = compilation_result(executable)
+    if result is not None:
+        files = [nameless(bytes(file.contents)) for file in result.object_files]
+        return {"object files": _digest_of_all(files), "thunks": _digest_of_all([_plain(result.thunk_sequence)])}
+    try:
+        return _of_gpu(executable) or _of_tpu(executable) or _UNREADABLE
+    except (ModuleError, DecodeError, ValueError, IndexError) as e:
+        return Unavailable(f"{_UNREADABLE.reason} ({e})")
+
+
+def of_assembly(assembly: Assembly) -> MachineCode | Unavailable:
+    """The machine code in recorded assembly."""
+    objects = {code.compressed for code in assembly if code.form == "elf"}
+    if objects:
+        return {"object files": _digest_of_all(nameless(inflate(each)) for each in objects)}
+    cubins = {code.compressed for code in assembly if code.form == "cubin"}
+    if cubins:
+        return {"cubins": _digest_of_all(map(_nameless_cubin, map(inflate, cubins)))}
+    bundles = [code.text for code in assembly if code.stage == "VLIW bundles"]
+    if bundles:
+        return {"VLIW bundles": _digest_of_all(_COMMENT.sub("", str(text)).encode() for text in bundles)}
+    return Unavailable("the recorded code has no machine code")
+
+
+def _of_gpu(executable: bytes) -> MachineCode | None:
+    schema = installed_schema()
+    for record in everything_in(executable) if SIGNATURE in executable else ():
+        try:
+            found: Any = schema.message(_GPU_EXECUTABLE).FromString(record)
+        except (DecodeError, UnicodeDecodeError):
+            continue
+        if not found.HasField("hlo_module_with_config") or not found.thunks:
+            continue
+        cubins = [_nameless_cubin(cubin) for cubin in dict.fromkeys(_cubins(record))]
+        launches = [_plain(thunk) for thunk in found.thunks]
+        parts = [_plain_ptx(found.asm_text).encode(), *(constant.content for constant in found.constants)]
+        return {"cubins": _digest_of_all(cubins), "thunks": _digest([*launches, *parts]).hex()}
+    return None
+
+
+def _cubins(data: bytes) -> Iterator[bytes]:
+    position = data.find(MAGIC)
+    while position >= 0:
+        step = 1
+        try:
+            cubin = ObjectFile(data[position:])
+            if cubin.machine == CUDA:
+                step = cubin.byte_size
+                yield data[position : position + step]
+        except ModuleError:  # four bytes by chance
+            pass
+        position = data.find(MAGIC, position + step)
+
+
+def _nameless_cubin(cubin: bytes) -> bytes:
+    """What of a cubin is loaded onto a GPU, without the names and the order of its kernels."""
+    return _digest(sorted(ObjectFile(cubin).loaded())) if cubin.startswith(MAGIC) else cubin
+
+
+def _of_tpu(executable: bytes) -> MachineCode | None:
+    for program in _tpu_programs(executable):
+        codes = [value for number, value in _fields(program) if number == _TPU_CORE and isinstance(value, bytes)]
+        cores = [dict(_fields(code)) for code in codes]
+        if cores and all(isinstance(core.get(_TPU_CODE), bytes) for core in cores):
+            parts = [b"%d:" % int(core.get(_TPU_CORE_KIND, 0)) + core[_TPU_CODE] for core in cores]  # type: ignore[operator]
+            return {"TPU programs": _digest_of_all(parts)}
+    return None
+
+
+_TPU_CORE, _TPU_CORE_KIND, _TPU_CODE = 8, 1, 3  # fields of libtpu's program, and of the code of a core in it
+
+
+def _tpu_programs(executable: bytes) -> Iterator[bytes]:
+    """What may be the program: the first message behind the metadata, or in the first record of a file of records."""
+    if SIGNATURE in executable:
+        if _TPU_EXECUTABLE in executable:
+            for record in records(executable[executable.find(SIGNATURE) :]):
+                for inner in _inside(record):
+                    yield from _inside(inner)
+        return
+    length, start = read_varint(executable)
+    size, start = read_varint(executable, start + length)
+    yield executable[start : start + size]
+
+
+def _inside(message: bytes) -> list[bytes]:
+    """The first field of a message, where it is bytes."""
+    try:
+        return [value for number, value in _fields(message) if number == 1 and isinstance(value, bytes)]
+    except ValueError:
+        return []
+
+
+def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
+    """The fields of a message whose schema is not published: numbers, with integers or bytes.
+
+    Raises:
+      ValueError: not a message.
+    """
+    found: list[tuple[int, int | bytes]] = []
+    position = 0
+    while position < len(message):
+        tag, position = read_varint(message, position)
+        kind = tag & 7
+        if kind == 0:
+            value, position = read_varint(message, position)
+            found.append((tag >> 3, value))
+            continue
+        if kind not in _SIZES and kind != _LENGTH:
+            raise ValueError(f"a field of kind {kind}")
+        size = _SIZES.get(kind, 0)
+        if kind == _LENGTH:
+            size, position = read_varint(message, position)
+        if position + size > len(message):
+            raise ValueError("a field that ends behind its message")
+        found.append((tag >> 3, message[position : position + size]))
+        position += size
+    return found
+
+
+_LENGTH, _SIZES = 2, {1: 8, 5: 4}
+
+
+def _plain(message: Any) -> bytes:
+    """A message of thunks without the fields in `_NAMING`, cubins without names."""
+    copy = type(message).FromString(message.SerializeToString())
+    _clear(copy)
+    return bytes(copy.SerializeToString(deterministic=True))
+
+
+def _clear(message: Any) -> None:
+    for field, value in message.ListFields():
+        if field.name in _NAMING:
+            message.ClearField(field.name)
+        elif hasattr(value, "DESCRIPTOR"):
+            _clear(value)
+        elif isinstance(value, bytes) and value.startswith(MAGIC):
+            setattr(message, field.name, _nameless_cubin(value))
+        elif isinstance(value, str) and ".entry" in value:
+            setattr(message, field.name, _plain_ptx(value))
+        elif field.message_type is not None:
+            entries = value.values() if hasattr(value, "values") else value
+            for each in entries:
+                if hasattr(each, "DESCRIPTOR"):
+                    _clear(each)
+
+
+def _plain_ptx(text: str) -> str:
+    return _PTX_NAME.sub("", _COMMENT.sub("", text))
+
+
+def _digest_of_all(parts: Iterable[bytes]) -> str:
+    """The digest of parts in any order."""
+    return _digest(sorted(_digest([part]) for part in parts)).hex()
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
