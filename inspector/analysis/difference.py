@@ -142,7 +142,9 @@ class Diff(Tabular):
         if self.other_code is None or self.other_code is False:
             return (SAME,)
         if isinstance(self.other_code, Unavailable):
-            return SAME_HLO, f"machine code not compared ({self.other_code.reason})"
+            reason = self.other_code.reason.partition(":")[0]
+            why = f" ({reason})" if len(reason) <= _LONGEST_DETAIL else ""
+            return SAME_HLO, f"machine code not compared{why}"
         return SAME_HLO, OTHER_CODE
 
     @functools.cached_property

@@ -38,11 +38,13 @@ _TPU_EXECUTABLE = b"xla.TpuExecutableProto"
 
 # Fields of thunks that name, number or place something: which buffer lies where is told by the memory, not by the code.
 _NAMING = frozenset({
-    "profile_annotation", "thunk_id", "kernel_name", "op_name", "module_name", "module_id", "buffer_allocation_index",
-    "offset", "slice_alignments", "metadata",
+    "buffer_allocation_index", "called_computation", "canonical_hlo", "channel_id", "comparator_name", "instruction_id",
+    "instruction_name", "kernel_name", "metadata", "module_id", "module_name", "name", "offset", "op_id", "op_name",
+    "profile_annotation", "slice_alignments", "thunk_id",
 })  # fmt: skip
 
-_COMMENT = re.compile(r"\s*(//|;;).*|/\*.*?\*/")
+_COMMENT = re.compile(r"\s*//.*|/\*.*?\*/")
+_VALUE_NUMBER = re.compile(r"%[a-z]*\d+")  # `%v24644_v48` is the value 24644 in the register v48
 _PTX_NAME = re.compile(r"(\.entry|\.func)\s+[\w$.]+|\b[\w$.]+_param_\d+")
 
 
@@ -105,7 +107,8 @@ def of_assembly(assembly: Assembly) -> MachineCode | Unavailable:
         return {"cubins": _digest_of_all(map(_nameless_cubin, map(inflate, cubins)))}
     bundles = [code.text for code in assembly if code.stage == "VLIW bundles"]
     if bundles:
-        return {"VLIW bundles": _digest_of_all(_COMMENT.sub("", str(text)).encode() for text in bundles)}
+        plain = [_VALUE_NUMBER.sub("%", _COMMENT.sub("", str(text))) for text in bundles]
+        return {"VLIW bundles": _digest_of_all(text.encode() for text in plain)}
     return Unavailable("the recorded code has no machine code")
 
 
