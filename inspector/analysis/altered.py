@@ -73,7 +73,8 @@ def _spelled(before: Instruction, after: Instruction) -> Iterator[tuple[Aspect, 
     forms = [Forms(counts[0].completed(counts[1])), Forms(counts[1].completed(counts[0]))]
     meanings = [form.of(each) for form, each in zip(forms, sides, strict=True)]
     texts = [(_groups(each), _pairs(each), each.sharding) for each in sides]
-    for name, ours, theirs, *said in zip(_SPELLED_NAMES, *meanings, *texts, strict=True):
+    rows = zip(_SPELLED_NAMES, meanings[0], meanings[1], texts[0], texts[1], strict=True)
+    for name, ours, theirs, *said in rows:
         if said[0] != said[1] or ours != theirs:
             if said[0] == said[1]:  # `{}`, of other numbers of devices
                 said = [f"{text} of {_count(n)}" for text, n in zip(said, counts, strict=True)]

@@ -129,8 +129,8 @@ def spelled_rows(module: Module) -> list[int]:
 def _first_rows(module: Module) -> dict[int, int]:
     """The first row of each kind that has groups, pairs or a sharding, with the number of the kind."""
     rows, first = spelled_rows(module), module.alike.first
-    kinds = np.unique(module.alike.kinds[rows]) if rows else []
-    return {int(first[kind]): int(kind) for kind in kinds}
+    kinds: list[int] = np.unique(module.alike.kinds[rows]).tolist() if rows else []
+    return {int(first[kind]): kind for kind in kinds}
 
 
 class Forms:
@@ -141,7 +141,7 @@ class Forms:
         self._counts = counts
         self._known: dict[Hashable, Hashable] = {}
 
-    def of(self, instruction: Instruction) -> Hashable:
+    def of(self, instruction: Instruction) -> tuple[Hashable, Hashable, Hashable]:
         """Groups, pairs and sharding of an instruction."""
         proto = instruction.proto
         sharding = sharding_form(proto.sharding) if proto.HasField("sharding") else None
