@@ -84,7 +84,7 @@ def _named(names: Sequence[object], sizes: Sequence[object], ids: tuple[int, ...
         raise ParameterError(f"Got axes of the sizes {counts}; expected 1 or more of each.")
     if ids is not None and (len(set(ids)) != len(ids) or len(ids) != math.prod(counts)):
         raise ParameterError(f"Got the devices {ids} for {math.prod(counts)} places; expected one of each.")
-    return Mesh(tuple(map(str, names)), counts, "partition", ids)
+    return Mesh(tuple(map(str, names)), counts, "partition", physical_ids=ids)
 
 
 def _axes(spec: PartitionSpec) -> tuple[tuple[str, ...], ...]:

@@ -95,6 +95,7 @@ export interface Variant {
   error: Error | null;
   cached: string;
   timing: string;
+  warnings: string[];
   pinned: boolean;
   no_run: string;
   supposed: string;
@@ -539,6 +540,7 @@ export interface ObserveRequest {
 }
 
 export interface ObservedDevice {
+  logical_id: number | null;
   device: number | null;
   coordinates: Record<string, number>;
   before: string[];
@@ -628,7 +630,6 @@ export interface ShardingList {
   axis_names: string[];
   axis_sizes: number[];
   ids: number[];
-  physical_ids: number[] | null;
   rows: ShardedArray[];
   left_out: number;
   has_values: boolean;

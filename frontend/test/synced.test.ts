@@ -41,6 +41,7 @@ const variant = (number: number, state: messages.State = "done") => ({
   error: null,
   cached: "",
   timing: "",
+  warnings: [],
   pinned: false,
   no_run: "",
 });

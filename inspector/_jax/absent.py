@@ -175,10 +175,13 @@ class AbsentCompiler(Compiler):
         return self._backend.compile(parsed, xla_client.DeviceList(tuple(assignment.flat)), options)
 
     def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
-        """The given devices; else those of a mesh as JAX would lay it over the slice; else the first ones."""
+        """The given devices; else those that the program names; else those of a mesh as JAX would lay it over the slice; else the first ones."""
         assignment = compile_options.device_assignment(build_options, self.devices)
         shape = build_options.get("mesh_shape")
-        if build_options.get("device_assignment") or not shape or assignment.size != len(self.devices):
+        is_given = (
+            build_options.get("device_assignment") or len(build_options.get("device_ids") or ()) == assignment.size
+        )
+        if is_given or not shape or assignment.size != len(self.devices):
             return assignment
         if math.prod(shape) != assignment.size or self.platform != platforms.TPU.name:
             return assignment

@@ -139,8 +139,9 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
     """The devices that one execution takes.
 
     Args:
-      build_options: fields of `Options`, None where not said.
-      devices: the client's devices; the first ones are taken when no assignment is given.
+      build_options: fields of `Options`, None where not said; `device_ids`, those that the program names.
+      devices: the client's devices. Without an assignment the program's own are taken; where they are not all attached,
+        the first ones in the same order, and the first ones also where it names none.
 
     Returns:
       An object array of devices, [num_replicas, num_partitions].
@@ -158,10 +159,22 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
             " virtual CPU devices."
         )
     ids = build_options.get("device_assignment")
-    flat = list(devices[:needed]) if ids is None else _assigned(ids, shape, devices)
+    flat = named_devices(build_options, devices[:needed], devices) if ids is None else _assigned(ids, shape, devices)
     assignment = np.empty(needed, dtype=object)
     assignment[:] = flat
     return assignment.reshape(shape)
+
+
+def named_devices(build_options: Mapping[str, Any], first: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
+    """The devices that the program names; `first` where it names none, or another number of them."""
+    ids = build_options.get("device_ids")
+    if ids is None or len(ids) != len(first):
+        return list(first)
+    by_id = {device.id: device for device in devices}
+    if by_id.keys() >= set(ids):
+        return [by_id[i] for i in ids]
+    ranks = {i: rank for rank, i in enumerate(sorted(ids))}
+    return [first[ranks[i]] for i in ids]
 
 
 def make_compile_options(

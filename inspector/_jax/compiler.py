@@ -196,7 +196,7 @@ class Compiler:
                 " and executables do not carry over. Compile the program again here."
             )
         self._prepare_custom_calls(module)
-        assignment = _options.device_assignment(build_options, self.devices)
+        assignment = self._assign(build_options)
         parsed = parse_module(module)
         options = self._options(build_options, assignment, detailed_logging=False)
         try:
@@ -226,7 +226,8 @@ class Compiler:
         final = None
         if watch.take is not None:
             flags |= FINAL_HLO
-            final = FinalHlo(lambda text, proto: self._tell_early(text, proto, watch, early, costing))
+            devices = _device_texts(assignment)
+            final = FinalHlo(lambda text, proto: self._tell_early(text, proto, devices, watch, early, costing))
             see.append(final.see)
         flags |= {**watch.flags, "xla_dump_to": watch.directory}
         dump: Dump | None = None
@@ -263,11 +264,13 @@ class Compiler:
             )
         return True
 
-    def _tell_early(self, dumped: str, proto: bytes, watch: Watch, early: Early, costing: Costing) -> None:
+    def _tell_early(
+        self, dumped: str, proto: bytes, devices: tuple[str, ...], watch: Watch, early: Early, costing: Costing
+    ) -> None:
         """Tells the HLO as it is, then what XLA counts in it, for which XLA has to read it again."""
         hlo_proto, buffer_assignment = split_hlo_proto(proto)
         module = functools.cache(lambda: _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto))
-        early.report = EarlyReport(self._early_text(dumped, module), hlo_proto, buffer_assignment)
+        early.report = EarlyReport(self._early_text(dumped, module), hlo_proto, buffer_assignment, devices)
         if watch.take is not None:
             watch.take(early.report)
         reported = named_cost(lambda: _jax.hlo_module_cost_analysis(self._backend, module()))

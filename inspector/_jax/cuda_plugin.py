@@ -204,6 +204,7 @@ def _without_code(
         executable=reason,
         timings={},
         versions=versions,
+        devices=early.devices,
         buffer_assignment=early.buffer_assignment,
     )
 

@@ -57,11 +57,13 @@ class EarlyReport:
         XLA's dump writes it in another form.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
+      devices: as in `Report`.
     """
 
     hlo: str
     hlo_proto: bytes
     buffer_assignment: bytes
+    devices: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(slots=True)

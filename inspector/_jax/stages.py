@@ -2,7 +2,7 @@
 
 Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, devices, debug information),
 `source_info_util.register_exclusion` (our frames are not the user's), `PjitFunction._jit_info`
-(static arguments), `Traced._params` (its jaxpr, shardings and donations), `Traced._meta_tys_flat` (where its arrays lie).
+(static arguments), `Lowered._lowering._device_list` (the devices, in the order of the partitions), `Traced._params` (its jaxpr, shardings and donations), `Traced._meta_tys_flat` (where its arrays lie).
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class LoweredFacts:
       arguments, results: in flattening order.
       meshes: of the shardings, the arguments' first.
       device_count: devices that the lowering is for.
+      device_ids: their ids, by partition; None where only abstract meshes are named.
+      device_platform: the platform of these devices; "" for none.
       hoisted: constants of the function that became parameters of the module.
       propagate_to_parameters, propagate_to_results: whether XLA may choose the sharding, tokens of effects included.
       callbacks: what the program calls in this process, or None.
@@ -85,6 +87,8 @@ class LoweredFacts:
     results: tuple[ResultFacts, ...]
     meshes: tuple[MeshFacts, ...]
     device_count: int
+    device_ids: tuple[int, ...] | None
+    device_platform: str
     hoisted: int
     propagate_to_parameters: tuple[bool, ...]
     propagate_to_results: tuple[bool, ...]
@@ -132,6 +136,7 @@ def lowered_facts(lowered: Lowered) -> LoweredFacts:
     kept, tokens = _kept(lowered, len(opened)), len(compile_args["ordered_effects"])
     numbers, placed = {leaf: n for n, leaf in enumerate(kept, tokens)}, dict(zip(kept, in_shardings, strict=True))
     module = modules.module_facts(_module(lowered))
+    devices = _devices(lowered)
     return LoweredFacts(
         name=module.name,
         arguments=tuple(
@@ -147,6 +152,8 @@ def lowered_facts(lowered: Lowered) -> LoweredFacts:
         ),
         meshes=tuple(mesh_facts(s.mesh) for s in (*in_shardings, *out_shardings) if hasattr(s, "mesh")),
         device_count=int(compile_args["num_devices"]),
+        device_ids=tuple(int(device.id) for device in devices) or None,
+        device_platform=platforms.named(str(devices[0].platform)).name if devices else "",
         hoisted=len(module.parameters) - tokens - len(kept),
         propagate_to_parameters=(False,) * tokens + tuple(s is None for s in in_shardings),
         propagate_to_results=(False,) * tokens + tuple(s is None for s in out_shardings),
@@ -281,6 +288,11 @@ def _module(lowered: Any) -> Any:
 def _compile_args(lowered: Any) -> dict[str, Any]:
     given: dict[str, Any] = lowered._lowering.compile_args
     return given
+
+
+def _devices(lowered: Any) -> tuple[Any, ...]:
+    """The devices that JAX assigns to the partitions, in their order; () where it names none."""
+    return tuple(vars(lowered._lowering).get("_device_list") or ())
 
 
 def _kept(lowered: Lowered, arguments: int) -> tuple[int, ...]:

@@ -49,12 +49,14 @@ class Collectives(Tabular):
       mesh: the mesh or axis environment they were matched with.
       num_replicas: of the program.
       num_partitions: of the program.
+      devices: the devices' ids by logical id, as JAX gives them; () where they are unknown.
     """
 
     items: tuple[Collective, ...]
     mesh: Mesh | None
     num_replicas: int
     num_partitions: int
+    devices: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         kinds = collections.Counter(f"{one.opcode}{over(one.axes)}" for one in self.items)
@@ -111,7 +113,7 @@ class Collectives(Tabular):
 
     def members(self, key: str | int) -> pd.DataFrame:
         """One row a group member of a collective, by its name or position: see `analysis/members.py`."""
-        return members(self[key], self.mesh, self.num_replicas, self.num_partitions)
+        return members(self[key], self.mesh, self.num_replicas, self.num_partitions, self.devices)
 
     def exchange(
         self, key: str | int, algorithm: str = "ring", *, group: int = 0, links: Links | None = None
@@ -144,7 +146,7 @@ class Collectives(Tabular):
           key: name or position.
           network: such as `Torus.published("tpu:v5e:4x4")` or `Switch.published("gpu:h100:8")`.
           algorithm: as of `exchange`.
-          devices: the physical id at each logical one; by default those that the program's mesh has, if they are there.
+          devices: the physical id at each logical one; by default the program's own, if the network has them.
 
         Raises:
           ParameterError: no such algorithm, or ids that are not there.
@@ -152,10 +154,11 @@ class Collectives(Tabular):
         """
         from inspector.analysis.exchanges.link_loads import link_loads
 
-        own = None if self.mesh is None or self.num_replicas > 1 else self.mesh.physical_ids
-        if devices is None and own is not None and max(own) < network.device_count:
-            devices = own
-        return link_loads(self[key], algorithm, network, devices)
+        return link_loads(self[key], algorithm, network, self.devices_on(network) if devices is None else devices)
+
+    def devices_on(self, network: Network) -> tuple[int, ...] | None:
+        """The program's devices by logical id, if a network has them; None where it lacks some or they are unknown."""
+        return self.devices if self.devices and max(self.devices) < network.device_count else None
 
     def plot(self, key: str | int) -> Figure:
         """The groups of a collective, by its name or position, drawn on the mesh: see `analysis/mesh_plot.py`.
@@ -227,6 +230,7 @@ def collectives(
     num_partitions: int = 1,
     *,
     named_axes: Sequence[NamedAxes] = (),
+    devices: Sequence[int] | None = None,
 ) -> Collectives:
     """Finds the collectives of a module.
 
@@ -236,12 +240,13 @@ def collectives(
       num_replicas: of the program; a module does not say.
       num_partitions: of the program; a module does not say.
       named_axes: what the user's collectives name, for axes of size 1.
+      devices: the devices' ids by logical id; None or () where they are unknown.
 
     Raises:
       ModuleError: a damaged module.
     """
     program = _Program(module, mesh, num_replicas, num_partitions, named_axes)
-    return Collectives(tuple(program.collectives()), mesh, num_replicas, num_partitions)
+    return Collectives(tuple(program.collectives()), mesh, num_replicas, num_partitions, tuple(devices or ()))
 
 
 class _Program:

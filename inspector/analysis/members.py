@@ -7,7 +7,7 @@ A table in words and bytes, from the definitions of the collectives in XLA's ope
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ _KINDS: Mapping[str, Kind] = {
     "logical_id": "int",
     "replica": "int",
     "partition": "int",
+    "device": "int",
     "coordinates": "object",
     "before": "text",
     "before_bytes": "int",
@@ -80,7 +81,9 @@ class _Member:
         return _shapes(self.collective.result_shapes)
 
 
-def members(collective: Collective, mesh: Mesh | None, num_replicas: int, num_partitions: int) -> pd.DataFrame:
+def members(
+    collective: Collective, mesh: Mesh | None, num_replicas: int, num_partitions: int, devices: Sequence[int] = ()
+) -> pd.DataFrame:
     """One row a member of every group; of a collective-permute, one row a device.
 
     Args:
@@ -88,11 +91,12 @@ def members(collective: Collective, mesh: Mesh | None, num_replicas: int, num_pa
       mesh: for `coordinates`; None leaves them empty.
       num_replicas: of the program.
       num_partitions: of the program.
+      devices: ids by logical id; () leaves `device` missing.
 
     Returns:
       Columns: `group` and `position` in it, missing for a collective-permute, which has pairs and no groups;
       `logical_id` is `replica * num_partitions + partition`, the place in the program's device assignment
-      (`Compiled.devices[logical_id]` is the device there); `coordinates` are mesh indices in the order of the mesh's
+      (`Compiled.devices[logical_id]` is the device there, `device` its id); `coordinates` are mesh indices in the order of the mesh's
       axes, or () where the mesh does not hold the id; `before` and `after` say what the id holds, `before_bytes` and
       `after_bytes` how much; `receives_from` lists the logical ids whose data it ends up with, itself included.
 
@@ -109,7 +113,8 @@ def members(collective: Collective, mesh: Mesh | None, num_replicas: int, num_pa
     for group, position, logical_id, before, after, sources in described:
         if sources is not last:  # a list for each group: one for each member would be the square of them
             listed, last = list(sources), sources
-        place = (group, position, logical_id, logical_id // num_partitions, logical_id % num_partitions)
+        device = devices[logical_id] if logical_id < len(devices) else None
+        place = (group, position, logical_id, logical_id // num_partitions, logical_id % num_partitions, device)
         held = (before, collective.operand_bytes, after, collective.result_bytes)
         rows.append((*place, coordinates[logical_id], *held, listed))
     return make_table(_KINDS, rows)

@@ -59,7 +59,7 @@ def plot_groups(
     """Draws groups, or the pairs of a collective-permute, on a mesh.
 
     Args:
-      mesh: its ids are the numbers in the cells.
+      mesh: its logical ids are the numbers in the cells; below each is the device, where that has another id.
       groups: ids of each group, as `Collective.groups`; ids that are in none stay grey.
       pairs: `groups` are (source, target) pairs, drawn as arrows.
       title: above the picture.
@@ -143,10 +143,11 @@ def _draw_page(
         )
         ink = "white" if colour in _DARK else "#1A1A1A"
         halo = {"boxstyle": "round,pad=0.12", "facecolor": colour, "edgecolor": "none"} if hatch else None
-        below = "\n(" + ",".join(map(str, positions[member])) + ")" if coordinates else ""
+        below = "" if mesh.physical_ids is None else f"\ndevice {mesh.physical_ids[member]}"
+        below += "\n(" + ",".join(map(str, positions[member])) + ")" if coordinates else ""
         panel.text(
             *(column + 0.5, row + 0.5, f"{member}{below}"),
-            ha="center", va="center", fontsize=7 if coordinates else 10, color=ink, bbox=halo,
+            ha="center", va="center", fontsize=7 if below else 10, color=ink, bbox=halo,
         )  # fmt: skip
     _label(panel, page, mesh)
 

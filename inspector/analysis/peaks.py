@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from inspector import platforms
+from inspector.compilation.placement import device_kind
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.platforms.chip import MIB, Peak
@@ -33,8 +34,8 @@ def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
 
 
 def kind_of(devices: Sequence[str]) -> str:
-    """What JAX calls the first of `Compiled.devices`, with which its text begins; "" for none."""
-    return devices[0].partition(" at ")[0].rpartition(" ")[0] if devices else ""
+    """JAX's name of the first of `Compiled.devices`; "" for none."""
+    return device_kind(devices[0]) if devices else ""
 
 
 def _chip_of(kind: str) -> platforms.Chip | None:

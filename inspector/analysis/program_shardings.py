@@ -143,7 +143,7 @@ def shardings(
       before: its HLO before optimization, where the constraints stand; without it there are none of these.
       whole: as the partitioner takes it; without it there are no values.
     """
-    mesh, options = compiled.program.mesh, compiled.build_options
+    mesh, options = compiled.mesh, compiled.build_options
     if (options.num_partitions or 1) == 1:
         return Shardings(())
     named = None if mesh is None or mesh.kind != "partition" else mesh

@@ -135,7 +135,7 @@ def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: M
     """
     full = full_rematerialisations(compiled)
     arrays = WholeArrays(compiled.module(), shardings(compiled))
-    inside = None if whole is None else SplitInstructions(whole, compiled.program.mesh)
+    inside = None if whole is None else SplitInstructions(whole, compiled.mesh)
     inserted = [each for each in (resharding(one, arrays, inside) for one in found) if isinstance(each, Resharding)]
     if isinstance(full, Unavailable):
         return Reshardings(tuple(inserted), str(full))
@@ -214,7 +214,7 @@ def full_rematerialisations(compiled: CompiledProgram) -> tuple[Resharding, ...]
             'compile with isolate=True, or for a target that a worker compiles for, such as "cpu:8"',
         )
     said = [warning for warning in compiled.warnings if _WARNING in warning]
-    return tuple(_full(warning, compiled.module(), compiled.program.mesh) for warning in said)
+    return tuple(_full(warning, compiled.module(), compiled.mesh) for warning in said)
 
 
 def _full(warning: str, module: Module, mesh: Mesh | None) -> Resharding:

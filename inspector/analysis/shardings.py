@@ -36,7 +36,7 @@ class Sharding(Tabular):
 
     Attributes:
       shape: of the whole array.
-      mesh: the devices; ids are those of the mesh.
+      mesh: the devices; a device's id is its `physical_ids`, or the logical id where it has none.
       axes: of each dimension, the mesh axes that split it, the first the slowest; () where it is whole.
     """
 
@@ -175,7 +175,7 @@ class Sharding(Tabular):
                 index = index * self._size(axis) + places[axis]
             starts, stops = np.minimum(index * step, size), np.minimum((index + 1) * step, size)
             bounds.append(list(zip(starts.tolist(), stops.tolist(), strict=True)))
-        ids = self.mesh.device_ids or range(self.mesh.size)
+        ids = self.mesh.physical_id_of_position.tolist()
         parts = list(zip(*bounds, strict=True)) if bounds else [()] * self.mesh.size
         return list(zip(ids, parts, strict=True))
 

@@ -13,6 +13,7 @@ from inspector.compilation import readings
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
+from inspector.compilation.placement import device_ids, placed
 from inspector.compilation.program import Program
 from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
@@ -20,6 +21,7 @@ from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
 from inspector.deferred import Deferred
 from inspector.errors import Unavailable
+from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.units import format_bytes, format_count, format_seconds
 
@@ -95,9 +97,16 @@ class CompiledProgram(Deferred):
         return self.program.options.merge(self.options)
 
     @property
+    def mesh(self) -> Mesh | None:
+        """The program's mesh on the devices that it is compiled for: `Mesh.physical_ids` are theirs."""
+        return placed(self.program.mesh, device_ids(self.devices))
+
+    @property
     def digest(self) -> str:
-        """SHA-256 over module, options, target and compiler versions, in hex."""
+        """SHA-256 over module, options, target, compiler versions and an order of devices of its own, in hex."""
         parts = (self.program.digest, self.build_options.to_json(), str(self.target), *sorted(self.versions.items()))
+        ids = self.program.device_ids or ()
+        parts += ids if ids != tuple(range(len(ids))) else ()
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     @property

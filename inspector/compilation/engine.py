@@ -30,6 +30,12 @@ T = TypeVar("T")
 READING_CACHE = "reading the cache"
 """The stage of a job that waits for no compiler."""
 
+UNHEARD = (
+    "What XLA itself warned of is not listed: a compile in this process writes it to the process's stderr, and not"
+    " at all where TF_CPP_MIN_LOG_LEVEL is above 1. A worker's compile lists it."
+)
+"""The warning of every compile by the engine "inline"."""
+
 TRIES = 3
 """So often is a request submitted whose worker is lost (`WorkerLostError`): by then it may well be the request's doing."""
 V = TypeVar("V")

@@ -13,10 +13,12 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options import Options
+from inspector.compilation.placement import device_ids, placed
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.buffer_assignment import assigned_bytes
+from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 
 NO_CODE = Unavailable("not known before code generation", "Wait for the compile to end.")
@@ -41,6 +43,7 @@ class Preview:
       cost: operation counts, or why there are none: `COUNTING` where they follow.
       elapsed_s: from the request until the engine had this.
       before_code: False when the engine could not tell before it had the result.
+      devices: as in `CompiledProgram`.
     """
 
     program: Program
@@ -53,6 +56,7 @@ class Preview:
     cost: Cost | Unavailable
     elapsed_s: float
     before_code: bool = True
+    devices: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, compiled: CompiledProgram, elapsed_s: float) -> Preview:
@@ -64,6 +68,11 @@ class Preview:
     def is_counted(self) -> bool:
         """Whether there is no more to follow."""
         return self.cost != COUNTING
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """As of `CompiledProgram`."""
+        return placed(self.program.mesh, device_ids(self.devices))
 
     @property
     def build_options(self) -> Options:

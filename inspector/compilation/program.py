@@ -117,6 +117,8 @@ class Program(Portable):
       host_callbacks: the program calls back into this very process, so no other can run it.
       named_axes: where the mesh has axes of size 1, which leave no trace in groups: what the function's collectives
         name; else ().
+      device_ids: JAX's ids of the devices that the function names, one a partition, in their order; None where it names
+        none, as with an `AbstractMesh` or an axis environment. Targets that have these devices compile for them.
       callbacks: what it then calls, for whoever compiles it here.
       binding: how the arguments of a call become its arrays, or None. These two never leave the process
         and are never compared.
@@ -131,6 +133,7 @@ class Program(Portable):
     platform: str
     host_callbacks: bool = False
     named_axes: tuple[NamedAxes, ...] = ()
+    device_ids: tuple[int, ...] | None = None
     callbacks: object = dataclasses.field(default=None, compare=False, repr=False)
     binding: Binding | None = dataclasses.field(default=None, compare=False, repr=False)
 

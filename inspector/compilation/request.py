@@ -61,12 +61,13 @@ class CompileRequest:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over module, options, target and products, in hex."""
+        """SHA-256 over module, devices, options, target and products, in hex."""
         return self.digest_with(self.program.digest)
 
     def digest_with(self, module_digest: str) -> str:
         """`digest`, where another digest tells the modules apart."""
         text = f"{module_digest}\n{self.build_options.to_json()}\n{self.target}"
+        text += f"\n{self.program.device_ids}" if self.program.device_ids else ""
         text += "".join(f"\n{product}" for product in sorted(self.products))
         return hashlib.sha256(text.encode()).hexdigest()
 

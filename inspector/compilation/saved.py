@@ -51,6 +51,7 @@ class _Program:
     platform: str
     host_callbacks: bool
     named_axes: tuple[NamedAxes, ...] = ()
+    device_ids: tuple[int, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ def _saved(compiled: CompiledProgram) -> _Saved:
             platform=program.platform,
             host_callbacks=program.host_callbacks,
             named_axes=program.named_axes,
+            device_ids=program.device_ids,
         ),
         options=compiled.options.to_json(),
         target=str(compiled.target),
@@ -196,6 +198,7 @@ def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> CompiledProgram:
             platform=about.platform,
             host_callbacks=about.host_callbacks,
             named_axes=about.named_axes,
+            device_ids=about.device_ids,
         ),
         options=Options.from_json(saved.options),
         target=Target.parse(saved.target),

@@ -12,6 +12,7 @@ from inspector._jax.report import EarlyReport, Report
 from inspector.compilation import plain
 from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.cost import Cost
+from inspector.compilation.device_warnings import device_warnings
 from inspector.compilation.engine import Job
 from inspector.compilation.flag_targets import check_targets, target_warnings
 from inspector.compilation.memory import Memory
@@ -167,7 +168,7 @@ class Shower:
     def hear(self, header: messages.Header, blobs: Sequence[bytes]) -> None:
         """A message of a worker on the way to its report."""
         if "preview" in header:
-            self._told = messages.read_early(blobs)
+            self._told = messages.read_early(header, blobs)
             self._preview = self._early(self._told)
             self._job.show(self._preview)
         elif self._preview is not None:
@@ -192,7 +193,7 @@ class Shower:
         """
         compiled = make_compiled(
             self._request, self._engine, report, queue_s=self._queue_s, total_s=self._job.elapsed_s,
-            warnings=(*self._warnings, *warnings_in(said)),
+            warnings=(*device_warnings(self._request, report.devices), *self._warnings, *warnings_in(said)),
         )  # fmt: skip
         if self._preview is None:
             self._job.show(Preview.of(compiled, self._job.elapsed_s))
@@ -215,6 +216,7 @@ class Shower:
             memory=readable("memory", lambda: assigned_memory(early.buffer_assignment, request.program.platform)),
             cost=COUNTING,
             elapsed_s=self._job.elapsed_s,
+            devices=early.devices,
         )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import UNHEARD as UNHEARD
 from inspector.compilation.engine import Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
@@ -27,12 +28,6 @@ T = TypeVar("T")
 
 PATIENCE_S = 10.0
 """After so long a run with callbacks is left to itself: a callback may wait for something that never comes."""
-
-UNHEARD = (
-    "What XLA itself warned of is not listed: a compile in this process writes it to the process's stderr, and not"
-    " at all where TF_CPP_MIN_LOG_LEVEL is above 1. A worker's compile lists it."
-)
-"""The warning of every compile here."""
 
 
 class InlineEngine:

@@ -85,6 +85,7 @@ def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: S
     options["additions"] = base64.b64encode(options_proto.additions(said.flags, said.extra_proto)).decode()
     options["said"] = {**request.program.options.flags, **request.options.as_dict()}
     options["mesh_shape"] = request.program.mesh.axis_sizes if request.program.mesh else None
+    options["device_ids"] = request.program.device_ids
     # An executable is the same whatever is recorded of its compile.
     key = dataclasses.replace(request, products=frozenset()).digest
     return PlainCompile(
@@ -169,14 +170,18 @@ def read_run(header: Header, blobs: Sequence[bytes]) -> PlainRun:
 
 def write_early(early: EarlyReport) -> Message:
     """`EarlyReport` as a message."""
-    return {"preview": True}, [early.hlo.encode(), early.hlo_proto, early.buffer_assignment]
+    return {"preview": True, "devices": list(early.devices)}, [
+        early.hlo.encode(),
+        early.hlo_proto,
+        early.buffer_assignment,
+    ]
 
 
-def read_early(blobs: Sequence[bytes]) -> EarlyReport:
-    """The inverse of `write_early`."""
+def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyReport:
+    """The inverse of `write_early`; the header of a report does as well."""
     from inspector._jax.report import EarlyReport
 
-    return EarlyReport(blobs[0].decode(errors="replace"), blobs[1], blobs[2])
+    return EarlyReport(blobs[0].decode(errors="replace"), blobs[1], blobs[2], tuple(header["devices"]))
 
 
 def write_counted(cost: Mapping[str, Any] | Unavailable) -> Message:
@@ -195,7 +200,7 @@ def write_report(report: Report, told: EarlyReport | None = None) -> Message:
     from inspector._jax.report import EarlyReport
 
     names, recorded = _write_recorded(report.recorded)
-    early = EarlyReport(report.hlo, report.hlo_proto, report.buffer_assignment)
+    early = EarlyReport(report.hlo, report.hlo_proto, report.buffer_assignment, report.devices)
     as_told = early == told
     header = {
         "reply": "compiled",
@@ -235,7 +240,7 @@ def read_report(
             raise WireError("The report refers to a preview, and none came before it.")
         early = told
     else:
-        early, rest = read_early(rest), rest[3:]
+        early, rest = read_early(header, rest), rest[3:]
     return Report.deferred(
         {"executable": lambda _: executable()},
         hlo=early.hlo,

@@ -46,7 +46,8 @@ class Observation:
       groups: its `axis_index_groups`; () where it has none.
       source_file, source_line: the innermost Python line.
       coordinates: of each device, its place along each axis of the mesh that the collective can see, by name.
-      devices: their logical ids; Unavailable where one value stands for several devices.
+      logical_ids: of these devices; Unavailable where one value stands for several devices.
+      devices: their own ids, as the function's mesh has them; Unavailable likewise.
       executions: how often it ran on each device.
       before: its operands, [devices, executions, *shape]; none for the index of an axis.
       after: its result, likewise; Unavailable where the values were not kept.
@@ -59,6 +60,7 @@ class Observation:
     source_file: str | Unavailable
     source_line: int | Unavailable
     coordinates: tuple[Mapping[str, int], ...]
+    logical_ids: tuple[int, ...] | Unavailable
     devices: tuple[int, ...] | Unavailable
     executions: tuple[int, ...]
     before: tuple[Array, ...]

@@ -64,6 +64,12 @@ class Mesh(OfFields):
         ids.setflags(write=False)
         return ids
 
+    @property
+    def physical_id_of_position(self) -> npt.NDArray[np.int64]:
+        """The device's own id at each row-major position."""
+        ids = self.id_of_position
+        return ids if self.physical_ids is None else np.array(self.physical_ids, np.int64)[ids]
+
     @functools.cached_property
     def position_of_id(self) -> npt.NDArray[np.int64]:
         """Row-major position of each logical id."""

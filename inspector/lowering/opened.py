@@ -20,6 +20,7 @@ from inspector._jax.pallas_overrides import with_changes
 from inspector._jax.traced import JaxprFacts, MeshFacts
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
+from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program, Result
 from inspector.errors import LoweringError, ParameterError
 from inspector.hlo.mesh import Mesh
@@ -250,6 +251,8 @@ def _from_lowered(
     call = call or _call_of(facts)
     contents = stages.contents(lowered)
     mesh = _partition_mesh(facts, contents.facts, jaxpr)
+    num_partitions = max(facts.device_count, mesh.size if mesh else 1, contents.facts.num_partitions or 1)
+    device_ids = _device_ids(facts, num_partitions, platform)
     program = Program(
         name=facts.name,
         module=contents.stablehlo,
@@ -260,17 +263,18 @@ def _from_lowered(
         results=tuple(Result(result_name(r.path), r.shape, r.dtype, r.sharding) for r in facts.results),
         options=Options(
             num_replicas=1,
-            num_partitions=max(facts.device_count, mesh.size if mesh else 1, contents.facts.num_partitions or 1),
+            num_partitions=num_partitions,
             use_spmd_partitioning=True,
             use_shardy_partitioner=configuration.uses_shardy(),
             allow_spmd_sharding_propagation_to_parameters=facts.propagate_to_parameters,
             allow_spmd_sharding_propagation_to_output=facts.propagate_to_results,
         ),
-        mesh=mesh,
+        mesh=placed(mesh, device_ids),
         platform=platform,
         host_callbacks=facts.callbacks is not None,
         callbacks=facts.callbacks,
         binding=call.binding,
+        device_ids=device_ids,
     )
     return assemble(
         program, contents, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
@@ -307,13 +311,24 @@ def _partition_mesh(
     inner = () if jaxpr is None or jaxpr.mesh is None else (jaxpr.mesh,)
     for mesh in (*facts.meshes, *inner):
         if math.prod(mesh.axis_sizes) > 1:
-            ids = mesh.device_ids
-            is_permuted = ids is not None and ids != tuple(range(len(ids)))
-            return Mesh(mesh.axis_names, mesh.axis_sizes, "partition", physical_ids=ids if is_permuted else None)
+            return Mesh(mesh.axis_names, mesh.axis_sizes, "partition")
     for names, sizes, ids in module_facts.meshes:
         if math.prod(sizes) > 1:
             return Mesh(names, sizes, "partition", ids)
     return None
+
+
+def _device_ids(facts: stages.LoweredFacts, num_partitions: int, platform: str) -> tuple[int, ...] | None:
+    """The ids of the devices that the function names, by partition.
+
+    None where it names none. Devices of another platform than the program's, in their usual order, are no choice of the
+    user: a mesh of the first CPUs can stand for any TPUs.
+    """
+    ids = facts.device_ids
+    if ids is None or len(ids) != num_partitions:
+        return None
+    is_usual = facts.device_platform != platforms.named(platform).name and ids == tuple(range(len(ids)))
+    return None if is_usual else ids
 
 
 def _numpy_dtype(mlir_type: str) -> str:

@@ -21,6 +21,7 @@ from inspector.compilation import machine_code, saved
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
+from inspector.compilation.placement import device_ids
 from inspector.compilation.records.passes import Passes
 from inspector.errors import ParameterError, Unavailable, needs_jax
 from inspector.hlo.module import Module
@@ -60,10 +61,11 @@ class Compiled(CompiledProgram):
         options = self.build_options
         return collectives(
             self.module(),
-            self.program.mesh,
+            self.mesh,
             options.num_replicas or 1,
             options.num_partitions or 1,
             named_axes=self.program.named_axes,
+            devices=device_ids(self.devices),
         )
 
     def reshardings(self) -> Reshardings:

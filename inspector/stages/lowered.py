@@ -217,6 +217,7 @@ class Lowered(Deferred, Portable):
             options.num_replicas or 1,
             options.num_partitions or 1,
             named_axes=self.program.named_axes,
+            devices=self.program.device_ids,
         )
 
     def observe(self, *args: Any, executions: int = 16, **kwargs: Any) -> Observed:

@@ -123,7 +123,7 @@ def observed(run: Run, logged: Sequence[Logged], found: Collectives) -> Observed
     log = iter(run.outputs[len(run.outputs) - sum(_arrays(one) for one in logged) :])
     values = [list(itertools.islice(log, _arrays(one))) for one in logged]
     told = zip(logged, _names(logged, found), values, strict=True)
-    items = tuple(_observation(one, name, arrays, found.mesh, run.num_replicas) for one, name, arrays in told)
+    items = tuple(_observation(one, name, arrays, found, run.num_replicas) for one, name, arrays in told)
     return Observed(items, run.device_kind)
 
 
@@ -132,8 +132,9 @@ def _arrays(one: Logged) -> int:
 
 
 def _observation(
-    one: Logged, name: str | Unavailable, values: Sequence[np.ndarray], mesh: Mesh | None, replicas: int
+    one: Logged, name: str | Unavailable, values: Sequence[np.ndarray], found: Collectives, replicas: int
 ) -> Observation:
+    mesh = found.mesh
     axes = one.manual or tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True) if mesh is not None else ())
     sizes = [size for _, size in axes]
     count = math.prod(sizes)
@@ -146,6 +147,7 @@ def _observation(
         runs = tuple(told.tolist())
     kept = [array[:, : max(runs)] for array in arrays]
     line = own_frame([Frame(*frame) for frame in one.frames])
+    ids = _logical_ids([n for n, _ in axes], places, mesh)
     return Observation(
         name=name,
         primitive=one.primitive,
@@ -154,14 +156,17 @@ def _observation(
         source_file=_NO_LINE if line is None else line.file,
         source_line=_NO_LINE if line is None else line.line,
         coordinates=tuple(dict(zip((n for n, _ in axes), map(int, place), strict=True)) for place in places),
-        devices=_devices([n for n, _ in axes], places, mesh),
+        logical_ids=ids,
+        devices=ids if isinstance(ids, Unavailable) or not found.devices else tuple(found.devices[i] for i in ids),
         executions=runs,
         before=tuple(kept[:-1]),
         after=kept[-1] if kept else Unavailable(one.reason),
     )
 
 
-def _devices(names: Sequence[str], places: Sequence[Sequence[int]], mesh: Mesh | None) -> tuple[int, ...] | Unavailable:
+def _logical_ids(
+    names: Sequence[str], places: Sequence[Sequence[int]], mesh: Mesh | None
+) -> tuple[int, ...] | Unavailable:
     """Logical ids of places along axes."""
     if mesh is None or len(set(names)) != len(names):
         return Unavailable("the program has no mesh with these axes")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
+from inspector.compilation.engine import UNHEARD
 from inspector.compilation.options import FlagValue, Options
 from inspector.compilation.options_text import value_text
 from inspector.compilation.target import Target
@@ -127,6 +128,13 @@ class Variant:
         said = [words.format(format_seconds(timings[name])) for name, words in parts if name in timings]
         return f"{', '.join(said)}; the rest is starting a worker and reading the result." if said else ""
 
+    @property
+    def _warnings(self) -> list[str]:
+        """Those of its compile, once it has ended well."""
+        if self.job is None or self.state != "done":
+            return []
+        return [warning for warning in self.job.result().warnings if warning != UNHEARD]
+
     def message(self) -> messages.Variant:
         """The state for the browser."""
         error = self.failure
@@ -146,6 +154,7 @@ class Variant:
             error=None if error is None else messages.error_of(error),
             cached=self._cached,
             timing=self._timing,
+            warnings=self._warnings,
             pinned=self.is_pinned,
             no_run=absence if self.target.is_absent or self.target.jax else "",
             supposed=str(self.tuning.what_if),

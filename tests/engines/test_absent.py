@@ -52,7 +52,8 @@ def test_a_program_of_one_device(target: str) -> None:
     assert not isinstance(compiled.memory, Unavailable)
     assert compiled.memory.argument_bytes == 4 * 256 * 256
     assert len(compiled.devices) == 1
-    assert compiled.warnings == ()
+    (idle,) = compiled.warnings
+    assert idle.startswith(f"The program uses 1 of the {compiled.target.device_count} devices of {target}; ")
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -315,7 +316,7 @@ def test_a_flag_of_another_compiler_is_refused_or_warned_of() -> None:
     with pytest.raises(OptionError, match="xla_tpu_enable_latency_hiding_scheduler"):
         inspector.lower(step, F32).compile({"xla_tpu_enable_latency_hiding_scheduler": True}, target="cpu")
     lowered = lower(step, F32, target="tpu:v5e:2x2")
-    (warning,) = lowered.compile({"xla_cpu_enable_fast_math": True}, target="tpu:v5e:2x2").warnings
+    _, warning = lowered.compile({"xla_cpu_enable_fast_math": True}, target="tpu:v5e:2x2").warnings
     assert "xla_cpu_enable_fast_math is for XLA's CPU compiler" in warning
 
 

@@ -68,12 +68,12 @@ def test_what_cannot_be_read_costs_only_itself(
 def test_an_odd_preview_costs_no_result(request_: CompileRequest, early: tuple[bytes, bytes, bytes]) -> None:
     job: Job[Any] = Job()
     show = Shower(job, request_, "worker")
-    show.hear({"preview": True}, early)
+    show.hear({"preview": True, "devices": ["TPU 0"]}, early)
     shown = job.preview(timeout=0)
     assert isinstance(shown, Preview)
     assert shown.hlo.startswith("HloModule ")
     assert isinstance(shown.memory, Unavailable)
-    told = EarlyReport(shown.hlo, early[1], early[2])
+    told = EarlyReport(shown.hlo, early[1], early[2], shown.devices)
     report = dataclasses.replace(
         REPORT, hlo=told.hlo, hlo_proto=told.hlo_proto, buffer_assignment=told.buffer_assignment
     )

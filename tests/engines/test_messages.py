@@ -24,7 +24,7 @@ REPORT = Report(
     "HloModule f", b"proto", {"temp": 8}, {"flops": 2.0}, b"executable", {"compile_s": 1.5}, {"jax": "0"}, ("TPU 0", "TPU 1"),
     b"assignment", {"passes": b"p", "assembly": Unavailable("none", "do this"), "buffers": b"bb"},
 )  # fmt: skip
-EARLY = EarlyReport("HloModule f", b"proto", b"assignment")
+EARLY = EarlyReport("HloModule f", b"proto", b"assignment", ("TPU 0", "TPU 1"))
 
 
 def sent(message: messages.Message) -> tuple[dict[str, Any], Sequence[bytes]]:
@@ -100,7 +100,8 @@ def test_what_was_told_is_not_sent_again() -> None:
     read = messages.read_report(header, blobs, executable, EARLY)
     assert read == REPORT
     assert read.hlo is EARLY.hlo
-    for told in (dataclasses.replace(EARLY, hlo="HloModule g"), dataclasses.replace(EARLY, buffer_assignment=b"")):
+    changes: list[dict[str, Any]] = [{"hlo": "HloModule g"}, {"buffer_assignment": b""}, {"devices": ()}]
+    for told in (dataclasses.replace(EARLY, **changed) for changed in changes):
         header, blobs = sent(messages.write_report(REPORT, told))
         assert messages.read_report(header, blobs, executable, told) == REPORT
 
@@ -112,8 +113,8 @@ def test_a_report_that_refers_to_what_was_not_told_is_refused() -> None:
 
 def test_previews_and_their_cost() -> None:
     header, blobs = sent(messages.write_early(EARLY))
-    assert header == {"preview": True}
-    assert messages.read_early(blobs) == EARLY
+    assert header == {"preview": True, "devices": ["TPU 0", "TPU 1"]}
+    assert messages.read_early(header, blobs) == EARLY
     for cost in ({"flops": 1.0}, Unavailable("not counted", "wait")):
         assert messages.read_counted(sent(messages.write_counted(cost))[0]) == cost
 

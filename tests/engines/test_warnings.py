@@ -46,7 +46,8 @@ def test_an_involuntary_rematerialization_is_told(engine: WorkerEngine, target: 
     compiled = inspector.lower(resharded, x, platform=target.partition(":")[0]).compile(target=target, engine=engine)
     (said,) = compiled.warnings
     assert said.startswith("[SPMD] Involuntary full rematerialization. The compiler cannot go from sharding")
-    plain = inspector.lower(jnp.sin, x, platform=target.partition(":")[0]).compile(target=target, engine=engine)
+    sharded = jax.ShapeDtypeStruct((16, 16, 16), jnp.float32, sharding=NamedSharding(MESH, P("a", "b", "c")))
+    plain = inspector.lower(jnp.sin, sharded, platform=target.partition(":")[0]).compile(target=target, engine=engine)
     assert plain.warnings == ()
 
 

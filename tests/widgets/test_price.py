@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -23,8 +24,9 @@ def lowered(function: Any, axes: list[tuple[str, int]]) -> Lowered:
     return inspector.lower(function, jnp.ones(64), axis_env=axes)
 
 
-def program(lowered: Lowered, target: str = "cpu:8", physical: list[int] | None = None) -> Program:
-    return Program(lowered.collectives(), lowered.collectives(), physical, Target(target))
+def program(lowered: Lowered, target: str = "cpu:8", devices: tuple[int, ...] = ()) -> Program:
+    found = dataclasses.replace(lowered.collectives(), devices=devices)
+    return Program(found, found, Target(target))
 
 
 def request(name: str, network: str, algorithm: str = "ring") -> PriceRequest:
@@ -59,7 +61,7 @@ def test_a_price_is_that_of_python(network: str, algorithm: str) -> None:
 
 def test_permuted_devices_stand_where_they_are() -> None:
     given = lowered(lambda x: lax.psum(x, "i"), [("i", 8)])
-    reply = priced(request(given.collectives()[0].name, "tpu:v5e:2x4"), program(given, physical=[*range(7, -1, -1)]))
+    reply = priced(request(given.collectives()[0].name, "tpu:v5e:2x4"), program(given, devices=tuple(range(7, -1, -1))))
     ids = {
         device: id_ for chip in reply["chips"] for device, id_ in zip(chip["devices"], chip["logical_ids"], strict=True)
     }

@@ -114,7 +114,7 @@ export class ObservedView {
     const titles = ["device", hasPlaces && "place", "puts in", "gets out"].filter(Boolean) as string[];
     const head = h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)));
     const rows = item.rows.map((each) => {
-      const group = each.device === null ? null : (groups.get(each.device) ?? null);
+      const group = each.logical_id === null ? null : (groups.get(each.logical_id) ?? null);
       const value = (texts: readonly string[]): HTMLElement =>
         h("td", { class: "insp-observed-value" }, h("code", {}, texts[this.execution] ?? "did not run"));
       return h(

@@ -158,7 +158,7 @@ class ShardingsPane implements Pane {
     const row = this.chosen!;
     const title = h("div", { class: "insp-side-title" }, row.name, " ", h("code", {}, row.what));
     if (!row.axes) return fill(this.side, title, h("div", { class: "insp-dim" }, row.reason));
-    fill(this.side, new PartsView(this.splitOf(row), row.replicated_over, this.told!.physical_ids, title).element);
+    fill(this.side, new PartsView(this.splitOf(row), row.replicated_over, title).element);
   }
 }
 
@@ -174,7 +174,6 @@ class PartsView {
   constructor(
     private readonly split: Split,
     over: readonly string[],
-    private readonly physical: readonly number[] | null,
     title: HTMLElement,
   ) {
     this.parts = partsOf(split);
@@ -322,8 +321,7 @@ class PartsView {
 
   private words({ ranges, ids, isShort }: Part): string {
     const indices = `[${ranges.map(([a, b]) => `${a}:${b}`).join(", ")}]`;
-    const devices = this.physical ? `${some(ids)} (devices ${some(ids.map((id) => this.physical![id]!))})` : some(ids);
-    return `${indices}${isShort ? ", short," : ""} on ${devices}`;
+    return `${indices}${isShort ? ", short," : ""} on ${some(ids)}`;
   }
 }
 

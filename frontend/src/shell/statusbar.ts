@@ -57,7 +57,7 @@ export class StatusBar {
     fill(this.steps, ...(selection ? this.stepButtons() : []));
     if (!selection) {
       const hint = this.about() ?? h("span", { class: "insp-dim insp-hint", title: HINT }, HINT);
-      return fill(this.text, existing, this.note(), hint);
+      return fill(this.text, this.warning(), existing, this.note(), hint);
     }
     fill(this.text, existing, ...this.place(selection), ...this.counts(selection));
   }
@@ -83,6 +83,19 @@ export class StatusBar {
     const title = `Lowered with:\n${notes.join("\n")}`;
     const more = notes.length > 2 ? ` and ${notes.length - 2} more` : "";
     return h("span", { class: "insp-note", title }, `lowered with: ${notes.slice(0, 2).join(", ")}${more}`);
+  }
+
+  /** Of the active variant's compile, such as of devices that it leaves idle. */
+  private warning(): HTMLElement | null {
+    const { synced, local } = this.context;
+    const warnings = (local.active === null ? null : synced.variants.get(local.active))?.warnings ?? [];
+    if (!warnings.length) return null;
+    const more = warnings.length > 1 ? ` (and ${warnings.length - 1} more)` : "";
+    return h(
+      "span",
+      { class: "insp-note insp-warning", title: warnings.join("\n\n") },
+      `Warning${more}: ${warnings[0]}`,
+    );
   }
 
   private place(selection: Anchor): (HTMLElement | null)[] {

@@ -142,6 +142,7 @@ class Variant(TypedDict):
       elapsed_s: seconds since it was asked for; final once the state is.
       cached: that its program came from the cache, in words; "" where it was compiled for the variant.
       timing: where the time of its compile went, in words; "" before it ended well.
+      warnings: of its compile; those of every compile in this process are left out.
       pinned: whether it stands right after the baseline and cannot be removed.
       no_run: why its program cannot run here; "" when it can.
       supposed: what its call is supposed to be in place of what it is; "" where it is that.
@@ -159,6 +160,7 @@ class Variant(TypedDict):
     error: Error | None
     cached: str
     timing: str
+    warnings: list[str]
     pinned: bool
     no_run: str
     supposed: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from inspector.analysis import collective as analysis
@@ -32,7 +31,7 @@ _MAX_OF_GROUP = 8
 
 
 class Mesh(TypedDict):
-    """Named axes over devices, as `inspector.hlo.mesh.Mesh`; `physical_ids` also as build options assign them."""
+    """Named axes over devices, as `inspector.hlo.mesh.Mesh`; `physical_ids` are those compiled for."""
 
     axis_names: list[str]
     axis_sizes: list[int]
@@ -140,7 +139,7 @@ def rows_of(
     ]
 
 
-def mesh_of(mesh: hlo.Mesh | None, physical: Sequence[int] | None) -> Mesh | None:
+def mesh_of(mesh: hlo.Mesh | None) -> Mesh | None:
     """Of a program, if it has one."""
     if mesh is None:
         return None
@@ -149,7 +148,7 @@ def mesh_of(mesh: hlo.Mesh | None, physical: Sequence[int] | None) -> Mesh | Non
         axis_sizes=list(mesh.axis_sizes),
         kind=mesh.kind,
         device_ids=None if mesh.device_ids is None else list(mesh.device_ids),
-        physical_ids=None if physical is None or mesh.size > _MOST_DRAWN else list(physical),
+        physical_ids=None if mesh.physical_ids is None or mesh.size > _MOST_DRAWN else list(mesh.physical_ids),
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal, TypedDict
 
 from inspector.analysis import resharding
 from inspector.analysis.collectives import Collectives as Found
 from inspector.analysis.collectives import collectives
-from inspector.analysis.device_ids import physical_ids
 from inspector.analysis.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.needed_by import SplitInstructions
 from inspector.analysis.peaks import peak_of
@@ -16,6 +16,7 @@ from inspector.analysis.program_shardings import shardings
 from inspector.analysis.resharding import full_rematerialisations
 from inspector.analysis.whole_arrays import WholeArrays
 from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.placement import device_ids
 from inspector.compilation.preview import Preview
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
@@ -143,15 +144,17 @@ class CollectivesPane(CountedPane):
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
         """Both stages."""
         options = program.build_options
-        counts = (options.num_replicas or 1, options.num_partitions or 1)
-        mesh = program.program.mesh
         assert variant.lowered is not None, "what has a program was lowered"
         before = variant.lowered.module()
-        peak = peak_of(program.target, program.devices if isinstance(program, CompiledProgram) else ())
-        physical = physical_ids(mesh, options)
-        known = Program(
-            collectives(before, mesh, *counts), collectives(module, mesh, *counts), physical, variant.target
+        peak = peak_of(program.target, program.devices)
+        found = partial(
+            collectives,
+            mesh=program.mesh,
+            num_replicas=options.num_replicas or 1,
+            num_partitions=options.num_partitions or 1,
+            devices=device_ids(program.devices),
         )
+        known = Program(found(before), found(module), variant.target)
         with self.context.lock:
             if self.context.holds(variant):
                 self._programs[variant.number] = known
@@ -163,7 +166,7 @@ class CollectivesPane(CountedPane):
         known, whole = self._programs.get(variant.number), Compiled.of(compiled).whole
         if known is not None and whole is not None:
             arrays = WholeArrays(compiled.module(), shardings(compiled))
-            inside = SplitInstructions(whole, compiled.program.mesh)
+            inside = SplitInstructions(whole, compiled.mesh)
             yield _message(
                 variant.number, "optimized", known, peak_of(compiled.target, compiled.devices), arrays, inside
             )
@@ -200,7 +203,7 @@ def _message(
         type="collectives",
         variant=variant,
         program=stage,
-        mesh=mesh_of(found.mesh, program.physical),
+        mesh=mesh_of(found.mesh),
         note="" if len(found) else _why_none(found, stage),
         rows=rows_of(found, peak, arrays, inside),
         exchanges=list(_exchanges(found)),

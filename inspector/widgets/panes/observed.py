@@ -41,11 +41,13 @@ class ObservedDevice(TypedDict):
     """One device's values of a collective.
 
     Attributes:
-      device: its logical id; None where one value stands for several devices.
+      logical_id: its place in the program's devices; None where one value stands for several devices.
+      device: its own id; None likewise.
       coordinates: along the axes that the collective can see.
       before: its operands' values of each execution; after: its result's.
     """
 
+    logical_id: int | None
     device: int | None
     coordinates: dict[str, int]
     before: list[str]
@@ -145,6 +147,7 @@ def _rows(each: observed.Observation, executions: int) -> list[ObservedDevice]:
         ran = range(min(each.executions[position], executions))
         rows.append(
             ObservedDevice(
+                logical_id=None if isinstance(each.logical_ids, Unavailable) else each.logical_ids[position],
                 device=None if isinstance(each.devices, Unavailable) else each.devices[position],
                 coordinates=dict(coordinates),
                 before=[", ".join(_text(operand[position, i]) for operand in each.before) for i in ran],

@@ -117,13 +117,11 @@ class Program:
 
     Attributes:
       before, after: optimization.
-      physical: the device of each logical id, None where they are the same.
       target: for what it is compiled.
     """
 
     before: Collectives
     after: Collectives
-    physical: Sequence[int] | None
     target: Target
 
     def stage(self, stage: messages.Stage) -> Collectives:
@@ -192,7 +190,7 @@ def priced(request: PriceRequest, program: Program | None) -> Priced:
         reply["algorithms"] = known = _algorithms(collective)
         algorithm = request["algorithm"] if request["algorithm"] in known or not known else known[0]
         _check_size(collective, algorithm)
-        devices = program.physical if program.physical and max(program.physical) < network.device_count else None
+        devices = program.stage(request["program"]).devices_on(network)
         _fill(reply, link_loads(collective, algorithm, network, devices), collective, devices)
     except Exception as error:  # whatever it is, it belongs in the pane
         reply["error"] = messages.error_of(error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypedDict
 
-from inspector.analysis.device_ids import physical_ids
 from inspector.analysis.program_shardings import MOST_DEVICES, ArraySharding, shardings
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Unavailable
@@ -49,8 +48,7 @@ class ShardingList(TypedDict):
 
     Attributes:
       axis_names, axis_sizes: of the mesh.
-      ids: of its devices, at each position in row-major order.
-      physical_ids: the devices' own by those; None where they are the same.
+      ids: of its devices, at each position in row-major order, as JAX gives them.
       left_out: arrays that there are besides.
       has_values: whether the values inside are among them, which is known once the passes are recorded.
       note: why there are none; "" where there are some.
@@ -61,7 +59,6 @@ class ShardingList(TypedDict):
     axis_names: list[str]
     axis_sizes: list[int]
     ids: list[int]
-    physical_ids: list[int] | None
     rows: list[ShardedArray]
     left_out: int
     has_values: bool
@@ -83,18 +80,15 @@ class ShardingsPane(Pane):
     def _list(self, variant: Variant, compiled: CompiledProgram, whole: Module | None) -> Iterator[Entry]:
         assert variant.lowered is not None, "what was compiled was lowered"
         found = shardings(compiled, variant.lowered.module(), whole)
-        mesh = compiled.program.mesh if len(found) else None
-        is_told = mesh is not None and mesh.size <= MOST_DEVICES
-        ids = mesh.device_ids or range(mesh.size) if mesh is not None and is_told else ()
-        physical = physical_ids(mesh, compiled.build_options) if is_told else None
+        mesh = compiled.mesh if len(found) else None
+        ids = mesh.physical_id_of_position.tolist() if mesh is not None and mesh.size <= MOST_DEVICES else []
         rows = [row for kind, most in _MOST.items() for row in [each for each in found if each.kind == kind][:most]]
         yield ShardingList(
             type="sharding_list",
             variant=variant.number,
             axis_names=[] if mesh is None else list(mesh.axis_names),
             axis_sizes=[] if mesh is None else list(mesh.axis_sizes),
-            ids=list(ids),
-            physical_ids=None if physical is None else list(physical),
+            ids=ids,
             rows=[_array(each) for each in rows],
             left_out=len(found) - len(rows),
             has_values=whole is not None,
