@@ -33,12 +33,13 @@ class Collective:
       dimensions: gathered, scattered or split dimension; () where the opcode has none.
       reduction: opcode that combines two values (`add`, `maximum`), "" where the opcode combines none.
       channel_id: None when it has none.
-      origin: name stack, its own or that of what holds it, and Python source, its own or as `source_from` says.
+      origin: name stack and Python source, its own or those of the instruction that `source_from` names.
       inserted_by: "user", "autodiff", "partitioner" or "compiler": see `analysis/inserted_by.py`.
       executions: how often it runs in one execution of the module, from the trip counts of the loops around it.
       phases: the parts of a differentiated program that it belongs to (`hlo/source.py`); () where nothing tells.
-      source_from: which instruction the frames of `origin` are from: "itself", "fusion.3, which holds it", "its user
+      source_from: the instruction that `origin` is from: "itself", "fusion.3, which holds it", "its user
         dot.4", "its operand dot.4". Unavailable when the compiler lost it.
+      source_name: the name of that instruction; "" when lost.
       blocks: of a reduce-scatter that a compiler wrote as an all-reduce: the number of the block that each partition keeps;
         () for any other, whose members' positions in the group say so.
     """
@@ -60,6 +61,7 @@ class Collective:
     executions: int | Unavailable
     phases: tuple[str, ...]
     source_from: str | Unavailable
+    source_name: str = ""
     blocks: tuple[int, ...] | Unavailable = ()
 
     def __repr__(self) -> str:

@@ -294,11 +294,12 @@ class _Program:
             dimensions=found.dimensions,
             reduction=operation.to_apply.root.opcode if operation.to_apply else "",
             channel_id=operation.channel_id,
-            origin=Origin(own_name, source.frames),
-            inserted_by=inserted_by(found, own_name, joins_partitions, self._phases),
+            origin=Origin(own_name or source.op_name, source.frames),
+            inserted_by=inserted_by(found, own_name, joins_partitions, self._phases, source.op_name),
             executions=self._executions.get(computation.name, Unavailable(f"nothing calls {computation.name}")),
             phases=self._phases.of(found.instruction, source.op_name or own_name),
             source_from=source.via,
+            source_name=source.instruction,
             blocks=kept_blocks(found.parts, self.num_partitions) if found.parts else (),
         )
 

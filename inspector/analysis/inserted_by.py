@@ -17,18 +17,24 @@ _PRIMITIVES = frozenset(
     }
 )
 
+_MANUAL = ("shard_map", "shmap_body")
+"""In the op_name of every operation where a user calls collectives of partitions."""
+
 INSERTED_BY_RULE = (
     "user: the op_name ends in a collective of jax.lax (psum, all_gather, ppermute, ...). autodiff: such a one in the"
     " backward pass, which JAX wrote when it transposed the forward one; one in a custom_vjp's backward rule has the"
     " same marks and counts here too, and those of forward-mode tangents, which have none, count as the user's."
     " partitioner: XLA marked it so (is_spmd_generated), or it joins partitions on behalf of another operation."
-    " compiler: it joins replicas on behalf of another operation. Unavailable: no op_name. user + autodiff: XLA made"
+    " compiler: it joins replicas on behalf of another operation. A collective without an op_name is the partitioner's if"
+    " it joins partitions for an operation of a program without shard_map; else Unavailable. user + autodiff: XLA made"
     " one of both."
 )
 """How `Collective.inserted_by` is decided, for a reader."""
 
 
-def inserted_by(found: Operation, op_name: str, joins_partitions: bool, phases: Phases) -> str | Unavailable:
+def inserted_by(
+    found: Operation, op_name: str, joins_partitions: bool, phases: Phases, relative: str = ""
+) -> str | Unavailable:
     """Who wrote a collective, by `INSERTED_BY_RULE`.
 
     Args:
@@ -36,6 +42,7 @@ def inserted_by(found: Operation, op_name: str, joins_partitions: bool, phases: 
       op_name: its own, or that of what holds it; "" where there is none.
       joins_partitions: whether its groups hold partitions of a program that has several.
       phases: of its module.
+      relative: the op_name of the operation that it is there for, where its own is lost (`analysis/origins.py`); "" if unknown.
     """
     asked = [name for name in merged_names(op_name) if primitive(name) in _PRIMITIVES]
     if asked:
@@ -44,8 +51,19 @@ def inserted_by(found: Operation, op_name: str, joins_partitions: bool, phases: 
     if any(i.frontend_attributes.get("is_spmd_generated") == "true" for i in (found.operation, found.holder)):
         return "partitioner"
     if not op_name:
-        return Unavailable("the instruction has no op_name, so nothing says where it comes from")
+        if not relative or not joins_partitions:
+            return Unavailable("the instruction has no op_name, so its origin is unknown")
+        if any(_is_of_user(origin.op_name) for origin in found.instruction.module.known_origins):
+            return Unavailable(
+                "the instruction has no op_name, and the program has collectives of its own in a shard_map"
+            )
+        return "partitioner"
     return "partitioner" if joins_partitions else "compiler"
+
+
+def _is_of_user(op_name: str) -> bool:
+    """Whether an operation is where users call collectives of partitions, or is one."""
+    return any(mark in op_name for mark in _MANUAL) or any(primitive(n) in _PRIMITIVES for n in merged_names(op_name))
 
 
 def primitive(op_name: str) -> str:

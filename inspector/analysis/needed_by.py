@@ -7,16 +7,18 @@ the line of the instruction that it was working on.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import defaultdict
+from collections.abc import Collection
 from typing import TypeAlias
 
 from inspector.analysis.collective import Collective
-from inspector.analysis.program_shardings import value_sharding
+from inspector.analysis.program_shardings import ArraySharding, value_sharding, value_shardings
 from inspector.errors import Unavailable
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.sharding_axes import spec_text
-from inspector.hlo.source import Frame, Origin
+from inspector.hlo.source import Frame, Origin, merged_names
 from inspector.units import format_list
 
 _WITHOUT_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "while", "conditional", "call"})
@@ -24,7 +26,8 @@ _WITHOUT_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element"
 
 _MIXING = frozenset({
     "cholesky", "concatenate", "convolution", "custom-call", "dot", "dynamic-slice", "dynamic-update-slice", "fft", "gather",
-    "reduce", "reduce-window", "reverse", "scatter", "select-and-scatter", "sort", "transpose", "triangular-solve",
+    "pad", "reduce", "reduce-window", "reverse", "scatter", "select-and-scatter", "slice", "sort", "topk", "transpose",
+    "triangular-solve",
 })  # fmt: skip
 """What needs elements at other indices, so that arrays that are split alike may still have to travel."""
 
@@ -73,34 +76,40 @@ class SplitInstructions:
 
         What splits an array anew has the name stack of what takes it or of what made it, as compilers differ.
 
-        Several where these do not tell; none where the collective has lost them, or does what several asked for.
+        Several where these do not tell, or where the collective does what several instructions need; none where it has lost
+        its name stack.
         """
-        if len(collective.operand_shapes) != 1 or not collective.origin.op_name:
-            return ()
-        candidates = self._by_key.get(_key(collective.origin), [])
+        sizes = _sizes(collective)
+        candidates: list[Instruction] = []
+        for name in dict.fromkeys((collective.origin.op_name, *merged_names(collective.origin.op_name))):
+            named = self._by_key.get((name, collective.origin.frames[:1]), []) if name else []
+            if name and collective.opcode in _RESHARDING:
+                unplaced = self._by_key.get((name, ()), [])  # an argument has no line
+                named = [*named, *(user for each in (*named, *unplaced) for user in each.users)]
+            candidates += named
+        working = {each: arrays for each in dict.fromkeys(candidates) if (arrays := self._arrays(each))}
         if collective.opcode in _RESHARDING:
-            unplaced = self._by_key.get((collective.origin.op_name, ()), [])  # an argument has no line
-            users = [user for each in (*candidates, *unplaced) for user in each.users]
-            candidates = [*dict.fromkeys((*candidates, *users))]
-            candidates = [each for each in candidates if self._takes(each, collective)] or candidates
+            fitting = [each for each in working if self._takes(each, sizes)]
+        else:
+            fitting = [each for each in working if len(sizes) == 1 or self._part_size(each) in sizes]
         found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-        for each in candidates:
-            arrays = self._arrays(each)
-            if arrays:
-                found[each.opcode, arrays].append(each.name)
+        for each in fitting or working:
+            found[each.opcode, working[each]].append(each.name)
         return tuple(
             SplitInstruction(tuple(names), opcode, arrays[:-1], arrays[-1])
             for (opcode, arrays), names in found.items()
         )  # fmt: skip
 
-    def _takes(self, instruction: Instruction, collective: Collective) -> bool:
-        """Whether a device's part of one of the operands is what the collective takes, but for the order of dimensions."""
-        part = sorted(collective.operand_shapes[0].dimensions)
-        known = [value_sharding(each, self._mesh) for each in instruction.operands]
-        return any(
-            each is not None and not isinstance(each.sharding, Unavailable) and sorted(each.sharding.part_shape) == part
-            for each in known
-        )
+    def _takes(self, instruction: Instruction, sizes: Collection[int]) -> bool:
+        """Whether a device's part of one of the operands has one of these numbers of elements."""
+        return any(self._part_size(each) in sizes for each in instruction.operands)
+
+    def _part_size(self, instruction: Instruction) -> int:
+        """The elements of one device's part; -1 where it is unknown."""
+        array = value_sharding(instruction, self._mesh)
+        if array is None or isinstance(array.sharding, Unavailable):
+            return -1
+        return math.prod(array.sharding.part_shape)
 
     def _arrays(self, instruction: Instruction) -> tuple[str, ...]:
         """Operands and result; none where all are split alike, element by element, or one is no array."""
@@ -113,11 +122,22 @@ class SplitInstructions:
         return known
 
     def _text(self, instruction: Instruction) -> str | None:
-        array = value_sharding(instruction, self._mesh)
-        if array is None:
+        """Each array of a result and how it is split; None where one is not the partitioner's to split."""
+        shapes = instruction.shape.leaves
+        arrays = [*value_shardings(instruction, self._mesh)]
+        if not shapes or len(arrays) < len(shapes):
             return None
-        how = array.text if isinstance(array.sharding, Unavailable) else spec_text(array.sharding.axes)
-        return f"{instruction.shape.without_layout()} {how}"
+        return format_list([f"{shape.without_layout()} {_split(a)}" for shape, a in zip(shapes, arrays, strict=True)])
+
+
+def _split(array: ArraySharding) -> str:
+    return array.text if isinstance(array.sharding, Unavailable) else spec_text(array.sharding.axes)
+
+
+def _sizes(collective: Collective) -> frozenset[int]:
+    """The elements that one device puts in, of each array that is sharded: compilers cut the operand of an all-to-all in blocks."""
+    sizes = [math.prod(shape.dimensions) for shape in collective.operand_shapes]
+    return frozenset([sum(sizes)] if collective.opcode == "all-to-all" else sizes)
 
 
 def _key(origin: Origin) -> _Key:

@@ -36,11 +36,13 @@ class Source:
       frames: Python call stack, innermost first; empty when lost.
       via: "itself", "<instruction>, which holds it", "its user <instruction>", "its operand <instruction>" or
         "<instruction>, the largest of its 3 operands"; Unavailable when nothing knows.
+      instruction: the name of the instruction in `via`; "" when lost.
     """
 
     op_name: str
     frames: tuple[Frame, ...]
     via: str | Unavailable
+    instruction: str = ""
 
 
 class Sources:
@@ -62,7 +64,7 @@ class Sources:
         for kind, start, step in (made_from, used_by) if found.opcode in _OF_OPERANDS else (used_by, made_from):
             for relative in _walk(start, step):
                 if relative.frames:
-                    return Source(relative.op_name, relative.frames, f"its {kind} {relative.name}")
+                    return Source(relative.op_name, relative.frames, f"its {kind} {relative.name}", relative.name)
         return Source("", (), Unavailable(_LOST))
 
     def _near(self, found: Operation) -> Source | None:
@@ -71,7 +73,7 @@ class Sources:
         for instruction in (found.instruction, found.operation, found.holder, found.done):
             if instruction is not None and instruction.frames:
                 via = "itself" if instruction.name in own else f"{instruction.name}, which holds it"
-                return Source(instruction.op_name, instruction.frames, via)
+                return Source(instruction.op_name, instruction.frames, via, instruction.name)
         return None
 
     def _merged(self, found: Operation) -> Source | None:
@@ -85,7 +87,8 @@ class Sources:
             return None
         names = dict.fromkeys(i.op_name for _, i in known)
         largest = known[0][1]
-        return Source(";".join(names), largest.frames, f"{largest.name}, the largest of its {len(parts)} operands")
+        via = f"{largest.name}, the largest of its {len(parts)} operands"
+        return Source(";".join(names), largest.frames, via, largest.name)
 
     def _makers(self, part: Instruction) -> Iterator[Instruction]:
         yield from (*_fused_root(part), part)

@@ -157,14 +157,19 @@ def value_sharding(instruction: Instruction, mesh: Mesh | None) -> ArraySharding
       instruction: of the module that the partitioner takes.
       mesh: the program's.
     """
-    shape, proto = instruction.shape, instruction.proto
-    if shape.is_tuple or shape.element_type in ("token", "buffer"):
-        return None
-    sharding = proto.sharding if proto.HasField("sharding") else _replicated(proto)
-    text = sharding_text(sharding)
-    if any(word in text for word in _MANUAL):
-        return None
-    return _array("value", instruction.name, shape.element_type, shape, sharding, mesh, "", instruction.origin.frames)
+    return None if instruction.shape.is_tuple else next(value_shardings(instruction, mesh), None)
+
+
+def value_shardings(instruction: Instruction, mesh: Mesh | None) -> Iterator[ArraySharding]:
+    """Yields the same of each array of an instruction's result."""
+    proto, leaves = instruction.proto, instruction.shape.leaves
+    whole = proto.sharding if proto.HasField("sharding") else _replicated(proto)
+    own = [*whole.tuple_shardings]
+    for shape, sharding in zip(leaves, own if len(own) == len(leaves) else [whole] * len(leaves), strict=True):
+        is_manual = any(word in sharding_text(sharding) for word in _MANUAL)
+        if shape.element_type not in ("token", "buffer") and not is_manual:
+            frames = instruction.origin.frames
+            yield _array("value", instruction.name, shape.element_type, shape, sharding, mesh, "", frames)
 
 
 def _replicated(proto: Any) -> Any:

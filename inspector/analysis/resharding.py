@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.collective import Collective, axes_text
@@ -18,6 +18,7 @@ from inspector.analysis.program_shardings import shardings
 from inspector.analysis.whole_arrays import WholeArray, WholeArrays
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Unavailable
+from inspector.hlo.group_mode import GroupMode
 from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.hlo.shape import Shape
@@ -45,6 +46,7 @@ class Resharding:
       operand_bytes: of one device, each time that it runs; of a full rematerialisation its part before.
       frames: the lines that it comes from, innermost first.
       advice: what to change.
+      inserted_by: "partitioner"; Unavailable where the collective has lost its origin and may be the user's own.
       array: the argument or the result that this is, and how the whole of it is split before and after; None where it is
         neither.
       needed_by: what the partitioner did this for, on whole arrays: several where nothing tells which; () where that is lost,
@@ -59,6 +61,7 @@ class Resharding:
     operand_bytes: int | Unavailable
     frames: tuple[Frame, ...]
     advice: str
+    inserted_by: str | Unavailable = "partitioner"
     array: WholeArray | None = None
     needed_by: tuple[SplitInstruction, ...] = ()
 
@@ -70,10 +73,17 @@ class Resharding:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Reshardings(Tabular):
-    """Those of a program, full rematerialisations first; `unheard` says why XLA's warnings of these are not known."""
+    """The reshardings of a program.
+
+    Attributes:
+      items: full rematerializations first.
+      unheard: why XLA's warnings of full rematerializations are unknown; "" where they are known.
+      left_out: the names of all other collectives of the program, each with the reason why it is no resharding.
+    """
 
     items: tuple[Resharding, ...]
     unheard: str = ""
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -85,7 +95,9 @@ class Reshardings(Tabular):
         return self.items[position]
 
     def __repr__(self) -> str:
-        return f"<Reshardings: {format_list([repr(one)[1:-1] for one in self.items], most=4) or 'none'}>"
+        count = len(self.left_out)
+        others = f"; {count} other collective{'s' * (count > 1)}: see left_out" if count else ""
+        return f"<Reshardings: {format_list([repr(one)[1:-1] for one in self.items], most=4) or 'none'}{others}>"
 
     def table(self) -> pd.DataFrame:
         """One row a change."""
@@ -106,6 +118,7 @@ _KINDS: dict[str, Kind] = {
     "split_after": "text",
     "needed_by": "text",
     "advice": "text",
+    "inserted_by": "text",
     "library_line": "text",
     "unknown": "reasons",
 }
@@ -121,7 +134,7 @@ def _row(one: Resharding) -> Sequence[object]:
     return (
         one.name, one.kind, one.axes, one.had, one.needed, one.operand_bytes, file, line, names, array.before or None,
         array.after or None, "; or ".join(map(str, one.needed_by)) or None, one.advice,
-        library_text(one.frames),
+        one.inserted_by, library_text(one.frames),
     )  # fmt: skip
 
 
@@ -136,26 +149,28 @@ def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: M
     full = full_rematerialisations(compiled)
     arrays = WholeArrays(compiled.module(), shardings(compiled))
     inside = None if whole is None else SplitInstructions(whole, compiled.mesh)
-    inserted = [each for each in (resharding(one, arrays, inside) for one in found) if isinstance(each, Resharding)]
+    told = {one.name: resharding(one, arrays, inside) for one in found}
+    inserted = [each for each in told.values() if isinstance(each, Resharding)]
+    left_out = {name: each.reason for name, each in told.items() if isinstance(each, Unavailable)}
     if isinstance(full, Unavailable):
-        return Reshardings(tuple(inserted), str(full))
-    return Reshardings((*full, *inserted))
+        return Reshardings(tuple(inserted), str(full), left_out)
+    return Reshardings((*full, *inserted), left_out=left_out)
 
 
 def resharding(
     collective: Collective, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
 ) -> Resharding | Unavailable:
-    """What a collective changes, where the partitioner inserted it.
+    """What a collective changes, where the partitioner inserted it, or may have.
 
     Args:
       collective: of a partitioned program.
       arrays: those at the program's ends, where they are known.
       inside: what the partitioner took, where that is known.
     """
-    if isinstance(collective.inserted_by, Unavailable):
-        return collective.inserted_by
-    if collective.inserted_by != "partitioner":
-        return Unavailable(f"{collective.inserted_by} asked for this one, not the partitioner")
+    if not isinstance(collective.inserted_by, Unavailable) and collective.inserted_by != "partitioner":
+        return Unavailable(_ASKED.get(collective.inserted_by, _ASKED["user"]))
+    if collective.mode is GroupMode.CROSS_REPLICA:
+        return Unavailable("it joins replicas, and partitions alone are sharded")
     over = "its groups of devices" if isinstance(collective.axes, Unavailable) else axes_text(collective.axes)
     gone, come = _dimensions(collective)
     is_sum = collective.reduction in ("add", "")
@@ -169,7 +184,7 @@ def resharding(
         "collective-permute": (f"parts on other devices of {over}", "parts where they are used", _PERMUTED),
     }
     if collective.opcode not in ways:
-        return Unavailable(f"a {collective.opcode} says nothing of how its array is split")
+        return Unavailable(f"a {collective.opcode} does not show how its array is split")
     had, needed, advice = ways[collective.opcode]
     return Resharding(
         name=collective.name,
@@ -180,6 +195,7 @@ def resharding(
         operand_bytes=collective.operand_bytes,
         frames=collective.origin.frames,
         advice=advice.format(gone=gone, come=come, over=over, combined=combined),
+        inserted_by=collective.inserted_by,
         array=None if arrays is None else arrays.of(collective),
         needed_by=() if inside is None else inside.needing(collective),
     )
@@ -247,6 +263,11 @@ def _between(text: str, start: str, end: str) -> str:
     return text.partition(start)[2].partition(end)[0]
 
 
+_ASKED = {
+    "user": "the user's own collective",
+    "autodiff": "the gradient of a collective of the user's own",
+    "compiler": "a collective of the compiler that joins replicas",
+}
 _GATHERED = (
     "What uses it needs {gone} whole. Where that is the dimension that a product adds up, split both factors alike along it,"
     " and only sums of the result travel; else let what uses it stay split over {over}, or give it whole from the start:"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from inspector.analysis.algorithms import Algorithm, algorithm_of, main_algorithm, products
-from inspector.analysis.attribution import parts
+from inspector.analysis.attribution import Part, parts
 from inspector.analysis.collective import Collective
 from inspector.analysis.collectives import Collectives
 from inspector.analysis.communication import Communication, communication
@@ -25,7 +25,7 @@ from inspector.analysis.course import Course
 from inspector.analysis.kernels import Kernel, kernels
 from inspector.analysis.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.analysis.operations import operations
-from inspector.analysis.phases import Phases
+from inspector.analysis.phases import Phases, phases_text
 from inspector.analysis.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, filled_by, group_row, grouped
 from inspector.analysis.roofline_plot import roofline_plot
 from inspector.analysis.roofline_point import Point
@@ -35,7 +35,7 @@ from inspector.compilation.cost import total as cost_of
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
 from inspector.hlo.fused import Fused
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.source import library_text
+from inspector.hlo.source import Origin, library_text
 from inspector.platforms import Peak
 from inspector.tables import UNKNOWN, Kind, make_table
 from inspector.units import format_seconds
@@ -219,6 +219,8 @@ class _Exchange:
     communication: Communication
     starter: str
     done: str
+    origin: Origin
+    origin_name: str
 
 
 def _exchanges(module: Module, collectives: Iterable[Collective], peak: Peak | Unavailable) -> dict[str, _Exchange]:
@@ -229,7 +231,8 @@ def _exchanges(module: Module, collectives: Iterable[Collective], peak: Peak | U
         if (before := found.get(kernel)) is not None:
             said = before.communication
             now = Communication(said.link_bytes + now.link_bytes, said.least_s + now.least_s)
-        found[kernel] = _Exchange(now, operation.holder.name, operation.done.name if operation.done else "")
+        done = operation.done.name if operation.done else ""
+        found[kernel] = _Exchange(now, operation.holder.name, done, collective.origin, collective.source_name)
     return found
 
 
@@ -351,6 +354,10 @@ def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases) 
     runs = kernel.place.executions
     times = 1 if isinstance(runs, Unavailable) else runs
     bound, least = _bound(timed)
+    found = parts(kernel.instruction, costs, bound, phases)
+    if exchange is not None and not found[0].origin.frames:
+        phase = phases_text(phases.of(kernel.instruction, exchange.origin.op_name))
+        found = (Part(exchange.origin_name or kernel.instruction.name, exchange.origin, phase, 1.0, 1.0, 1.0),)
     return Point(
         name=kernel.instruction.name,
         opcode=kernel.instruction.opcode,
@@ -362,7 +369,7 @@ def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases) 
         bound_by=bound,
         least_s=_times(least, times),
         filled=timed.filled,
-        parts=parts(kernel.instruction, costs, bound, phases),
+        parts=found,
     )
 
 

@@ -100,9 +100,7 @@ def test_pairs_are_one_row(version: str) -> None:
     assert {c.computation for c in found} == {"main"}
     assert found["scatter-done"] is found["scatter-start"]
     assert found["exchange-start"].inserted_by == "user"  # said by the operation inside
-    assert found["reduce-start"].inserted_by == Unavailable(
-        "the instruction has no op_name, so nothing says where it comes from"
-    )
+    assert found["reduce-start"].inserted_by == Unavailable("the instruction has no op_name, so its origin is unknown")
     table = found.table()
     assert table["source_line"].isna()[0]
     assert "source_from: the compiler recorded no source line for it, nor for what holds it" in table["unknown"][0]

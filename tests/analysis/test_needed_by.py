@@ -99,7 +99,7 @@ def test_layers_that_are_alike_are_one_answer_and_others_another() -> None:
         assert rest.operands == ("f32[16,64] (data, -)", "f32[64,64] (data, -)")
 
 
-def test_what_adds_up_for_several_is_of_none() -> None:
+def test_what_adds_up_for_several_is_of_each() -> None:
     def two(x: Any, w: Any, v: Any) -> Any:
         return jnp.tanh(x @ w), jnp.sin(x @ v)
 
@@ -107,7 +107,10 @@ def test_what_adds_up_for_several_is_of_none() -> None:
     compiled = compiled_with_passes(two, *given)
     (combined,) = compiled.collectives()
     assert len(combined.operand_shapes) == 2
-    assert [each.needed_by for each in compiled.reshardings()] == [()]
+    (needed_by,) = [each.needed_by for each in compiled.reshardings()]
+    assert [(each.opcode, each.result) for each in needed_by] == [
+        ("dot", "f32[16,32] (data, -)"), ("dot", "f32[16,128] (data, -)"),
+    ]  # fmt: skip
 
 
 def test_without_recorded_passes_nothing_is_told() -> None:
