@@ -1059,7 +1059,8 @@ export interface KernelMemory {
   limit_source: string;
   capacity_bytes: number;
   how_sure: string;
-  fits: boolean;
+  fits: boolean | null;
+  verdict: string;
   remark: string;
 }
 

@@ -25,6 +25,9 @@ from inspector.units import format_bytes
 Certainty = Literal["compiler", "estimate", "at least"]
 
 _NOT_COMPILED = Unavailable("the optimized HLO has no such kernel call with its memory")
+_ESTIMATED = Unavailable(
+    "only the compiler knows all that the kernel needs", "give vmem() the module of the compiled program"
+)
 
 
 VMEM: Mapping[str, Vmem] = {chip.name: chip.vmem for chip in TPU.chips if chip.vmem is not None}
@@ -109,9 +112,29 @@ class VmemBudget:
         return "at least" if self.refused_bytes > self.counted_bytes else "estimate"
 
     @property
-    def fits(self) -> bool:
-        """Whether `total_bytes` stays within the limit; a kernel that was refused does not."""
-        return self.total_bytes <= self.limit_bytes and not self.refused_bytes
+    def fits(self) -> bool | Unavailable:
+        """Whether the kernel stays within the limit.
+
+        Only the compiler knows, unless the kernel's scratch alone is too much: it adds what it needs for itself, such as slots
+        for spilled registers (a quarter of the blocks of a softmax on tpu7x), and an array that lies in VMEM whole
+        needs no blocks.
+        """
+        scratch = sum(a.total_bytes for a in self.allocations if a.role not in _BLOCKS)
+        if self.refused_bytes or scratch > self.limit_bytes:
+            return False
+        return _ESTIMATED if isinstance(self.used_bytes, Unavailable) else self.used_bytes <= self.limit_bytes
+
+    @property
+    def verdict(self) -> str:
+        """`fits` in words."""
+        if isinstance(self.fits, Unavailable):
+            left = self.limit_bytes - self.total_bytes
+            if left >= 0:
+                return f"leaves {format_bytes(left)} for the compiler's own needs"
+            return f"{format_bytes(-left)} too much, unless XLA puts an array into VMEM whole"
+        excess = max(0, self.total_bytes - self.limit_bytes)
+        too_much = f", {HOW_SURE[self.certainty]}{format_bytes(excess)} too much" if excess else ""
+        return "fits" if self.fits else f"does not fit{too_much}"
 
     @property
     def remark(self) -> str:
@@ -135,10 +158,9 @@ class VmemBudget:
         return f"<VmemBudget {self}>"
 
     def __str__(self) -> str:
-        verdict = "fits" if self.fits else "does not fit"
         return (
             f"{HOW_SURE[self.certainty]}{format_bytes(self.total_bytes)} of {format_bytes(self.limit_bytes)} VMEM"
-            f" ({self.limit_source}; {self.chip} has {format_bytes(self.capacity_bytes)}): {verdict}"
+            f" ({self.limit_source}; {self.chip} has {format_bytes(self.capacity_bytes)}): {self.verdict}"
         )
 
 

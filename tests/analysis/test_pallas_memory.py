@@ -34,8 +34,10 @@ def test_blocks_twice_and_scratch_once() -> None:
         ("sum_ref", "scratch", 131072, 1),
     ]  # fmt: skip
     assert found.total_bytes == 2 * (131072 + 65536 + 131072) + 131072
-    assert found.fits
-    assert str(found) == "about 768 KiB of 16 MiB VMEM (the default of v5e; v5e has 128 MiB): fits"
+    assert isinstance(found.fits, Unavailable)
+    assert str(found) == (
+        "about 768 KiB of 16 MiB VMEM (the default of v5e; v5e has 128 MiB): leaves 15.2 MiB for the compiler's own needs"
+    )
 
 
 def test_a_limit_of_its_own_and_internal_scratch() -> None:
@@ -50,9 +52,11 @@ def test_a_limit_beyond_the_core_is_all_there_is() -> None:
     params = {"*": {"vmem_limit_bytes": 120 * MIB}}
     found = vmem_budget(kernel(lambda x: scale(x, rows=1024), struct(2048, 8192), compiler_params=params), "tpu7x")
     assert not isinstance(found, Unavailable)
-    assert (found.total_bytes, found.limit_bytes, found.fits) == (128 * MIB, 64 * MIB, False)
+    assert (found.total_bytes, found.limit_bytes) == (128 * MIB, 64 * MIB)
+    assert isinstance(found.fits, Unavailable)
     assert str(found) == (
-        "about 128 MiB of 64 MiB VMEM (all there is, less than its vmem_limit_bytes; tpu7x has 64 MiB): does not fit"
+        "about 128 MiB of 64 MiB VMEM (all there is, less than its vmem_limit_bytes; tpu7x has 64 MiB): 64 MiB too much,"
+        " unless XLA puts an array into VMEM whole"
     )
 
 
@@ -237,7 +241,12 @@ def test_a_budget_says_whose_figure_it_is(used: Any, refused: int, said: str, re
     budget = VmemBudget(allocations, 8 << 10, "a test", 16 << 10, "v5e", used, refused)
     assert str(budget).startswith(f"{said} of 8 KiB VMEM (a test; v5e has 16 KiB)")
     assert budget.remark.startswith(remark)
-    assert budget.fits is (refused == 0)
+    if isinstance(used, Unavailable) and not refused:
+        assert isinstance(budget.fits, Unavailable)
+        assert budget.verdict == "leaves 5 KiB for the compiler's own needs"
+    else:
+        assert budget.fits is (refused == 0)
+        assert budget.verdict.startswith("does not fit" if refused else "fits")
 
 
 def compiled(calls: str) -> Module:

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu.flash_attention import flash_attention
 from jax.experimental.pallas.ops.tpu.matmul import matmul
 from jax.experimental.pallas.ops.tpu.megablox import gmm
@@ -17,7 +19,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ke
 import inspector
 from inspector.analysis.pallas_memory import VmemBudget, vmem_budget
 from inspector.analysis.tpu_errors import MemoryOverflow, advice, explain
-from inspector.errors import CompilationError
+from inspector.errors import CompilationError, Unavailable
 from inspector.widgets.panes.pallas import kernels_message
 from tests.absent import needs_tpu
 
@@ -120,3 +122,43 @@ def test_a_kernel_whose_arrays_all_lie_in_vmem_says_so() -> None:
     assert budget.total_bytes == 192 * KIB
     assert "into VMEM whole, so that no block of it is fetched" in budget.remark
     assert {a.buffer_count for a in budget.allocations if a.role in ("input", "output")} == {0}
+
+
+def blocks_of(rows: int, columns: int, grid: int, *, is_softmax: bool) -> inspector.Lowered:
+    """For tpu7x, with all of its VMEM."""
+
+    def body(x: Any, o: Any) -> None:
+        value = x[...]
+        if is_softmax:
+            value = jnp.exp(value - value.max(-1, keepdims=True))
+            value = value / value.sum(-1, keepdims=True)
+        o[...] = value * 2
+
+    def call(x: jax.Array) -> jax.Array:
+        block = pl.BlockSpec((rows, columns), lambda i: (i, 0))
+        limit = {"compiler_params": pltpu.CompilerParams(vmem_limit_bytes=64 << 20)} if is_softmax else {}
+        out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(body, grid=(grid,), in_specs=[block], out_specs=block, out_shape=out, **limit)(x)  # type: ignore[arg-type]
+
+    return inspector.lower(call, array(rows * grid, columns), platform="tpu", chip="tpu7x")
+
+
+def test_an_estimate_is_no_verdict() -> None:
+    """The compiler needs more than the blocks for spilled registers, or less where an array lies in VMEM whole."""
+    spills = blocks_of(512, 8192, 4, is_softmax=True)
+    estimate = known(spills.kernels[0].vmem("tpu7x"))
+    assert (estimate.total_bytes, estimate.limit_bytes) == (64 << 20, 64 << 20)
+    assert isinstance(estimate.fits, Unavailable)
+    assert estimate.verdict == "leaves 0 B for the compiler's own needs"
+    with pytest.raises(CompilationError) as refused:
+        spills.compile(target="tpu:tpu7x:2x2x1")
+    found = explain(str(refused.value))
+    assert isinstance(found, MemoryOverflow)
+    assert found.asked_bytes > 64 << 20
+    assert known(vmem_budget(spills.kernels[0], "tpu7x", refused_bytes=found.asked_bytes)).fits is False
+    whole = blocks_of(2560, 1024, 2, is_softmax=False)
+    estimate = known(whole.kernels[0].vmem("tpu7x"))
+    assert estimate.total_bytes > estimate.limit_bytes
+    assert isinstance(estimate.fits, Unavailable)
+    assert "unless XLA puts an array into VMEM whole" in str(estimate)
+    assert known(whole.kernels[0].vmem("tpu7x", whole.compile(target="tpu:tpu7x:2x2x1").module())).fits is True

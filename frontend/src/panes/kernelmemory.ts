@@ -10,9 +10,7 @@ export function memoryBudget(row: messages.Kernel): HTMLElement {
   const { memory } = row;
   const title = h("h4", {}, memory ? `VMEM on ${memory.chip}` : "Fast memory");
   if (!memory) return h("section", {}, title, h("p", { class: "insp-unavailable" }, row.memory_reason));
-  const excess = memory.total_bytes - memory.limit_bytes;
-  const tooMuch = excess > 0 ? `${memory.how_sure}${format(excess, "bytes")} too much` : "refused";
-  const verdict = memory.fits ? "fits" : tooMuch;
+  const kind = memory.fits === null ? "insp-dim" : memory.fits ? "insp-good" : "insp-bad";
   return h(
     "section",
     { class: "insp-memory" },
@@ -23,7 +21,7 @@ export function memoryBudget(row: messages.Kernel): HTMLElement {
       memory.how_sure,
       h("strong", {}, format(memory.total_bytes, "bytes")),
       ` of ${format(memory.limit_bytes, "bytes")} (${memory.limit_source}; the core has ${format(memory.capacity_bytes, "bytes")}): `,
-      h("span", { class: memory.fits ? "insp-good" : "insp-bad" }, verdict),
+      h("span", { class: kind }, memory.verdict),
     ),
     bar(memory.allocations, memory.limit_bytes),
     table(memory.allocations),

@@ -54,7 +54,8 @@ class KernelMemory(TypedDict):
     Attributes:
       allocations: blocks and scratch, and what the compiler counts beside them.
       how_sure: what stands before the total: "", "about " or "at least ".
-      fits: whether the total is within the limit, and the kernel was not refused.
+      fits: whether the total is within the limit, and the kernel was not refused; None where only the compiler knows.
+      verdict: the same in words.
       remark: what the total covers.
     """
 
@@ -65,7 +66,8 @@ class KernelMemory(TypedDict):
     limit_source: str
     capacity_bytes: int
     how_sure: str
-    fits: bool
+    fits: bool | None
+    verdict: str
     remark: str
 
 

@@ -146,7 +146,8 @@ def _memory(budget: VmemBudget) -> told.KernelMemory:
         limit_source=budget.limit_source,
         capacity_bytes=budget.capacity_bytes,
         how_sure=HOW_SURE[budget.certainty],
-        fits=budget.fits,
+        fits=None if isinstance(budget.fits, Unavailable) else budget.fits,
+        verdict=budget.verdict,
         remark=budget.remark,
     )
 
