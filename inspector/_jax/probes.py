@@ -211,8 +211,8 @@ def _stages() -> Iterator[Probe]:
     yield Probe("jax.stages.ArgInfo._aval", "knowing weak types of arguments")
     yield Probe(
         "jax._src.interpreters.pxla.MeshComputation",
-        "knowing donated arguments and the platform",
-        ("donated_invars", "const_args", "platforms"),
+        "knowing donated arguments, the platform and the devices",
+        ("donated_invars", "const_args", "platforms", "device_assignment"),
     )
     for name in ("in_avals", "debug_info"):
         yield Probe(f"jax._src.interpreters.pxla.AllArgsInfo.{name}", "knowing dropped arguments, and the jaxpr behind")

@@ -1,8 +1,9 @@
 """JAX's own stages, opened: what `Traced`, `Lowered` and `Exported` know beyond their public face.
 
-Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, devices, debug information),
+Private JAX: `Lowered._lowering.compile_args` (kept arguments, propagation, callbacks, number of devices, debug information),
+`Lowered._lowering._device_list` (the devices, in the order of the partitions),
 `source_info_util.register_exclusion` (our frames are not the user's), `PjitFunction._jit_info`
-(static arguments), `Lowered._lowering._device_list` (the devices, in the order of the partitions), `Traced._params` (its jaxpr, shardings and donations), `Traced._meta_tys_flat` (where its arrays lie).
+(static arguments), `Traced._params` (its jaxpr, shardings and donations), `Traced._meta_tys_flat` (where its arrays lie).
 """
 
 from __future__ import annotations
@@ -292,7 +293,7 @@ def _compile_args(lowered: Any) -> dict[str, Any]:
 
 def _devices(lowered: Any) -> tuple[Any, ...]:
     """The devices that JAX assigns to the partitions, in their order; () where it names none."""
-    return tuple(vars(lowered._lowering).get("_device_list") or ())
+    return tuple(vars(lowered._lowering)["_device_list"] or ())
 
 
 def _kept(lowered: Lowered, arguments: int) -> tuple[int, ...]:

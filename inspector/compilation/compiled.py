@@ -106,8 +106,8 @@ class CompiledProgram(Deferred):
         """SHA-256 over module, options, target, compiler versions and an order of devices of its own, in hex."""
         parts = (self.program.digest, self.build_options.to_json(), str(self.target), *sorted(self.versions.items()))
         ids = self.program.device_ids or ()
-        parts += ids if ids != tuple(range(len(ids))) else ()
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+        own_order = ids if ids != tuple(range(len(ids))) else ()
+        return hashlib.sha256(repr((*parts, *own_order)).encode()).hexdigest()
 
     @property
     def from_cache(self) -> bool:

@@ -24,7 +24,7 @@ def device_warnings(request: CompileRequest, devices: Sequence[str]) -> Iterator
         )
     if ids and target.device_count is not None and len(ids) < target.device_count:
         smaller = target.with_devices(len(ids))
-        fits = f" or compile for {smaller}" if smaller and smaller.device_count < target.device_count else ""
+        fits = f" or compile for {smaller}" if smaller and (smaller.device_count or 0) < target.device_count else ""
         yield (
             f"The program uses {len(ids)} of the {target.device_count} devices of {target}; the others are idle. Shard it"
             f" over a mesh of {target.device_count} devices{fits}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import pytest
 from jax._src import core, source_info_util
@@ -118,3 +119,6 @@ def test_what_a_lowered_hands_to_its_compile_is_read() -> None:
     lowered = inspector.lower(lambda a, b, c: a + c, 1.0, jnp.ones(3), 2)
     assert [a.parameter for a in lowered.inputs] == [0, None, 1]
     assert [a.weak_type for a in lowered.inputs] == [True, False, True]
+    assert lowered.program.device_ids == (0,)
+    third = jax.device_put(jnp.ones(3), jax.devices()[3])
+    assert inspector.lower(jnp.sin, third).program.device_ids == (3,)
