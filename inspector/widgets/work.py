@@ -129,7 +129,7 @@ class Change(Protocol):
 
 
 class Retrace(Protocol):
-    """A call that JAX traced: `inspector._jax.retraces.Retrace`."""
+    """A call that JAX traced, or XLA compiled again: `inspector._jax.retraces.Retrace`."""
 
     @property
     def fun_name(self) -> str: ...
@@ -143,6 +143,8 @@ class Retrace(Protocol):
     def changes(self) -> Sequence[Change]: ...
     @property
     def explanation(self) -> str: ...
+    @property
+    def event(self) -> str: ...
 
 
 class Retraces(Protocol):
