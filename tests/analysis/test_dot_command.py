@@ -58,3 +58,17 @@ def test_the_script_takes_files_as_dot_does(tmp_path: Path) -> None:
     command = [sys.executable, "-P", dot.__file__, "-Kdot", "-Tsvg", "-O", str(tmp_path / "g.gv")]
     subprocess.run(command, check=True)
     assert "<svg" in (tmp_path / "g.gv.svg").read_text()
+
+
+def test_a_missing_system_library_is_named_with_its_package(tmp_path: Path) -> None:
+    missing = "libgobject-2.0.so.0: cannot open shared object file: No such file or directory"
+    (tmp_path / "pygraphviz.py").write_text(f"raise ImportError({missing!r})")
+    run = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import runpy; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", run, dot.__file__, "-Tsvg"], input="digraph {}", capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"pygraphviz cannot be loaded: {missing}. Install GLib: `apt-get install libglib2.0-0`"
+    )
+    assert "Traceback" not in done.stderr
