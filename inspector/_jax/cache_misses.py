@@ -8,6 +8,7 @@ functions that are on the stack then. `retraces.py` installs the listeners and m
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import threading
@@ -21,6 +22,7 @@ from jax._src.interpreters import partial_eval, pxla
 from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from inspector._jax.stages import Traced
+from inspector.platforms import PLATFORMS
 
 Event = Literal["trace", "compile"]
 Cause = Literal[
@@ -320,17 +322,14 @@ def compile_between(first: Traced, second: Traced) -> Miss | None:
 
 
 def _lowering(traced: Traced) -> Any:
-    for platforms in (
-        None,
-        ("tpu",),
-        ("cuda",),
-    ):  # a kernel may be for one of them only, and what is asked depends on none
-        try:
-            return traced.lower(lowering_platforms=platforms)._lowering
-        except (NotImplementedError, ValueError):
-            if platforms == ("cuda",):
-                raise
-    raise AssertionError("unreachable")
+    """Lowers for the default platform, else for the first that can: a kernel may be for one only, and the key names none."""
+    try:
+        return traced.lower()._lowering
+    except (NotImplementedError, ValueError) as error:
+        for platform in PLATFORMS:
+            with contextlib.suppress(NotImplementedError, ValueError):
+                return traced.lower(lowering_platforms=(platform.lowering,))._lowering
+        raise error
 
 
 def _kept_names(compile_args: Mapping[str, Any]) -> list[str]:

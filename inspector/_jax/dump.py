@@ -181,10 +181,13 @@ def free_bytes(directory: str | Path) -> int | None:
 
 def _is_cut_off(file: Path) -> bool:
     """Whether a file has the beginning of an HLO module only."""
-    if not file.name.endswith(".txt") or not any(words in file.name for words in _HLO_TEXTS):
+    name = file.name
+    if not name.endswith(".txt") or "_optimizations-" in name or not any(words in name for words in _HLO_TEXTS):
         return False
     try:
         with file.open("rb") as opened:
+            if opened.read(len(_BEGINS)) not in (_BEGINS, b""):  # other texts about a module, such as its live ranges
+                return False
             opened.seek(0, os.SEEK_END)
             opened.seek(max(0, opened.tell() - _BRACE_BYTES))
             return not opened.read().rstrip().endswith(b"}")
@@ -192,6 +195,7 @@ def _is_cut_off(file: Path) -> bool:
         return False
 
 
+_BEGINS = b"HloModule"
 _BRACE_BYTES = 64
 
 

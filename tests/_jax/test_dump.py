@@ -168,8 +168,11 @@ def test_a_module_that_is_cut_off_is_noticed(tmp_path: Path) -> None:
         lost_of(tmp_path / "b", lambda at: (at / name).write_text(WHOLE[:-4])) == f"{name!r} in {tmp_path} is cut off"
     )
     assert lost_of(tmp_path / "c", lambda at: (at / name).touch()) == f"{name!r} in {tmp_path} is cut off"
-    other = "module_0000.jit_f.cpu_after_optimizations-buffer-assignment.txt"
-    assert lost_of(tmp_path / "d", lambda at: (at / other).write_text("Total 3 bytes\n")) == ""
+    for place, other in enumerate(
+        ("cpu_after_optimizations-buffer-assignment", "cl_933746096.after_optimizations-live-range")
+    ):
+        file = f"module_0000.jit_f.{other}.txt"
+        assert lost_of(tmp_path / f"d{place}", lambda at, file=file: (at / file).write_text("Total 3 bytes\n")) == ""
     assert lost_of(tmp_path / "e", lambda at: (at / "module_0000.jit_f.ptx").touch()) == ""
 
 

@@ -102,7 +102,7 @@ def test_what_a_loop_repeats_is_one_row_and_others_are_not(explorer: Explorer, m
     explorer.watch_retraces()
     repeated = mailbox.last("retraces")["rows"][-1]
     assert (repeated["cause"], repeated["count"], repeated["is_explored"]) == ("defined again", 3, False)
-    assert "define and jit it once" in repeated["remark"]
+    assert "Define and jit it once" in repeated["remark"]
 
 
 def test_the_line_is_the_users_where_a_library_calls(tmp_path: Path) -> None:
