@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.cli.given import Asked, given, options_text, prepare
 from inspector.cli.output import working
-from inspector.errors import needs_jax
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.exploration import Exploration
+    from inspector.reports.recorded import RecordedVariant
     from inspector.reports.replay import Replay
     from inspector.widgets.explorer import Explorer
 
@@ -56,21 +56,34 @@ def _variants(compare: Sequence[str], target: str) -> list[tuple[Any, Any]]:
     return variants_of(plain, target)
 
 
-@needs_jax("A page of a program that Compiled.save wrote")
 def exploration_of(compiled: CompiledProgram) -> Exploration:
     """An exploration of one program that was compiled alone."""
+    from inspector.errors import needs_jax
     from inspector.exploration import Exploration
-    from inspector.lowering.lower import lower
     from inspector.reports.recorded import RecordedExploration, RecordedVariant
 
-    lowered = lower(compiled)
+    with needs_jax("A page of a program that Compiled.save wrote"):
+        from inspector.lowering.lower import lower
+
+        lowered = lower(compiled)
     variant = RecordedVariant("baseline", compiled.options, compiled.target, "done", lowered=lowered, program=compiled)
     return Exploration.of(RecordedExploration.now(lowered, (variant,)))
 
 
-def of_both(replay: Replay) -> Exploration:
-    """What was recorded, and what was made of it again as more variants."""
+def of_both(replay: Replay) -> list[Exploration]:
+    """What was recorded, and what was made of it again as more variants.
+
+    An Explorer has one variant of each request. Where the same JAX compiled both, they are two explorations.
+    """
     from inspector.exploration import Exploration
 
-    variants = (*replay.recorded.variants, *replay.replayed.variants)
-    return Exploration.of(dataclasses.replace(replay.recorded, variants=variants))
+    recorded, replayed = replay.recorded, replay.replayed
+    if not set(map(_request, recorded.variants)).isdisjoint(map(_request, replayed.variants)):
+        return [Exploration.of(recorded), Exploration.of(replayed)]
+    return [Exploration.of(dataclasses.replace(recorded, variants=(*recorded.variants, *replayed.variants)))]
+
+
+def _request(variant: RecordedVariant) -> tuple[object, ...]:
+    """What was compiled, and by which JAX."""
+    jax = variant.target.jax if variant.program is None else variant.program.versions.get("jax", "")
+    return variant.options, variant.target.by(""), variant.tuning, jax

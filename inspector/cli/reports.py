@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from inspector.analysis.difference import is_other
 from inspector.cli.explorers import exploration_of, of_both, start
 from inspector.cli.given import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
 from inspector.cli.lab import start_lab
@@ -141,6 +140,6 @@ def replay(
     else:
         click.echo(str(done))
     if page is not None:
-        write_page(page, [of_both(done)])
-    if not done.is_complete or (exit_code and any(is_other(str(each)) for each in done.differences)):
+        write_page(page, of_both(done))
+    if not done.is_complete or (exit_code and not done.is_same):
         raise SystemExit(1)

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
+from inspector.analysis.difference import is_other
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest
@@ -25,6 +26,7 @@ _KINDS: dict[str, Kind] = {
 
 
 _SHOWN = 800
+_AS_BEFORE = " as before"  # of variants that no program came of
 
 
 class Compiler(Protocol):
@@ -54,6 +56,12 @@ class Replay(Tabular):
         """Whether every variant that compiled then was compiled again."""
         pairs = zip(self.recorded.variants, self.replayed.variants, strict=True)
         return all(after.program is not None for before, after in pairs if before.program is not None)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every variant ended as it did then, and no program or machine code is known to differ."""
+        told = [str(each) for each in self.differences]
+        return not any(is_other(each) for each in told if not each.endswith(_AS_BEFORE))
 
     def table(self) -> pd.DataFrame:
         """One row a variant: how it ended then and now, what differs, and peak memory, flops and compile time of both."""
@@ -131,7 +139,7 @@ def _again(variant: RecordedVariant, job: Job[CompiledProgram], jax: str) -> Rec
 def _difference(before: RecordedVariant, after: RecordedVariant) -> str | Unavailable:
     if before.program is None or after.program is None:
         same = before.program is after.program and before.state == after.state
-        return f"{before.state} as before" if same else f"{before.state} then, {after.state} now"
+        return f"{before.state}{_AS_BEFORE}" if same else f"{before.state} then, {after.state} now"
     try:
         return before.compiled.diff(after.compiled).headline
     except ModuleError as e:
