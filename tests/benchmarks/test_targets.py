@@ -51,6 +51,6 @@ def test_our_own_sums_are_not_held_to_themselves() -> None:
 def test_one_that_does_not_has_the_reason() -> None:
     row = targets._row("pallas_mm", "cpu:8")
     assert not row.cells
-    assert row.reason.startswith("LoweringError: ")
+    assert row.reason.startswith("UnsupportedError: matmul calls a Pallas kernel")
     lines = list(targets._section([row]))
     assert lines[-1].count("|") == len(targets.HEADS) + 1

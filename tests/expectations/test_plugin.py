@@ -110,4 +110,4 @@ def test_who_does_not_use_it_pays_nothing(tmp_path: Path, use: str) -> None:
     )
     (tmp_path / "test_other.py").write_text(use or "def test_it(): pass")
     loaded = run(tmp_path, "-p", "no:hypothesispytest", "-p", "no:xdist").splitlines()[-1]
-    assert loaded == ("loaded: True True" if use else "loaded: False False")
+    assert loaded == ("loaded: False True" if use else "loaded: False False"), "JAX, and inspector"
