@@ -35,7 +35,10 @@ _NO_SETTINGS = (
     "jax_share_autotune_config_between_hosts",
 )
 # Words of HLO's texts, of Python, of code for another process, and of the command line.
-_NO_KEYWORDS = ("device_ids", "last_tile_dims", "run_name", "submodule_search_locations", "peak_bytes")
+_NO_KEYWORDS = (
+    "device_ids", "last_tile_dims", "run_name", "submodule_search_locations", "peak_bytes", "ignore_errors",
+    "start_new_session",
+)  # fmt: skip
 _FLAGS = ("xla_", "jax_")
 
 
