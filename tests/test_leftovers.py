@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,8 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs a clone of the project")
     folder = tmp_path_factory.mktemp("project")
     project(folder)
-    asyncio.run(work(folder))
+    with ThreadPoolExecutor(1) as thread:  # where no event loop of other tests runs
+        thread.submit(asyncio.run, work(folder)).result()
     return folder
 
 
