@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import subprocess
 from pathlib import Path, PurePath
 
@@ -30,3 +32,18 @@ def without_hidden(folder: Path, pattern: str) -> list[Path]:
     """Files below a folder, those of hidden folders left out. Also finds files that git does not know yet."""
     found = folder.rglob(pattern)
     return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(folder).parts))
+
+
+def parsed(source: str) -> ast.Module:
+    """The syntax tree of a file, without garbage collection meanwhile.
+
+    Python 3.11.0 to 3.11.4 raise SystemError ("AST constructor recursion depth mismatch") where a collection's callback,
+    such as JAX's, lets another thread parse before this one has ended.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        if was_on:
+            gc.enable()

@@ -21,7 +21,7 @@ from inspector.compilation.request import PRODUCTS
 from inspector.engines.choice import chosen_engine
 from inspector.platforms import NAMES
 from tests.conftest import ROOT
-from tests.project import without_hidden
+from tests.project import parsed, without_hidden
 
 PACKAGE = ROOT / "inspector"
 # What stands in a text for any name or number, in the place where a value would be.
@@ -44,7 +44,7 @@ _FLAGS = ("xla_", "jax_")
 
 def texts(file: Path) -> Iterator[str]:
     """The texts that a user can read: all but docstrings, with a word in the place of what is filled in."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = parsed(file.read_text(encoding="utf-8"))
     silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     joined = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import without_hidden
+from tests.project import parsed, without_hidden
 from tests.wall_types import Surface
 
 PACKAGE = Path(__file__).resolve().parent.parent / "inspector"
@@ -128,7 +128,7 @@ def imported_names(node: ast.AST) -> list[str]:
 def imports(source: str, modules: frozenset[str]) -> list[Import]:
     """What a module imports, each name of ours cut back to the module that holds it."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         for name in imported_names(node):
             target = name if name in modules or not name.startswith("inspector.") else name.rpartition(".")[0]
             found.append(Import(target, node.lineno))  # type: ignore[attr-defined]
@@ -137,7 +137,7 @@ def imports(source: str, modules: frozenset[str]) -> list[Import]:
 
 def private_uses(source: str) -> list[tuple[int, str]]:
     """Lines that reach a private part of jax: `jax._src`, `jax.core._x`, `getattr(lax, "_x")`."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     dotted: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from tests.project import parsed
+
 WALL = "inspector._jax"
 # What stands for the user's own values, which are Any to everyone.
 USERS_OWN = frozenset({f"{WALL}.values.{name}" for name in ("UserValue", "UserFunction", "KeyPath")})
@@ -17,7 +19,7 @@ class Surface:
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._sources = sources
-        self._trees = {name: ast.parse(source) for name, source in sources.items()}
+        self._trees = {name: parsed(source) for name, source in sources.items()}
 
     @cached_property
     def imported(self) -> dict[str, str]:

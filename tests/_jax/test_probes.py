@@ -15,6 +15,7 @@ import inspector
 from inspector._jax import probes
 from inspector._jax.probes import PROBES, Probe, probe_all
 from tests.conftest import RunPython
+from tests.project import parsed
 
 WALL = Path(probes.__file__).parent
 # Attributes of ours that begin with an underscore, on objects other than `self`.
@@ -32,7 +33,7 @@ def is_others_private(node: ast.Attribute) -> bool:
 
 def private_uses(source: str) -> set[str]:
     """Dotted paths of private names that a module uses; `?._name` for private attributes of values."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     bound: dict[str, str] = {}
     found: set[str] = set()

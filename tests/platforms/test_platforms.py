@@ -13,7 +13,7 @@ import pytest
 from inspector import platforms
 from inspector.compilation.target import Target
 from inspector.platforms import CPU, CUDA, KINDS, NAMES, PLATFORMS, TPU, Platform
-from tests.project import without_hidden
+from tests.project import parsed, without_hidden
 
 PACKAGE = Path(platforms.__file__).parents[1]
 EACH = pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
@@ -93,7 +93,7 @@ def test_values_cannot_be_changed() -> None:
 
 def _code_words(file: Path) -> set[str]:
     """The texts in a module's code, without those of docstrings and of longer sentences."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = parsed(file.read_text(encoding="utf-8"))
     return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
