@@ -132,16 +132,17 @@ def open_shared(path: AnyPath) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def writing(path: AnyPath, *, mode: int = 0o666, durable: bool = True) -> Iterator[BinaryIO]:
+def writing(path: AnyPath, *, mode: int | None = None, durable: bool = True) -> Iterator[BinaryIO]:
     """Writes a file completely or not at all, whatever ends the process and even when the disk is full.
 
     The bytes go to a new file in the same folder, which replaces the old one when the block ends without an error. Readers see
-    the old file or the new one. Links are followed; an existing file keeps its mode. A device or a pipe cannot be replaced
+    the old file or the new one. Links are followed. A device or a pipe cannot be replaced
     and receives the bytes when the block ends.
 
     Args:
       path: the file.
-      mode: of a new file, before the umask; 0o600 for this user only.
+      mode: of the file, before the umask, whatever an older file there had; 0o600 for this user only. None keeps the mode of an
+        older file, and makes a new one as other programs do (0o666 before the umask).
       durable: whether to wait until the bytes are on the disk, so that a power failure loses neither version. Not needed for
         caches, whose readers check what they read.
 
@@ -153,6 +154,7 @@ def writing(path: AnyPath, *, mode: int = 0o666, durable: bool = True) -> Iterat
         raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder to write into", str(Path(path).parent))
+    kept: int | None = None
     if target.exists():
         found = target.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -163,22 +165,21 @@ def writing(path: AnyPath, *, mode: int = 0o666, durable: bool = True) -> Iterat
             raise PermissionError(
                 errno.EACCES, "This file is read-only. Change its mode or give another name", str(path)
             )
-        mode = stat.S_IMODE(found.st_mode)
-    else:
-        found = None
+        if mode is None:
+            kept = mode = stat.S_IMODE(found.st_mode)
     # Not `tempfile`, whose files only their owner may read.
     partial = target.with_name(f".{target.name[:_MAX_NAME]}.{secrets.token_hex(8)}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(partial, flags, mode)
+        descriptor = os.open(partial, flags, 0o666 if mode is None else mode)
         with named(path), os.fdopen(descriptor, "w+b") as file:
             yield file
             file.flush()
             if durable:
                 os.fsync(descriptor)
-        if found is not None:  # whatever the umask
+        if kept is not None:  # whatever the umask
             with contextlib.suppress(OSError):
-                partial.chmod(mode)
+                partial.chmod(kept)
         partial.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):

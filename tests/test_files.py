@@ -139,6 +139,9 @@ def test_a_file_is_replaced_when_the_block_ends_without_an_error(tmp_path: Path)
         assert path.read_text() == "old"
     assert path.read_text() == "new"
     assert path.stat().st_mode & 0o777 == 0o640
+    with files.writing(path, mode=0o600) as file:
+        file.write(b"new")
+    assert path.stat().st_mode & 0o777 == 0o600
 
     def fail() -> None:
         with files.writing(path) as file:

@@ -103,7 +103,7 @@ def write(path: str | os.PathLike[str], entries: Mapping[str, bytes], *, compres
     Raises:
       OSError: the place cannot be written.
     """
-    mode = 0o600 if private else 0o666
+    mode = 0o600 if private else None
     with files.writing(path, mode=mode, durable=not private) as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in entries.items():
             archive.writestr(name, data, _method(data, compress), _LEVEL)
