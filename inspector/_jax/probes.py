@@ -279,9 +279,10 @@ def _jaxlib() -> Iterator[Probe]:
     ):  # fmt: skip
         yield Probe(f"jaxlib._hlo.{name}", "reading HLO")
     for name in (
-        "Context", "DenseElementsAttr.get", "DenseIntElementsAttr.get", "DialectRegistry", "DictAttr.get", "FunctionType", "IntegerAttr", "IntegerType.get_signless",
-        "IntegerType.get_unsigned", "Location.unknown", "Module.parse", "RankedTensorType.get", "StringAttr.get",
-        "Type", "TypeAttr",
+        "ArrayAttr.get", "BoolAttr.get", "Context", "DenseElementsAttr.get", "DenseIntElementsAttr.get", "DialectRegistry",
+        "DictAttr.get", "FunctionType", "InsertionPoint", "IntegerAttr", "IntegerType.get_signless",
+        "IntegerType.get_unsigned", "Location.unknown", "Module.parse", "Operation.create", "RankedTensorType.get",
+        "StringAttr.get", "Type", "TypeAttr", "WalkResult.INTERRUPT",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.ir.{name}", "reading and writing StableHLO")
     yield Probe("jaxlib.mlir.ir.Attribute.parse", "reading texts that MLIR wrote")
