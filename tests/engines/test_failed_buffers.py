@@ -39,7 +39,7 @@ def failed(recorded: Buffers, *, is_told: bool) -> CompilationError:
     show = Shower(Job(), CompileRequest(lowered.program, None, "cpu"), "worker")  # type: ignore[arg-type]  # no options
     module, assignment = split_hlo_proto(recorded.hlo_proto)
     if is_told:
-        show.hear({"preview": True}, [b"HloModule m", module, assignment])
+        show.hear({"preview": True, "devices": ["cpu 0"]}, [b"HloModule m", module, assignment])
     error = messages.read_error({"type": "CompilationError", "text": "RESOURCE_EXHAUSTED: no room"})
     assert isinstance(error, CompilationError)
     show.failed(error)

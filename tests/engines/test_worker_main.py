@@ -415,8 +415,8 @@ class Sent:
 
 def test_a_compile_tells_what_it_does_and_what_it_knows_early(monkeypatch: pytest.MonkeyPatch) -> None:
     configs: list[Any] = []
-    early = EarlyReport("HloModule f", b"proto", b"")
-    report = Report("HloModule f", b"proto", Unavailable("m"), Unavailable("c"), b"code", {}, {})
+    early = EarlyReport("HloModule f", b"proto", b"", ("TPU 0",))
+    report = Report("HloModule f", b"proto", Unavailable("m"), Unavailable("c"), b"code", {}, {}, devices=("TPU 0",))
     asked = PlainCompile("k", b"module", {}, "cpu", {"a": 1})
 
     class Server:
@@ -431,7 +431,7 @@ def test_a_compile_tells_what_it_does_and_what_it_knows_early(monkeypatch: pytes
     sent = Sent()
     header, blobs = worker_main._answer(Server(), sent, *messages.write_compile(asked), "/scratch")  # type: ignore[arg-type]
     *before, compiled = sent.headers
-    assert before == [{"stage": "compiling"}, {"preview": True}, {"counted": {"flops": 1.0}}]
+    assert before == [{"stage": "compiling"}, {"preview": True, "devices": ["TPU 0"]}, {"counted": {"flops": 1.0}}]
     assert configs == [{"a": 1}]
     assert (compiled["reply"], compiled["as_told"]) == ("compiled", True)
     assert (header, blobs) == ({"reply": "executable", "missing": None}, [b"code"])

@@ -136,7 +136,7 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     app, sent = make()
     ready(app)
     document = TextDocument(
-        "optimized", 0, "hlo", "ENTRY\n  é = add()\n}", np.array([-1, 1, -1]), ["a.py", "b.py"],
+        "optimized", 0, "hlo", "ENTRY\n  é = add()\n}", np.array([-1, 1, -1]), ["a.py", "lib/site-packages/b.py"],
         [[("x", [])], [("jit(f)/add", [(1, 7), (0, 2)])]], [None, 10, 11], [False, True, False], "title",
     )  # fmt: skip
     app.publish_document(document)
@@ -148,7 +148,8 @@ def test_buffers_are_text_origins_and_tables(make: Any) -> None:
     assert body.decode() == document.text
     assert np.frombuffer(origins, "<i4").tolist() == [-1, 1, -1]
     assert json.loads(table) == {
-        "files": ["a.py", "b.py"],
+        "files": ["a.py", "lib/site-packages/b.py"],
+        "libraries": [False, True],
         "origins": [[["x", []]], [["jit(f)/add", [[1, 7], [0, 2]]]]],
         "phases": [],
     }
