@@ -36,7 +36,7 @@ def test_blocks_twice_and_scratch_once() -> None:
     assert found.total_bytes == 2 * (131072 + 65536 + 131072) + 131072
     assert isinstance(found.fits, Unavailable)
     assert str(found) == (
-        "about 768 KiB of 16 MiB VMEM (the default of v5e; v5e has 128 MiB): leaves 15.2 MiB for the compiler's own needs"
+        "about 768 KiB of 16 MiB VMEM (the default of v5e; v5e has 128 MiB): leaves 15.3 MiB for the compiler's own needs"
     )
 
 

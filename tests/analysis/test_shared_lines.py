@@ -123,7 +123,7 @@ def costs_of(**flops: float | Unavailable) -> dict[str, InstructionCost]:
 def spent(costs: dict[str, InstructionCost]) -> LineCosts:
     module = module_of(MODULE)
     listing = hlo_listing(text(module), module, Root())
-    return line_costs(module, {OPTIMIZED: listing, "hlo": listing}, roofline(module, costs, ROOFS), costs, NONE)
+    return line_costs(module, {OPTIMIZED: listing, "hlo": listing}, roofline(module, costs, ROOFS), NONE)
 
 
 def by_line(found: LineCosts, name: str) -> dict[tuple[str, str | None], float]:
