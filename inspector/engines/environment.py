@@ -10,6 +10,7 @@ from inspector._jax.slices import Slice
 from inspector.compilation.flag_targets import start_flags
 from inspector.compilation.options import Options
 from inspector.compilation.target import Target
+from inspector.engines.process import environ
 from inspector.errors import TargetError
 from inspector.install_commands import sentence
 from inspector.platforms import CPU, Platform
@@ -23,15 +24,18 @@ class Environment:
     Attributes:
       platform: "cpu" for virtual CPU devices; that of devices that are not here, such as "tpu" and "gpu".
       device_count: virtual CPU devices; 1 otherwise.
-      xla_flags: flags that XLA reads once, when a CPU client starts; after those of the process's own.
+      xla_flags: flags that XLA reads once, when a CPU client starts; after those of the variable XLA_FLAGS.
       init_args: flags that libtpu reads once, when it is loaded; `platforms.platform.SCRATCH` in them stands for the
         process's directory.
+      variables: names and values of environment variables that compilers read once, as they are here when a compile is
+        requested. A variable that changes takes another process.
     """
 
     platform: str
     device_count: int = 1
     xla_flags: tuple[str, ...] = ()
     init_args: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, target: Target, options: Options, products: Collection[str] = ()) -> Environment:
@@ -42,15 +46,20 @@ class Environment:
         """
         platform = accelerator(target)
         if platform is None:
-            return cls("cpu", target.device_count or _attached_count(), start_flags(options))
+            count = target.device_count or _attached_count()
+            return cls("cpu", count, start_flags(options), variables=_variables("XLA_FLAGS"))
         if target.is_absent:
             _check_installed(target)
-        return cls(
-            platform.name, init_args=init_args(options.flags) + (platform.load_args if "assembly" in products else ())
-        )
+        load_args = init_args(options.flags) + (platform.load_args if "assembly" in products else ())
+        return cls(platform.name, init_args=load_args, variables=_variables("XLA_FLAGS", "LIBTPU_INIT_ARGS"))
 
     def __str__(self) -> str:
         return f"cpu-{self.device_count}" if self.platform == "cpu" else self.platform
+
+
+def _variables(*names: str) -> tuple[tuple[str, str], ...]:
+    given = environ()
+    return tuple((name, given.get(name, "")) for name in names)
 
 
 def accelerator(target: Target) -> Platform | None:

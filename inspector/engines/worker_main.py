@@ -262,6 +262,7 @@ def _start(environment: dict[str, Any]) -> Any:
     from inspector.engines.serving import Server
     from inspector.platforms.platform import SCRATCH
 
+    os.environ.update(environment["variables"])
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *environment["xla_flags"]]).strip()
     attach_cpus(environment["device_count"])
     jax.config.update("jax_enable_compilation_cache", False)

@@ -25,6 +25,8 @@ import pytest
 
 import inspector
 from inspector import settings
+from inspector.compilation import machine_code
+from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import Options
 from inspector.compilation.preview import NOT_COUNTED
 from inspector.compilation.request import CompileRequest, RunRequest
@@ -150,6 +152,23 @@ def test_the_fatal_line_is_quoted(engine: WorkerEngine) -> None:
 
 
 @linux
+def test_a_variable_that_changes_is_read_by_the_next_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA reads it once in a process, and what a cache keeps is found by the value at the request."""
+    engine = WorkerEngine()
+    program = programs.lower(lambda x: jax.nn.softmax(x) / (1 + jnp.exp(-x)), jax.ShapeDtypeStruct((64, 64), "float32"))
+
+    def compiled(**flags: bool) -> CompiledProgram:
+        return engine.submit(CompileRequest(program, Options(flags=flags), CPU)).result(120)
+
+    plain, fast = compiled(), compiled(xla_cpu_enable_fast_math=True)
+    assert machine_code.differ(plain, fast) is True
+    with monkeypatch.context() as patch:
+        patch.setenv("XLA_FLAGS", f"{os.environ['XLA_FLAGS']} --xla_cpu_enable_fast_math=true")
+        assert machine_code.differ(compiled(), fast) is False
+    assert machine_code.differ(compiled(), plain) is False
+    engine.close()
+
+
 def test_a_killed_worker_is_replaced(engine: WorkerEngine) -> None:
     engine.warm(CPU).result(120)
     before = worker_pids(os.getpid())
