@@ -113,7 +113,9 @@ def test_library_without_hlo(tmp_path: Path) -> None:
 
 def test_no_jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"jaxlib is not installed .* Install it with: .*pip install .*jax"):
+    with pytest.raises(
+        MissingPackageError, match=r"jaxlib is not installed .* Install it with: .*\bpip3?\b.* install .*jax"
+    ):
         descriptors.installed_descriptors()
 
 
