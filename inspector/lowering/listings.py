@@ -7,6 +7,7 @@ import collections
 import linecache
 import pathlib
 import sys
+import time
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -84,16 +85,32 @@ def _file_blocks(file: str, lines: collections.Counter[int]) -> list[tuple[str, 
 
 def _definitions(text: str) -> list[tuple[int, int]]:
     """Line spans of the top-level statements, decorators included."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return []
+    tree = _parsed(text)
     spans = []
-    for node in tree.body:
+    for node in tree.body if tree is not None else ():
         decorators = getattr(node, "decorator_list", [])
         start = min([node.lineno, *(d.lineno for d in decorators)])
         spans.append((start, node.end_lineno or node.lineno))
     return spans
+
+
+_PARSES = 20
+
+
+def _parsed(text: str) -> ast.Module | None:
+    """The syntax tree, None of a text that is not Python.
+
+    Python 3.11.0 to 3.11.4 count the recursion of all threads together: where two parse at once, one may get a SystemError
+    (https://github.com/python/cpython/issues/106905).
+    """
+    for _ in range(_PARSES):
+        try:
+            return ast.parse(text)
+        except SyntaxError:
+            return None
+        except SystemError:
+            time.sleep(0.001)
+    return None
 
 
 def definition(fun: Any) -> tuple[str, tuple[int, int]] | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib.util
 import inspect
 import linecache
 import runpy
+import sys
+import threading
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +23,7 @@ import inspector
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin
+from inspector.lowering import listings
 from inspector.lowering.listings import definition, source_listing
 
 X = jax.ShapeDtypeStruct((3,), jnp.float32)
@@ -270,3 +274,41 @@ def test_a_file_is_named_as_its_reader_would(
     source = inspector.lower(dense, jax.ShapeDtypeStruct((2, 2), "float32")).source
     assert not isinstance(source, Unavailable)
     assert source.text.split("\n")[0] == f"# {heading or file}"
+
+
+def test_threads_that_parse_at_once_leave_each_others_source_whole() -> None:
+    """Before Python 3.11.5 `ast.parse` fails there, and only there."""
+    text = "x = f(a, b, [c, d], {e: (g, h)})\n" * 300
+    found: list[int] = []
+
+    def parse(depth: int) -> None:
+        if depth:
+            parse(depth - 1)
+            return
+        for _ in range(20):
+            found.append(len(listings._definitions(text)))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=parse, args=(depth,)) for depth in (0, 40, 90)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [300] * 60
+
+
+def test_what_the_parser_refuses_for_another_thread_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, refused = ast.parse, [SystemError("AST constructor recursion depth mismatch (before=180, after=69)")]
+
+    def once(text: str) -> ast.Module:
+        if refused:
+            raise refused.pop()
+        return parse(text)
+
+    monkeypatch.setattr(listings, "ast", types.SimpleNamespace(parse=once, Module=ast.Module))
+    assert listings._definitions("x = 1\n\n@d\ndef f():\n    pass\n") == [(1, 1), (3, 5)]
+    assert listings._definitions("x =") == []
