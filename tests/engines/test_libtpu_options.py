@@ -19,7 +19,7 @@ from tests.absent import needs_tpu
 
 pytestmark = needs_tpu
 
-TARGET = "tpu:v5e:2x2"
+TARGET = "tpu:v5e:1x1"
 
 
 @pytest.fixture(scope="module")
