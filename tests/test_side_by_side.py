@@ -45,7 +45,9 @@ def test_instructions_sum_to_what_xla_reports(compiled_for: Compile, target: str
     assert isinstance(compiled.cost, Cost)
     assert counted.flops == compiled.cost.flops
     assert counted.transcendentals == compiled.cost.transcendentals
-    moved = counted.main_memory_bytes if target.startswith("tpu") else counted.bytes_accessed  # the vector memory is no traffic
+    moved = (
+        counted.main_memory_bytes if target.startswith("tpu") else counted.bytes_accessed
+    )  # the vector memory is no traffic
     assert moved == pytest.approx(compiled.cost.bytes_accessed, rel=1e-3)
 
 
