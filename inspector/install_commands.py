@@ -40,7 +40,7 @@ def install_command(*requirements: str) -> str:
 
 
 def is_command(remedy: str) -> bool:
-    """Whether a remedy is a command. A sentence begins with a capital letter."""
+    """Reports whether a remedy is a command. A sentence begins with a capital letter."""
     return bool(remedy) and not remedy[0].isupper()
 
 
@@ -126,7 +126,7 @@ def _quoted(requirements: Sequence[str]) -> str:
 
 
 def _may_be_changed() -> bool:
-    """Whether pip and uv install into this Python: into virtual environments, and where no distribution manages it."""
+    """Reports whether pip and uv install into this Python: into virtual environments, and where no distribution manages it."""
     return sys.prefix != sys.base_prefix or not Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
 
 
@@ -151,12 +151,12 @@ def _is_checkout() -> bool:
 
 
 def _is_the_checkouts_own() -> bool:
-    """Whether this is the environment that `run.py` makes."""
+    """Reports whether this is the environment that `run.py` makes."""
     return _is_checkout() and os.path.realpath(sys.prefix) == os.path.realpath(_CHECKOUT / ".venv")
 
 
 def _is_notebook() -> bool:
-    """Whether cells run in this process: IPython in a notebook kernel, such as Jupyter's or Colab's."""
+    """Reports whether cells run in this process: IPython in a notebook kernel, such as Jupyter's or Colab's."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     return shell is not None and hasattr(shell, "kernel")

@@ -40,7 +40,7 @@ def files(distribution: str) -> list[Path]:
 
 
 def is_library_file(file: str) -> bool:
-    """Whether a source file belongs to an installed package or to Python itself, and so not to the user's own code.
+    """Reports whether a source file belongs to an installed package or to Python itself, and so not to the user's own code.
 
     The path alone decides, so a program recorded on another machine gives the same answer. Library files are those below
     `site-packages` or `dist-packages`, in a wheel or an egg, in Python's standard library, in code that a library

@@ -146,7 +146,7 @@ class Dump:
 
 
 class _Stderr:
-    """What is written to this process's stderr from now on, where that is a file, as it is in a worker."""
+    """The text that this process writes to its stderr from here on, where stderr is a file, as in a worker."""
 
     def __init__(self) -> None:
         self._start = self._end()
@@ -180,7 +180,7 @@ def free_bytes(directory: str | Path) -> int | None:
 
 
 def _is_cut_off(file: Path) -> bool:
-    """Whether a file has the beginning of an HLO module only."""
+    """Reports whether a file has the beginning of an HLO module only."""
     name = file.name
     if not name.endswith(".txt") or "_optimizations-" in name or not any(words in name for words in _HLO_TEXTS):
         return False

@@ -418,7 +418,7 @@ def _round_trip_meshes(attributes: Any) -> list[tuple[tuple[str, ...], tuple[int
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Additions:
-    """What a StableHLO module must say because XLA's conversion from HLO leaves it out.
+    """Attributes that a StableHLO module needs because XLA's conversion from HLO drops them.
 
     Attributes:
       num_replicas, num_partitions: the counts of the HLO module.
@@ -530,7 +530,7 @@ def _without_shardy(frontend: Any) -> Any:
 
 
 def carries_shardy(module: ir.Module) -> bool:
-    """Whether operations or arguments have shardings of Shardy as frontend attributes, as in HLO modules."""
+    """Reports whether operations or arguments have shardings of Shardy as frontend attributes, as in HLO modules."""
     found = False
 
     def visit(operation: Any) -> Any:

@@ -107,7 +107,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 def _likely(status: int, data: bytes) -> str:
-    """What a process that wrote nothing most likely died of."""
+    """Names the most likely cause of death of a process that wrote nothing."""
     segmentation_fault = -status == getattr(signal, "SIGSEGV", None)
     if not segmentation_fault:
         return "it wrote nothing"

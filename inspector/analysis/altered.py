@@ -173,7 +173,7 @@ def _differs(name: str, a: Any, b: Any) -> bool:
 
 
 def _is_same_sharding(name: str, a: Any, b: Any) -> bool:
-    """Whether a field holds shardings that mean the same."""
+    """Reports whether a field holds shardings that mean the same."""
     if not name.endswith(("sharding", "shardings")):
         return False
     return _sharding_forms(name, a) == _sharding_forms(name, b)

@@ -116,5 +116,5 @@ def _known(kernel: Instruction) -> Instruction:
 
 
 def _is_known(origin: Origin) -> bool:
-    """Whether it names an operation, or a line: `jit(f)` alone names neither."""
+    """Reports whether it names an operation, or a line: `jit(f)` alone names neither."""
     return origin is not NOWHERE and ("/" in origin.op_name or not origin.op_name.startswith(("jit(", "pjit(")))

@@ -266,7 +266,7 @@ class _NameKey:
         self._with_opcode, self._with_shape = with_opcode, with_shape
 
     def applies_to(self, row: Row) -> bool:
-        """Whether an instruction has a name that ties it; that of a parameter is an argument's, not an operation's."""
+        """Reports whether an instruction has a name that ties it; that of a parameter is an argument's, not an operation's."""
         return bool(row.line.op_name) and (self._with_opcode or row.line.opcode != "parameter")
 
     def __call__(self, row: Row) -> Hashable:

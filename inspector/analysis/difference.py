@@ -200,7 +200,7 @@ _COLUMNS: Mapping[str, ColumnKind] = {
 
 
 def is_other(headline: str) -> bool:
-    """Whether a headline tells of a difference of programs or of their machine code."""
+    """Reports whether a headline tells of a difference of programs or of their machine code."""
     if headline.startswith(SAME_HLO):
         return headline.startswith(f"{SAME_HLO}, {OTHER_CODE}")
     return not headline.startswith(SAME)
@@ -249,7 +249,7 @@ def diff(
 
 
 def _respelled(told: Sequence[Change]) -> list[str]:
-    """What is only spelled differently, such as "replica groups spelled differently in 2 instructions"."""
+    """Describes the differences of spelling, such as "replica groups spelled differently in 2 instructions"."""
     if not told:
         return []
     names = ", ".join(dict.fromkeys(aspect.name for change in told for aspect in change.aspects))

@@ -182,7 +182,7 @@ class History:
     def _end(
         self, names: Sequence[str], place: int, first: Sequence[str], death: Touch
     ) -> tuple[str, list[str], Certainty]:
-        """What is said of instructions that no pass leads on from: the fate, names in the compiled program, the certainty.
+        """Returns the fate of instructions that no pass leads on from, names in the compiled program, and the certainty.
 
         Where the compiled program has the operation that they are of, they are not called gone: a pass may have rewritten them
         in a way that cannot be read off the modules before and after it.
@@ -224,7 +224,7 @@ class History:
 
     @functools.cached_property
     def _final(self) -> Mapping[str, Mapping[str, str]]:
-        """Of each instruction of the compiled program the operations that it is of, with what it does."""
+        """Maps each instruction of the compiled program to its operations and its kind of work."""
         text = self.text_at(len(self.steps))
         rows = self.snapshots.rows(text, range(len(self.snapshots.state(text).numbers)))
         return {
@@ -435,7 +435,7 @@ class _Along:
 
 
 def _work(opcode: str) -> str:
-    """What an instruction does, whatever its opcode is called: TPUs have convolutions for products."""
+    """Returns the kind of work of an instruction, one for different opcodes: TPUs have convolutions for products."""
     return "dot" if opcode == "convolution" else _base(opcode)
 
 

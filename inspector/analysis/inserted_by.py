@@ -62,7 +62,7 @@ def inserted_by(
 
 
 def _is_of_user(op_name: str) -> bool:
-    """Whether an operation is where users call collectives of partitions, or is one."""
+    """Reports whether an operation is where users call collectives of partitions, or is one."""
     return any(mark in op_name for mark in _MANUAL) or any(primitive(n) in _PRIMITIVES for n in merged_names(op_name))
 
 

@@ -101,7 +101,7 @@ class SplitInstructions:
         )  # fmt: skip
 
     def _takes(self, instruction: Instruction, sizes: Collection[int]) -> bool:
-        """Whether a device's part of one of the operands has one of these numbers of elements."""
+        """Reports whether a device's part of one of the operands has one of these numbers of elements."""
         return any(self._part_size(each) in sizes for each in instruction.operands)
 
     def _part_size(self, instruction: Instruction) -> int:

@@ -113,7 +113,7 @@ class VmemBudget:
 
     @property
     def fits(self) -> bool | Unavailable:
-        """Whether the kernel stays within the limit.
+        """Reports whether the kernel stays within the limit.
 
         Only the compiler knows, unless the kernel's scratch alone is too much: it adds what it needs for itself, such as slots
         for spilled registers (a quarter of the blocks of a softmax on tpu7x), and an array that lies in VMEM whole

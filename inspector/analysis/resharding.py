@@ -160,7 +160,7 @@ def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: M
 def resharding(
     collective: Collective, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
 ) -> Resharding | Unavailable:
-    """What a collective changes, where the partitioner inserted it, or may have.
+    """Describes the resharding of a collective that the partitioner inserted, or may have inserted.
 
     Args:
       collective: of a partitioned program.

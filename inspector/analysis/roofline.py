@@ -417,7 +417,7 @@ def _total(
     memory_s = spent.memory_bytes / peak.memory_bytes_per_s  # copies beside the rest share the memory with it
     seconds, bound = max((spent.seconds, spent.bound_by), (memory_s, "memory"), key=lambda each: each[0])
     if not seconds and left_out:
-        none = Unavailable(f"nobody knows what its kernels cost: {About(0, left_out).reason}")
+        none = Unavailable(f"the costs of its kernels are unknown: {About(0, left_out).reason}")
         return Point(module.name, "", *amounts, 1, algorithms, none, none)
     least = About(seconds, left_out) if left_out else seconds
     unknown_links = [part for p in points if isinstance(p.exposed_s, Partial) for part in missing(p.exposed_s)]

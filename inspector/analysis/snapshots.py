@@ -103,7 +103,7 @@ class Snapshots:
 
     @functools.cached_property
     def _callers(self) -> dict[str, list[int]]:
-        """Of each computation the distinct lines that call it."""
+        """Maps each computation to the distinct lines that call it."""
         found: dict[str, list[int]] = {}
         for number, line in enumerate(self.lines):
             row = self.read(number) if line.startswith(" ") and _CALLING.search(line) else None
@@ -112,7 +112,7 @@ class Snapshots:
         return found
 
     def is_live(self, text: int, numbers: Iterable[int]) -> bool:
-        """Whether a module has one of some lines in a computation that runs: the entry, or one that is called from there."""
+        """Reports whether a module has one of some lines in a computation that runs: the entry, or one that is called from there."""
         state = self.state(text)
         waiting = [*np.unique(state.headers[np.isin(state.numbers, [*numbers])]).tolist()]
         seen = set(waiting)
@@ -228,7 +228,7 @@ def steps(passes: Passes) -> tuple[Pass, ...]:
 
 
 def _adds_up(inner: Sequence[Pass], whole: Pass) -> bool:
-    """Whether the passes within one lead from the module before it to the module after it."""
+    """Reports whether the passes within one lead from the module before it to the module after it."""
     text = whole.before_index
     for each in inner:
         if each.is_part or each.before_index != text:

@@ -71,7 +71,7 @@ def exploration_of(compiled: CompiledProgram) -> Exploration:
 
 
 def of_both(replay: Replay) -> list[Exploration]:
-    """What was recorded, and what was made of it again as more variants.
+    """Returns the recorded variants with the replayed ones beside them.
 
     An Explorer has one variant of each request. Where the same JAX compiled both, they are two explorations.
     """
@@ -84,6 +84,6 @@ def of_both(replay: Replay) -> list[Exploration]:
 
 
 def _request(variant: RecordedVariant) -> tuple[object, ...]:
-    """What was compiled, and by which JAX."""
+    """Describes the program and the JAX that compiled it."""
     jax = variant.target.jax if variant.program is None else variant.program.versions.get("jax", "")
     return variant.options, variant.target.by(""), variant.tuning, jax

@@ -35,14 +35,14 @@ _INCOMPLETE = "the compiler's dump is not complete: "
 
 
 def incomplete(reason: str) -> Unavailable:
-    """What stands for a product of which the compiler could not write all files."""
+    """Stands for a product of which the compiler could not write all files."""
     return Unavailable(
         f"{_INCOMPLETE}{reason}", "free space there, or set TMPDIR to a folder that has space, and compile again"
     )
 
 
 def is_incomplete(product: object) -> bool:
-    """Whether `incomplete` made it: another compile, when there is space, has the product."""
+    """Reports whether `incomplete` made it: another compile, when there is space, has the product."""
     return isinstance(product, Unavailable) and product.reason.startswith(_INCOMPLETE)
 
 

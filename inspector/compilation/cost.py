@@ -134,13 +134,13 @@ def program_cost(
 
 
 def has_vector_memory(module: Module) -> bool:
-    """Whether values lie in another memory than the main one, as on TPUs."""
+    """Reports whether values lie in another memory than the main one, as on TPUs."""
     leaves = (leaf for shape in module.known_shapes for leaf in shape.leaves)
     return not all(map(_in_main_memory, leaves))
 
 
 def is_reported(hlo_proto: bytes, read: Callable[[], Module]) -> bool:
-    """Whether XLA's own analysis counts all that a module does, and as here.
+    """Reports whether XLA's own analysis counts all that a module does, and as here.
 
     So nothing is unknown or runs more than once, no fusion reads a part of an operand, all numbers are real and all
     memory is the main memory.

@@ -57,7 +57,7 @@ def of_program(program: CompiledProgram) -> MachineCode | Unavailable:
 
 
 def differ(before: CompiledProgram, after: CompiledProgram) -> bool | Unavailable:
-    """Whether the machine code of two programs differs, or why that is not known."""
+    """Reports whether the machine code of two programs differs, or why that is not known."""
     if before is after:
         return False
     first = of_program(before), of_program(after)
@@ -143,7 +143,7 @@ def _cubins(data: bytes) -> Iterator[bytes]:
 
 
 def _nameless_cubin(cubin: bytes) -> bytes:
-    """What of a cubin is loaded onto a GPU, without the names and the order of its kernels."""
+    """Returns the parts of a cubin that are loaded onto a GPU, without the names and the order of its kernels."""
     return _digest(sorted(ObjectFile(cubin).loaded())) if cubin.startswith(MAGIC) else cubin
 
 
@@ -161,7 +161,7 @@ _TPU_CORE, _TPU_CORE_KIND, _TPU_CODE = 8, 1, 3  # fields of libtpu's program, an
 
 
 def _tpu_programs(executable: bytes) -> Iterator[bytes]:
-    """What may be the program: the first message behind the metadata, or in the first record of a file of records."""
+    """Returns the possible program: the first message behind the metadata, or in the first record of a file of records."""
     if SIGNATURE in executable:
         if _TPU_EXECUTABLE in executable:
             for record in records(executable[executable.find(SIGNATURE) :]):

@@ -25,7 +25,7 @@ Outcome = Literal["hlo", "memory", "cost", "code", "unknown", "nothing", "refuse
 OUTCOMES: tuple[Outcome, ...] = (
     "hlo", "memory", "cost", "code", "unknown", "nothing", "refused", "crashed", "timed out", "not tried",
 )  # fmt: skip
-"""What a flag may come to, in the order of a scan's rows: the most telling aspect that changed, or how it failed.
+"""The outcomes of a flag, in the order of a scan's rows: the most telling aspect that changed, or the kind of failure.
 
 "unknown" where no aspect is known to change and one could not be compared, mostly the machine code; "nothing" where all
 were compared.

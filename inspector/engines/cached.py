@@ -142,7 +142,7 @@ class CachedEngine:
 
 
 def is_doubtful(compiled: CompiledProgram) -> bool:
-    """Whether the compiler could not write all that was read of this compile, because a disk was full."""
+    """Reports whether the compiler could not write all that was read of this compile, because a disk was full."""
     return any(is_incomplete(getattr(compiled, name)) for name in RECORDS) or any(
         warning.startswith(NOT_WRITTEN) for warning in compiled.warnings
     )

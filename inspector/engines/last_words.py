@@ -35,7 +35,7 @@ def warnings_in(log: str) -> tuple[str, ...]:
 
 
 NOT_WRITTEN = "Could not write XLA debug data"
-"""What XLA says of each file of a dump that it could not write, or not to its end."""
+"""XLA's message for each file of a dump that it could not write whole."""
 
 
 MEMORY_LIMIT = "bytes of memory, the limit is"

@@ -120,7 +120,7 @@ def _prefix(parent: int) -> str:
 
 
 def has_room(path: str | Path, room_bytes: int) -> bool:
-    """Whether a file system has some free space; True where that cannot be told."""
+    """Reports whether a file system has some free space; True where that cannot be told."""
     free = free_bytes(path)
     return free is None or free >= room_bytes
 

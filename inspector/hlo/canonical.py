@@ -170,7 +170,7 @@ class Forms:
 
 
 def is_grouped(opcode: str) -> bool:
-    """Whether instructions of an opcode have replica groups."""
+    """Reports whether instructions of an opcode have replica groups."""
     return opcode.removesuffix("-start") in _GROUPED
 
 

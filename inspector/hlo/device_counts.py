@@ -89,7 +89,7 @@ def device_counts(
 
 
 def is_partitioned(module: Module, num_partitions: int) -> bool:
-    """Whether a module is the program of one device already: what XLA's partitioner has made of another one.
+    """Reports whether a module is the program of one device already: what XLA's partitioner has made of another one.
 
     Such a module is scheduled, its entry is called `main_spmd`, or collectives between its partitions stand outside
     of regions that are marked as manual, as no program has them before it is partitioned.

@@ -134,7 +134,7 @@ def _times(caller: Instruction, position: int) -> int | Unavailable:
 
 
 def _at_least(caller: Instruction, position: int, times: int | Unavailable, executions: float) -> float:
-    """What a caller that runs at least so often adds to the executions of what it calls at `position`."""
+    """Returns the executions that a caller, which runs at least so often, adds to the computation that it calls at `position`."""
     if not isinstance(times, Unavailable):
         return executions * times
     if caller.opcode == "while":  # the body may not run, the condition runs once

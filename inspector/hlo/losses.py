@@ -1,4 +1,4 @@
-"""What a module lost in a conversion: its instructions' and its own fields, compared with those of the result.
+"""The losses of a module in a conversion: its fields and those of its instructions, compared with the result.
 
 A conversion may split, fold and rename instructions, so no instruction is matched with another. For each opcode
 and field, the values in one module are counted against those in the other.
@@ -118,7 +118,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _has_layout(shape: Any) -> bool:
-    """Whether an array lies otherwise than XLA lays it by default."""
+    """Reports whether an array lies otherwise than XLA lays it by default."""
     if shape.tuple_shapes:
         return any(map(_has_layout, shape.tuple_shapes))
     order = list(shape.layout.minor_to_major)

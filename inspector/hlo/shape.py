@@ -100,7 +100,7 @@ class Shape:
 
     @property
     def is_nested(self) -> bool:
-        """Whether it consists of `tuple_shapes`: a tuple or a buffer. A damaged file may give an array some, which count for nothing."""
+        """Reports whether it consists of `tuple_shapes`: a tuple or a buffer. A damaged file may give an array some, which count for nothing."""
         return self.is_tuple or self.element_type == "buffer"
 
     @property

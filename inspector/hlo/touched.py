@@ -139,14 +139,14 @@ def _results(computation: Computation) -> tuple[Instruction, ...]:
 
 
 def _maker(result: Instruction) -> Instruction:
-    """What makes a value that a bitcast hands on."""
+    """Returns the instruction that makes a value, looking through bitcasts."""
     while result.opcode == "bitcast":
         (result,) = result.operands
     return result
 
 
 def _is_in_place(maker: Instruction) -> bool:
-    """Whether a result is a parameter's value of which some elements are written anew."""
+    """Reports whether a result is a parameter's value of which some elements are written anew."""
     is_update = maker.opcode in ("dynamic-update-slice", "scatter")
     return is_update and _maker(maker.operands[0]).opcode == "parameter"
 

@@ -142,7 +142,7 @@ def _changed_s(folder: Path) -> float:
 
 @functools.cache
 def _is_as_installed(folder: Path, _: float) -> bool:
-    """Whether all files have the digests of the manifest; once a process, which takes a second for a gigabyte."""
+    """Reports whether all files have the digests of the manifest; once a process, which takes a second for a gigabyte."""
     try:
         said = json.loads(files.read(folder / _MANIFEST, _MOST_MANIFEST_BYTES, own=True))
         return bool(said == _digests(folder))
@@ -305,7 +305,7 @@ def _pythons() -> Iterator[list[str]]:
 
 
 def _run(command: Sequence[str], partial: Path) -> str:
-    """What a command said when it failed, "" when it did not.
+    """Returns the message of a failed command, "" of one that succeeded.
 
     Args:
       command: of uv.

@@ -53,13 +53,13 @@ class Replay(Tabular):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every variant that compiled then was compiled again."""
+        """Reports whether every variant that compiled then was compiled again."""
         pairs = zip(self.recorded.variants, self.replayed.variants, strict=True)
         return all(after.program is not None for before, after in pairs if before.program is not None)
 
     @property
     def is_same(self) -> bool:
-        """Whether every variant ended as it did then, and no program or machine code is known to differ."""
+        """Reports whether every variant ended as it did then, and no program or machine code is known to differ."""
         told = [str(each) for each in self.differences]
         return not any(is_other(each) for each in told if not each.endswith(_AS_BEFORE))
 

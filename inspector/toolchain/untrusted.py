@@ -95,7 +95,7 @@ def why_untrusted(name: str, value: object, said: Mapping[str, Any], folder: str
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a page or a file may use an option, given a value of its type.
+    """Reports whether a page or a file may use an option, given a value of its type.
 
     Raises:
       UnknownFlagError: the installed compilers have no such option.
@@ -109,7 +109,7 @@ def is_allowed(name: str) -> bool:
 
 
 def is_dump_place(name: str) -> bool:
-    """Whether an option names the file or folder into which a compiler writes its dumps."""
+    """Reports whether an option names the file or folder into which a compiler writes its dumps."""
     words = name.split("_")
     try:
         return "dump" in words and not {"to", "dir"}.isdisjoint(words) and flag_type(name).kind == "string"
@@ -118,14 +118,14 @@ def is_dump_place(name: str) -> bool:
 
 
 def _is_libtpus_choice(name: str) -> bool:
-    """Whether libtpu takes one of a few words, even where it does not list them."""
+    """Reports whether libtpu takes one of a few words, even where it does not list them."""
     flag = libtpu_flags().get(name)
     return flag is not None and flag.kind == "enum"
 
 
 @functools.cache
 def _has_no_text(name: str) -> bool:
-    """Whether a message consists of switches, numbers and choices all the way down."""
+    """Reports whether a message consists of switches, numbers and choices all the way down."""
     type_ = flag_type(name)
     if type_.home != "libtpu":
         return _only_numbers(flag_field(name).message_type, frozenset())

@@ -168,7 +168,7 @@ WRITERS = (as_list, as_old_list, as_iota, as_mesh, as_mesh_of_devices, as_all)
 
 
 def is_same(opcode: str, ids: Any, groups: Groups) -> bool:
-    """Whether two lists of groups mean the same, by sets."""
+    """Reports whether two lists of groups mean the same, by sets."""
     if opcode in UNORDERED:
         return {frozenset(map(int, g)) for g in ids} == {*map(frozenset, groups)}
     return {tuple(map(int, g)) for g in ids} == {*map(tuple, groups)}

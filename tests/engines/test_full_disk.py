@@ -34,7 +34,7 @@ print(json.dumps({"said": said, "count": count, "cached": compiled.from_cache, "
 
 
 def mounts() -> bool:
-    """Whether a process can have file systems of its own."""
+    """Reports whether a process can have file systems of its own."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0 or shutil.which("unshare") is None:
         return False
     return subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0

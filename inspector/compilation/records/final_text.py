@@ -70,7 +70,7 @@ def _without_config(line: str) -> str:
 
 
 def _numbers(own_tables: list[str], tables: list[str]) -> dict[str, int]:
-    """Of each number of a stack frame that of the same stack in other tables."""
+    """Maps each number of a stack frame to that of the same stack in other tables."""
     theirs: dict[tuple[Frame, ...], int] = {}
     for number, frames in read_frames(tables).items():
         theirs.setdefault(frames, number)

@@ -27,7 +27,7 @@ class Event:
 
     @property
     def is_start(self) -> bool:
-        """Whether a pipeline starts here."""
+        """Reports whether a pipeline starts here."""
         return self.timed.name == START
 
 
@@ -54,7 +54,7 @@ def _is_within(each: TimedPass, outer: TimedPass) -> bool:
 
 
 def _is_in_pass(pipeline: str, running: Sequence[TimedPass]) -> bool:
-    """Whether any pass around a pipeline is more than a pipeline itself."""
+    """Reports whether any pass around a pipeline is more than a pipeline itself."""
     for outer in reversed(running):
         if outer.name != pipeline:
             return True

@@ -125,7 +125,7 @@ def _event(name: SnapshotName, queue: Sequence[Event], position: int) -> int | N
 
 
 def _is_of(name: SnapshotName, event: Event, has_starts: bool) -> bool:
-    """Whether a snapshot was written at an event; before a pass, where starts of pipelines were not timed."""
+    """Reports whether a snapshot was written at an event; before a pass, where starts of pipelines were not timed."""
     if name.pipeline != as_in_files(event.timed.pipeline):
         return False
     if name.after == START:
@@ -134,7 +134,7 @@ def _is_of(name: SnapshotName, event: Event, has_starts: bool) -> bool:
 
 
 def _goes_on(snapshots: Sequence[Snapshot], number: int) -> bool:
-    """Whether a pass that does work of its own runs the pipeline that a snapshot is of, by the names alone.
+    """Reports whether a pass that does work of its own runs the pipeline that a snapshot is of, by the names alone.
 
     Its pipeline began earlier and goes on later, with that pass.
     """
@@ -231,7 +231,7 @@ class _Walk:
         return _Place(self._text, len(self.entries))
 
     def _between(self, before: int) -> str:
-        """What happened between two pipelines, as far as the texts say."""
+        """Names the changes between two pipelines, as far as the texts show them."""
         was, now = (_is_scheduled(self._texts, text) for text in (before, self._text))
         return SCHEDULING if now and not was else BETWEEN
 

@@ -249,7 +249,7 @@ def _updated(found: _Compared, before: _Shown, after: _Shown) -> _Compared:
 
 
 def _code(before: _Shown, after: _Shown) -> bool | Unavailable:
-    """Whether the machine code differs, where both have been compiled to the end."""
+    """Reports whether the machine code differs, where both have been compiled to the end."""
     programs = before.program, after.program
     if isinstance(programs[0], Preview) or isinstance(programs[1], Preview):
         return NO_CODE
