@@ -92,9 +92,11 @@ def _shell_command(requirements: Sequence[str]) -> str:
         name = "uv" if shutil.which("uv") == uv else shlex.quote(uv)
         return f"{name} pip install --python {python} {managed}{_quoted(requirements)}"
     other_pip = shutil.which("pip3") or shutil.which("pip")
-    if other_pip is not None and _may_be_changed():
+    has_own = importlib.util.find_spec("ensurepip") is not None
+    # An older pip, such as Debian's, cannot install into Python 3.12 and later, and its version is not looked up here.
+    if other_pip is not None and _may_be_changed() and (sys.version_info < (3, 12) or not has_own):
         return f"{shlex.quote(other_pip)} --python {python} install {_quoted(requirements)}"
-    if importlib.util.find_spec("ensurepip") is not None and _may_be_changed():
+    if has_own and _may_be_changed():
         return f"{python} -m ensurepip && {python} -m pip install {_quoted(requirements)}"
     return f"Install uv ({_UV_SITE}), then run: uv pip install --python {python} {managed}{_quoted(requirements)}"
 

@@ -36,7 +36,8 @@ def scroller(page: Page, variant: int) -> Locator:
 def names(page: Page) -> list[str]:
     """What the columns are called."""
     heads = page.locator(".insp-column-name").all()
-    return [" ".join(head.locator(".insp-label, .insp-target").all_text_contents()) for head in heads]
+    texts = ["".join(head.locator(".insp-label, .insp-target").all_text_contents()) for head in heads]
+    return [" ".join(text.split()) for text in texts]
 
 
 def test_several_platforms_begin_side_by_side_under_their_names(demo: OpenDemo) -> None:

@@ -47,10 +47,10 @@ def test_what_is_called_again_comes_while_it_is_watched(demo: OpenDemo, theme: s
     call_again(params, x)
     until(page, exchange, page.get_by_text(re.compile(r"^[56] again")))
     texts = [" ".join(text.split()) for text in pane.locator("tbody tr").all_inner_texts()]
-    assert re.search("defined again .*define and jit it once", texts[0])
+    assert re.search("defined again .*Define and jit it once", texts[0])
     assert "structure" in texts[1]
     assert re.search(r"dtype params\['weights'\] f16\[4,4\]", texts[2])
-    assert re.search(r"step\(params, x\[:2\]\) 1 shape x f32\[2,4\]", texts[3])
+    assert re.search(r"step\(params, x\[:2\]\) 1 trace shape x f32\[2,4\]", texts[3])
     page.screenshot(path=tmp_path / f"retraces-{theme}.png")
 
     pane.get_by_role("button", name="argument").click()

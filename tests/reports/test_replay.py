@@ -361,7 +361,8 @@ def test_a_canceled_installation_ends_and_lets_the_next_request_go_on(
 
 
 _KILLED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from pathlib import Path
 from inspector.reports import jax_versions
 jax_versions._uv = lambda _: [sys.argv[1]]
