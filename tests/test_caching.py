@@ -248,8 +248,8 @@ def test_a_damaged_entry_is_compiled_again_each_time(cache: Path, kind: str) -> 
     foretold(program())
     (file,) = entries(cache)
     damaged = DAMAGE[kind](file.read_bytes())
-    if kind == "flipped" and compilation_cache.zstandard is not None:
-        pytest.skip("zstandard is installed, and keeps no checksum")
+    if kind == "flipped" and (compilation_cache.zstd is not None or compilation_cache.zstandard is not None):
+        pytest.skip("Zstandard, which Python 3.14 and later bring along, keeps no checksum")
     file.write_bytes(damaged)
     for _ in range(2):
         with pytest.warns(UserWarning, match="Error reading persistent compilation cache entry"):
