@@ -12,17 +12,17 @@ from collections.abc import Iterator
 FONT_NOTES = b"Fontconfig warning:"
 """How lines begin with which the wheel's fontconfig tells that it is older than the files of this system."""
 
-_GLIB = "Install GLib: `apt-get install libglib2.0-0` on Debian and Ubuntu, `dnf install glib2` on Fedora."
+_PACKAGES = (
+    "Install it: `apt-get install libglib2.0-0 libxrender1` on Debian, `dnf install glib2 libXrender` on Fedora."
+)
 
 
 def main(arguments: list[str]) -> None:
     """Lays out a file or standard input; `-Kprog`, `-Tformat` and `-Ofile` as `dot` takes them."""
     try:
         import pygraphviz
-    except ImportError as e:  # its wheel takes GLib from the system, which a minimal container may not have
-        sys.exit(
-            f"pygraphviz cannot be loaded: {e}. {_GLIB if 'gobject' in str(e) or 'glib' in str(e) else ''}".rstrip()
-        )
+    except ImportError as e:  # its wheel takes GLib and Xrender from the system, which a minimal container may not have
+        sys.exit(f"pygraphviz cannot be loaded: {e}. {_PACKAGES if '.so' in str(e) else ''}".rstrip())
 
     program, output_format, output, files = "dot", "dot", None, []
     pending = iter(arguments)

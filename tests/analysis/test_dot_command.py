@@ -69,6 +69,6 @@ def test_a_missing_system_library_is_named_with_its_package(tmp_path: Path) -> N
     )
     assert done.returncode == 1
     assert done.stderr.startswith(
-        f"pygraphviz cannot be loaded: {missing}. Install GLib: `apt-get install libglib2.0-0`"
+        f"pygraphviz cannot be loaded: {missing}. Install it: `apt-get install libglib2.0-0 libxrender1`"
     )
     assert "Traceback" not in done.stderr
