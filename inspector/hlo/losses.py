@@ -21,7 +21,7 @@ _STRUCTURE = frozenset({
     "replica_groups", "collective_device_list", "iota_collective_device_list", "mesh_axes_replica_group_list",
     "channel_id", "statistics_viz", "original_value", "fusion_kind",
 })  # fmt: skip
-"""Fields of instructions that a conversion has to write anew or fails, and those that change no program."""
+"""Fields of instructions that every conversion rewrites, and those that change no program."""
 
 _CONFIGURATION = (
     "cross_program_prefetches",

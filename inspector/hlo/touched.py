@@ -146,7 +146,7 @@ def _maker(result: Instruction) -> Instruction:
 
 
 def _is_in_place(maker: Instruction) -> bool:
-    """Reports whether a result is a parameter's value of which some elements are written anew."""
+    """Reports whether a result is a parameter's value with some elements replaced."""
     is_update = maker.opcode in ("dynamic-update-slice", "scatter")
     return is_update and _maker(maker.operands[0]).opcode == "parameter"
 

@@ -179,7 +179,7 @@ def install(version: str, platform: str, tell: Callable[[str], object]) -> Path:
     Raises:
       MissingPackageError: uv is not there.
       TargetError: it cannot be built, such as without a network.
-      CancelledError: nobody wants it any more (`wanted_while`).
+      CancelledError: the request was canceled (`wanted_while`).
     """
     found = installed(version, platform)
     if found is not None:
@@ -312,7 +312,7 @@ def _run(command: Sequence[str], partial: Path) -> str:
       partial: the folder that it makes, deleted when it is stopped.
 
     Raises:
-      CancelledError: nobody wants it any more; it was ended.
+      CancelledError: the request was canceled, and the command was ended.
     """
     is_wanted, until = _is_wanted.get(), time.monotonic() + _LIMIT_S
     with tempfile.TemporaryFile() as said:

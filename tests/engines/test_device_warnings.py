@@ -1,4 +1,4 @@
-"""Devices that a compile does not use, or takes in place of others, are reported."""
+"""Devices that a compile does not use, or uses instead of others, are reported."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ needs_mounts = pytest.mark.skipif(not mounts(), reason="needs root and unshare")
 
 
 def compile_with(cache: Path, memory: str = "", temporary: str = "", folder: Path | None = None) -> dict[str, Any]:
-    """What a process says that has file systems of such sizes, such as "300k"."""
+    """Returns the output of a process whose file systems have such sizes, for example "300k"."""
     said = [f"mount -t tmpfs -o size={memory} tmpfs /dev/shm"] if memory else []
     if temporary:
         said += [f"mount -t tmpfs -o size={temporary} tmpfs {folder}", f"export TMPDIR={folder}"]

@@ -1,4 +1,4 @@
-"""What lies over the panes stays on screen and whole: cards, search, keys, menus, completion lists."""
+"""Overlays of the panes stay on screen and whole: cards, search, keys, menus, completion lists."""
 
 from __future__ import annotations
 

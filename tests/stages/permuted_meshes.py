@@ -40,7 +40,7 @@ class Case:
 
 
 def random_mesh(source: random.Random) -> Mesh:
-    """Of some or all devices, in any order; a few as `jax.make_mesh` lays them."""
+    """Meshes of some or all devices, in any order; a few as `jax.make_mesh` lays them."""
     sizes = source.choice(_SIZES)
     devices = source.sample(jax.devices()[:8], math.prod(sizes))
     names = tuple(_AXES[: len(sizes)])
