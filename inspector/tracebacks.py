@@ -22,7 +22,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _OURS = str(Path(__file__).resolve().parent) + os.sep
-_LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 _MARK = "_without_own_frames"
 _CALLERS: set[CodeType] = set()
@@ -82,7 +81,7 @@ def _runs_users_code(trace: TracebackType | None) -> bool:
     first = next((i for i, file in enumerate(files) if _is_ours(file)), len(files))
     if first < len(files) and codes[-1] in _CALLERS:
         return True
-    return any(not _is_ours(file) and not file.startswith((*_LIBRARIES, "<frozen")) for file in files[first:])
+    return any(not _is_ours(file) and not file.startswith((*_libraries(), "<frozen")) for file in files[first:])
 
 
 def _filtered(trace: TracebackType | None) -> TracebackType | None:
@@ -91,6 +90,12 @@ def _filtered(trace: TracebackType | None) -> TracebackType | None:
         if not _is_ours(frame.f_code.co_filename):
             kept = TracebackType(kept, frame, frame.f_lasti, line)
     return kept
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """The folders of the standard library and of installed packages. Read when first needed: Python in a browser may have none."""
+    return tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def _is_ours(file: str) -> bool:

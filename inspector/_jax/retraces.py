@@ -12,8 +12,6 @@ import contextlib
 import dataclasses
 import inspect
 import logging
-import pathlib
-import sysconfig
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +25,7 @@ from jax._src.interpreters import partial_eval
 from inspector._jax import cache_misses
 from inspector._jax.cache_misses import Cause, Event, What
 from inspector._jax.stages import Traced
+from inspector.packages import is_library_file
 from inspector.tables import Kind, Tabular, make_table
 
 if TYPE_CHECKING:
@@ -283,18 +282,10 @@ def _caller() -> FrameType:
 
 def users_place(place: str) -> str:
     """Returns the innermost line on the stack that no library has, where a place is a library's or not known."""
-    frame = inspect.currentframe() if not place or _is_librarys(place) else None
-    while frame and _is_librarys(frame.f_code.co_filename):
+    frame = inspect.currentframe() if not place or is_library_file(place) else None
+    while frame and is_library_file(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else place
 
-
-def _is_librarys(file: str) -> bool:
-    is_installed = bool(_PACKAGES.intersection(pathlib.PurePath(file).parts))
-    return is_installed or file.startswith(_NOT_USERS)
-
-
-_PACKAGES = {"site-packages", "dist-packages"}
-_NOT_USERS = (sysconfig.get_path("stdlib"), str(pathlib.Path(__file__).parent.parent), "<frozen ")
 
 _ear = _Ear(partial_eval.logger)

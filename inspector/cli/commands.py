@@ -16,6 +16,7 @@ from inspector.cli.doctor import doctor
 from inspector.cli.programs import collectives, compile_, lower
 from inspector.cli.reports import explore, replay, report
 from inspector.cli.scanning import scan
+from inspector.packages import is_library_file
 
 FAILED, WRONG_USE = 1, 2
 
@@ -47,7 +48,7 @@ def _end(ctx: click.Context, error: Exception) -> None:
     if isinstance(error, InspectorError | OSError):
         click.echo(f"{command}: {_in_shell_words(error)}", err=True)
         ctx.exit(FAILED if isinstance(error, CompilationError | ExecutionError) else WRONG_USE)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_theirs(f.filename)]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_library_file(f.filename)]
     click.echo("".join(traceback.format_list(frames)).rstrip(), err=True)
     error.__notes__ = []  # JAX's on its own frames, of which none is shown
     click.echo("".join(traceback.format_exception_only(error)).rstrip(), err=True)
@@ -69,13 +70,6 @@ def _in_shell_words(error: Exception) -> str:
     for python, shell in _SHELL_WORDS.items():
         said = said.replace(python, shell)
     return said
-
-
-def _is_theirs(file: str) -> bool:
-    """Whether a file is the user's: neither ours nor an installed package's."""
-    return not any(
-        f"/{part}/" in file.replace("\\", "/") for part in ("site-packages", "inspector", "importlib", "click")
-    )
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

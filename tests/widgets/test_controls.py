@@ -112,7 +112,14 @@ def test_what_is_wrong_is_said_beside_it(asked: Asked, flag: str, value: str, ta
     assert asked.click() == ""
 
 
-@pytest.mark.parametrize("flag", ["xla_dump_to", "xla_gpu_dump_autotune_logs_to", "xla_tpu_dump_logs_to_dir"])
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "xla_dump_to",
+        "xla_gpu_dump_autotune_logs_to",
+        pytest.param("xla_tpu_dump_logs_to_dir", marks=needs_tpu),
+    ],
+)
 @pytest.mark.parametrize(
     "place",
     [
